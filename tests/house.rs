@@ -37,6 +37,8 @@ const SHORT: &[&str] = &[
     "gateway/src/git/target.rs",              // shared by HTTP and SSH
     "gateway/src/telemetry.rs",               // one per service, see architecture.md
     "gateway/src/upstream/grant.rs",          // shared by API, HTTP, SSH
+    "git-store/src/disk/compressibility.rs",  // shared by loose objects and archives
+    "git-store/src/repo/read/branches.rs",    // one kind of read per file
     "git-svc/src/http/query.rs",              // shared by five HTTP handlers
     "git-svc/src/maintenance/lock.rs",        // shared by jobs and consolidation
     "git-svc/src/ref_updates/subscribers.rs", // leaf below updater and rules

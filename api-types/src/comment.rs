@@ -16,7 +16,7 @@ crate::shape! {
         html_url: String,
         user: User,
         body: String,
-        /// True if `body` is the beginning only.
+        /// True if `body` is cut off.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
         created_at: Time,
@@ -28,7 +28,7 @@ impl Comment {
     /// Converts a comment.
     ///
     /// # Errors
-    /// When a time is missing.
+    /// If a time is missing.
     pub fn new(comment: issue::Comment, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         Ok(Self {
             id: comment.id,

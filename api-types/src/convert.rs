@@ -1,4 +1,4 @@
-//! What many shapes have and use: required fields, times, states, and bytes as text.
+//! Conversions shared by the shapes: required fields, times, states, and text.
 
 use std::ops::RangeInclusive;
 
@@ -10,27 +10,27 @@ use serde_json::json;
 
 use crate::schema::{Schema, Schemas, Shape};
 
-/// A field that a response of a service must have is missing.
+/// A service's response lacks a required field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an answer lacks `{0}`")]
+#[error("the response lacks the field `{0}`")]
 pub struct MissingField(pub &'static str);
 
 /// Returns a required field of a response.
 ///
 /// # Errors
-/// When the field is missing.
+/// If it is missing.
 pub fn require<T>(field: Option<T>, name: &'static str) -> Result<T, MissingField> {
     field.ok_or(MissingField(name))
 }
 
-/// Times that RFC 3339 can express: the years 0 to 9999, in seconds since 1970.
+/// The years 0 to 9999, which RFC 3339 can express, in seconds since 1970.
 const RFC_3339_SECONDS: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
-/// Formats a time as `YYYY-MM-DDTHH:MM:SSZ`. A commit may have any date; one that RFC 3339 cannot express becomes the nearest
-/// that it can.
+/// Formats a time as `YYYY-MM-DDTHH:MM:SSZ`. Commits may have any date; one outside RFC 3339
+/// becomes the nearest inside.
 ///
 /// # Errors
-/// When the field is missing.
+/// If it is missing.
 pub fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<String, MissingField> {
     let seconds = require(timestamp, name)?.seconds.clamp(*RFC_3339_SECONDS.start(), *RFC_3339_SECONDS.end());
     let time = DateTime::from_timestamp(seconds, 0).ok_or(MissingField(name))?;
@@ -40,12 +40,12 @@ pub fn time(timestamp: Option<Timestamp>, name: &'static str) -> Result<String, 
 /// Formats a time that may be absent, as [`time`].
 ///
 /// # Errors
-/// When the time cannot be formatted.
+/// None in practice: an absent time is `None`.
 pub fn optional_time(timestamp: Option<Timestamp>, name: &'static str) -> Result<Option<String>, MissingField> {
     timestamp.map(|timestamp| time(Some(timestamp), name)).transpose()
 }
 
-/// A time as JSON has it: by RFC 3339, in UTC, without a fraction.
+/// A time in RFC 3339, in UTC without a fraction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Time(String);
 
@@ -53,7 +53,7 @@ impl Time {
     /// Converts a time, as [`time`].
     ///
     /// # Errors
-    /// When the field is missing.
+    /// If it is missing.
     pub fn new(timestamp: Option<Timestamp>, name: &'static str) -> Result<Self, MissingField> {
         time(timestamp, name).map(Self)
     }
@@ -61,7 +61,7 @@ impl Time {
     /// Converts a time that may be absent, as [`time`].
     ///
     /// # Errors
-    /// When the time cannot be formatted.
+    /// As [`optional_time`].
     pub fn optional(timestamp: Option<Timestamp>, name: &'static str) -> Result<Option<Self>, MissingField> {
         Ok(optional_time(timestamp, name)?.map(Self))
     }
@@ -77,9 +77,9 @@ crate::word_shape! {
     /// The state of an issue or milestone.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum State {
-        /// There is something to do.
+        /// Work remains.
         Open = "open",
-        /// There is nothing more to do.
+        /// No work remains.
         Closed = "closed",
     }
 }
@@ -88,7 +88,7 @@ impl State {
     /// Converts a state.
     ///
     /// # Errors
-    /// When the state is not set.
+    /// If it is not set.
     pub fn new(state: IssueState) -> Result<Self, MissingField> {
         match state {
             IssueState::Open => Ok(Self::Open),

@@ -1,4 +1,4 @@
-//! Issues, which are pull requests too, and their labels.
+//! Issues, including pull requests, and labels.
 
 use ferrite_proto::issue;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::LongTexts;
 use crate::links::RepositoryLinks;
 
 crate::shape! {
-    /// An issue, or a pull request.
+    /// An issue or pull request.
     #[derive(Clone, Debug, Serialize)]
     pub struct Issue {
         id: i64,
@@ -18,7 +18,7 @@ crate::shape! {
         user: User,
         title: String,
         body: String,
-        /// True if `body` is the beginning only.
+        /// True if `body` is cut off.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
         labels: Vec<Label>,
@@ -36,7 +36,7 @@ crate::shape! {
 }
 
 crate::shape! {
-    /// The mark of a pull request.
+    /// Present only for pull requests.
     #[derive(Clone, Debug, Serialize)]
     struct PullRequest {
         merged: bool,
@@ -51,15 +51,16 @@ impl PullRequest {
 }
 
 impl Issue {
-    /// Returns the accounts that `issue` names.
+    /// Returns the ids of the accounts in `issue`.
     pub fn account_ids(issue: &issue::Issue) -> impl Iterator<Item = i64> + use<> {
         [issue.user_id, issue.assignee_id].into_iter().filter(|id| *id != 0)
     }
 
-    /// Converts an issue. `accounts` has those of [`Issue::account_ids`]; one that it has not is shown as deleted.
+    /// Converts an issue. `accounts` holds those of [`Issue::account_ids`]; missing ones are shown
+    /// as deleted.
     ///
     /// # Errors
-    /// When the state or a time is missing.
+    /// If the state or a time is missing.
     pub fn new(issue: issue::Issue, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let state = State::new(issue.state())?;
         let user = |id| accounts.by_id(id, urls.site());

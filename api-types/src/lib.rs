@@ -1,11 +1,7 @@
-//! JSON shapes and URLs that responses of REST v1 (gateway) and payloads of webhooks (hook-svc) share. First commits have URLs of
-//! clones (repo-svc).
+//! JSON shapes and URLs shared by REST v1 responses (gateway) and webhook payloads (hook-svc);
+//! repo-svc uses the clone URLs.
 //!
-//! Shapes are types of their own, so a field that a service adds to a message changes no response.
-//!
-//! Order of the modules, upper to lower: `issue`, `comment`, `repository`, `milestone`, `user`, `convert`, `links`, `schema`.
-//!
-//! Not here: requests, and shapes that only responses have (`gateway::api`).
+//! Shapes are separate from gRPC messages, so a new message field does not change responses.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
@@ -25,8 +21,8 @@ pub use milestone::Milestone;
 pub use repository::{Permissions, Repository, Viewer};
 pub use user::{Accounts, User};
 
-/// A shape with texts of which a list may have the beginnings only.
+/// A shape with long texts, which lists may cut off.
 pub trait LongTexts {
-    /// Calls `visit` with each long text, and with its mark: true if the text is the beginning of a longer one.
+    /// Calls `visit` with each long text and its flag, true if the text is cut off.
     fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool));
 }

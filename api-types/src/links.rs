@@ -1,26 +1,26 @@
-//! URLs inside responses. All begin with the configured public URL, never with the `Host` of a request.
+//! URLs in responses. All start with the configured public URL, never with a request's `Host`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-/// Characters that are encoded: all but the unreserved ones of RFC 3986.
+/// All characters but the unreserved ones of RFC 3986 are encoded.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Encodes one part of a path, or a value of a query.
+/// Encodes a path segment or query value.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     Cow::from(percent_encode(bytes, RESERVED)).into_owned()
 }
 
-/// Encodes a path and keeps its slashes.
+/// Encodes a path, keeping its slashes.
 #[must_use]
 pub fn encode_path(bytes: &[u8]) -> String {
     bytes.split(|byte| *byte == b'/').map(encode).collect::<Vec<_>>().join("/")
 }
 
-/// Makes URLs; cheap to clone.
+/// Builds URLs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Links {
     root: Arc<str>,
@@ -28,13 +28,13 @@ pub struct Links {
 }
 
 impl Links {
-    /// URLs below `public_url` (without a slash at the end); those of SSH have `ssh`, a `HOST:PORT`.
+    /// Creates links below `public_url` (no trailing slash). `ssh` is the `HOST:PORT` of SSH URLs.
     #[must_use]
     pub fn new(public_url: &str, ssh: &str) -> Self {
         Self { root: public_url.into(), ssh: ssh.into() }
     }
 
-    /// Returns the public URL, without a slash at the end.
+    /// The public URL, without trailing slash.
     #[must_use]
     pub fn root(&self) -> &str {
         &self.root
@@ -64,7 +64,7 @@ impl Links {
         self.api(&format!("/user/keys/{id}"))
     }
 
-    /// Returns the maker of URLs of one repository.
+    /// Returns the links of one repository.
     #[must_use]
     pub fn repository(&self, owner: &str, name: &str) -> RepositoryLinks {
         let mut path = String::with_capacity(owner.len() + 1 + name.len());
@@ -75,7 +75,7 @@ impl Links {
     }
 }
 
-/// Makes URLs of one repository.
+/// Builds URLs of one repository.
 #[derive(Clone, Debug)]
 pub struct RepositoryLinks {
     links: Links,
@@ -83,13 +83,13 @@ pub struct RepositoryLinks {
 }
 
 impl RepositoryLinks {
-    /// Returns the maker of URLs outside of the repository.
+    /// Returns the links outside the repository.
     #[must_use]
     pub fn site(&self) -> &Links {
         &self.links
     }
 
-    /// Returns `owner/name`, of which no character needs an encoding.
+    /// `owner/name`. Neither part needs encoding.
     #[must_use]
     pub fn full_name(&self) -> &str {
         &self.path
@@ -101,13 +101,13 @@ impl RepositoryLinks {
         [&*self.links.root, "/", &self.path].concat()
     }
 
-    /// Returns the URL to clone by HTTP.
+    /// Returns the HTTP clone URL.
     #[must_use]
     pub fn clone_http(&self) -> String {
         [&*self.links.root, "/", &self.path, ".git"].concat()
     }
 
-    /// Returns the URL to clone by SSH: in the short form for port 22.
+    /// Returns the SSH clone URL, in short form for port 22.
     #[must_use]
     pub fn clone_ssh(&self) -> String {
         match self.links.ssh.rsplit_once(':') {
@@ -122,7 +122,7 @@ impl RepositoryLinks {
         format!("{}/api/v1/repos/{}", self.links.root, self.path)
     }
 
-    /// Returns the URL of the caller's watch on the repository in the API.
+    /// Returns the API URL of the caller's subscription to the repository.
     #[must_use]
     pub fn subscription(&self) -> String {
         format!("{}/subscription", self.api())
@@ -140,19 +140,19 @@ impl RepositoryLinks {
         format!("{}/releases/{id}", self.api())
     }
 
-    /// Returns the URL of the page of a release.
+    /// Returns the URL of a release page.
     #[must_use]
     pub fn release_html(&self, tag_name: &str) -> String {
         format!("{}/releases/tag/{}", self.html(), encode(tag_name.as_bytes()))
     }
 
-    /// Returns the URL of a file of a release.
+    /// Returns the download URL of a release file.
     #[must_use]
     pub fn release_download(&self, tag_name: &str, name: &str) -> String {
         format!("{}/releases/download/{}/{}", self.html(), encode(tag_name.as_bytes()), encode(name.as_bytes()))
     }
 
-    /// Returns the URL of an archive in the API; `ending` is the end of its name (`zip`).
+    /// Returns the API URL of an archive; `ending` is the file extension (`zip`).
     #[must_use]
     pub fn archive(&self, revision: &str, ending: &str) -> String {
         format!("{}/archive/{}.{ending}", self.api(), encode_path(revision.as_bytes()))
@@ -164,13 +164,13 @@ impl RepositoryLinks {
         format!("{}/labels/{id}", self.api())
     }
 
-    /// Returns the URL of an issue, or of a pull request.
+    /// Returns the page URL of an issue or pull request.
     #[must_use]
     pub fn issue_html(&self, number: i64, is_pull_request: bool) -> String {
         format!("{}/{}/{number}", self.html(), if is_pull_request { "pulls" } else { "issues" })
     }
 
-    /// Returns the URL of a comment on the page of its issue.
+    /// Returns the URL of a comment on its issue's page.
     #[must_use]
     pub fn comment_html(&self, number: i64, is_pull_request: bool, id: i64) -> String {
         format!("{}#issuecomment-{id}", self.issue_html(number, is_pull_request))
@@ -182,7 +182,7 @@ impl RepositoryLinks {
         format!("{}/commits/{id}", self.api())
     }
 
-    /// Returns the URL of a commit's page.
+    /// Returns the URL of a commit page.
     #[must_use]
     pub fn commit_html(&self, id: &str) -> String {
         format!("{}/commits/{id}", self.html())
@@ -206,26 +206,26 @@ impl RepositoryLinks {
         format!("{}/git/tags/{id}", self.api())
     }
 
-    /// Returns the URL of a ref; `name` is its full name (`refs/heads/main`).
+    /// Returns the API URL of a ref by full name (`refs/heads/main`).
     #[must_use]
     pub fn reference(&self, name: &[u8]) -> String {
         format!("{}/git/{}", self.api(), encode_path(name))
     }
 
-    /// Returns the URL of a file or folder in the API, at a revision or the default branch.
+    /// Returns the API URL of a file or folder, at a revision or on the default branch.
     #[must_use]
     pub fn contents(&self, path: &[u8], revision: Option<&[u8]>) -> String {
         let query = revision.map(|revision| format!("?ref={}", encode(revision))).unwrap_or_default();
         format!("{}/contents/{}{query}", self.api(), encode_path(path))
     }
 
-    /// Returns the URL of the page of a file or folder.
+    /// Returns the page URL of a file or folder.
     #[must_use]
     pub fn source(&self, revision: &[u8], path: &[u8]) -> String {
         format!("{}/src/{}/{}", self.html(), encode_path(revision), encode_path(path))
     }
 
-    /// Returns the URL of a file as it is.
+    /// Returns the URL of a raw file.
     #[must_use]
     pub fn raw(&self, revision: &[u8], path: &[u8]) -> String {
         format!("{}/raw/{}/{}", self.html(), encode_path(revision), encode_path(path))

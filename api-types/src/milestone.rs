@@ -13,7 +13,7 @@ crate::shape! {
         id: i64,
         title: String,
         description: String,
-        /// True if `description` is the beginning only.
+        /// True if `description` is cut off.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
         state: State,
@@ -28,7 +28,7 @@ impl Milestone {
     /// Converts a milestone.
     ///
     /// # Errors
-    /// When its state is not set, or its time of creation is not valid.
+    /// If the state or creation time is missing.
     pub fn new(milestone: issue::Milestone) -> Result<Self, MissingField> {
         Ok(Self {
             id: milestone.id,

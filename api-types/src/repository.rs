@@ -1,4 +1,4 @@
-//! Repositories, as one caller sees them.
+//! Repositories as seen by a caller.
 
 use ferrite_proto::{Permission, repo};
 use serde::Serialize;
@@ -7,17 +7,17 @@ use super::convert::{MissingField, Time, require};
 use super::user::User;
 use crate::links::Links;
 
-/// The caller of a response, as far as its shape depends on it.
+/// The caller, as far as responses depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Viewer {
-    /// A caller without credentials: e-mail addresses are blank.
+    /// No credentials: email addresses are blank.
     Anonymous,
-    /// A caller with credentials.
+    /// With credentials.
     Authenticated,
 }
 
 crate::shape! {
-    /// A repository as one caller sees it.
+    /// A repository as seen by the caller.
     #[derive(Clone, Debug, Serialize)]
     pub struct Repository {
         id: i64,
@@ -59,7 +59,7 @@ crate::shape! {
 }
 
 crate::shape! {
-    /// An issue tracker elsewhere.
+    /// An external issue tracker.
     #[derive(Clone, Debug, Serialize)]
     struct ExternalTracker {
         external_tracker_url: String,
@@ -69,7 +69,7 @@ crate::shape! {
 }
 
 crate::word_shape! {
-    /// The form of the names of issues in a tracker elsewhere.
+    /// How an external tracker names issues.
     #[derive(Clone, Copy, Debug)]
     enum TrackerStyle {
         Numeric = "numeric",
@@ -92,7 +92,7 @@ impl From<repo::ExternalTracker> for ExternalTracker {
 }
 
 crate::shape! {
-    /// A wiki elsewhere.
+    /// An external wiki.
     #[derive(Clone, Debug, Serialize)]
     struct ExternalWiki {
         external_wiki_url: String,
@@ -110,7 +110,7 @@ crate::shape! {
 }
 
 crate::shape! {
-    /// The part of a mirror's state that administrators of the repository see.
+    /// The state of a mirror that only repository administrators see.
     #[derive(Clone, Debug, Serialize)]
     struct MirrorSchedule {
         last_sync_at: Option<Time>,
@@ -134,7 +134,7 @@ impl MirrorInfo {
     }
 }
 
-/// Formats a number of seconds as Go formats durations: `8h0m0s`, `10m0s`, `45s`.
+/// Formats seconds like Go's durations: `8h0m0s`, `10m0s`, `45s`.
 fn go_duration(seconds: i64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     match (hours, minutes) {
@@ -145,7 +145,7 @@ fn go_duration(seconds: i64) -> String {
 }
 
 crate::shape! {
-    /// Permissions of the caller.
+    /// The caller's permissions.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     pub struct Permissions {
         admin: bool,
@@ -168,7 +168,7 @@ impl Repository {
     /// Converts a repository.
     ///
     /// # Errors
-    /// When the owner or a time is missing.
+    /// If the owner or a time is missing.
     pub fn new(repository: repo::Repository, viewer: Viewer, links: &Links) -> Result<Self, MissingField> {
         let permission = Permission::from(repository.permission());
         let mut owner = require(repository.owner, "owner")?;
@@ -177,7 +177,7 @@ impl Repository {
         }
         let urls = links.repository(&owner.username, &repository.name);
         let parent = match repository.parent {
-            // The parent of a parent is left out.
+            // Omit the parent's parent.
             Some(parent) if repository.is_fork => {
                 let alone = repo::Repository { parent: None, ..*parent };
                 Some(Box::new(Self::new(alone, viewer, links)?))
@@ -220,7 +220,7 @@ impl Repository {
         })
     }
 
-    /// Removes `permissions`, which search results do not have.
+    /// Removes `permissions`, which search results omit.
     pub fn hide_permissions(&mut self) {
         self.permissions = None;
     }

@@ -1,7 +1,5 @@
-//! JSON Schemas of shapes, from which the API's document is made. [`shape!`](crate::shape) makes a struct and its schema of one text,
-//! [`word_shape!`](crate::word_shape) an enum that is written as a word.
-//!
-//! Not here: the document, and the fields of requests.
+//! JSON Schemas of shapes, for the OpenAPI document. [`shape!`](crate::shape) defines a struct with
+//! its schema, [`word_shape!`](crate::word_shape) an enum serialized as a word.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +8,12 @@ use serde_json::{Map, Value, json};
 /// A JSON Schema (2020-12).
 pub type Schema = Value;
 
-/// Where a document of OpenAPI has its named schemas.
+/// Where an OpenAPI document keeps named schemas.
 const COMPONENTS: &str = "#/components/schemas/";
 
-/// A value in responses that has a schema.
+/// A response value with a schema.
 pub trait Shape {
-    /// Returns the schema. Adds those of named parts to `schemas`.
+    /// Returns the schema and adds named parts to `schemas`.
     fn schema(schemas: &mut Schemas) -> Schema;
 }
 
@@ -23,16 +21,16 @@ pub trait Shape {
 #[derive(Clone, Debug, Default)]
 pub struct Schemas {
     by_name: BTreeMap<String, Schema>,
-    /// The path of the type that each belongs to.
+    /// The type path of each schema.
     paths: BTreeMap<String, String>,
 }
 
 impl Schemas {
-    /// Adds the object of the type at `path`, with the lines of its comment and the fields that `add_fields` adds. Its name is the last part
-    /// of the path. Returns a reference to it.
+    /// Adds the object for the type at `path`, named after its last segment, with the lines of its
+    /// comment and the fields from `add_fields`. Returns a reference to it.
     ///
     /// # Panics
-    /// When another type has the same name.
+    /// If another type has the same name.
     pub fn object(
         &mut self,
         path: &str,
@@ -43,7 +41,7 @@ impl Schemas {
         let first = self.paths.entry(name.to_owned()).or_insert_with(|| path.to_owned());
         assert_eq!(*first, path, "two types have one name in the document");
         if !self.by_name.contains_key(name) {
-            // Before its fields, one of which may have the same shape.
+            // Reserve the name first: a field may have the same shape.
             self.by_name.insert(name.to_owned(), Value::Null);
             let mut fields = ObjectFields::default();
             add_fields(&mut fields, self);
@@ -56,13 +54,13 @@ impl Schemas {
         json!({"$ref": format!("{COMPONENTS}{name}")})
     }
 
-    /// Returns the named schema that `schema` refers to.
+    /// Returns the schema that `schema` refers to.
     #[must_use]
     pub fn resolve(&self, schema: &Schema) -> Option<&Schema> {
         self.by_name.get(schema.get("$ref")?.as_str()?.strip_prefix(COMPONENTS)?)
     }
 
-    /// Returns the schemas by their names.
+    /// Returns the schemas by name.
     #[must_use]
     pub fn into_map(self) -> BTreeMap<String, Schema> {
         self.by_name
@@ -109,7 +107,7 @@ impl ObjectFields {
     }
 }
 
-/// Adds a description to a schema, of the lines of a comment.
+/// Adds the lines of a comment as the description.
 fn described(mut schema: Schema, about: &[&str]) -> Schema {
     if !about.is_empty() {
         let lines: Vec<_> = about.iter().map(|line| line.trim()).collect();
@@ -124,7 +122,7 @@ pub fn words(words: &[&str]) -> Schema {
     json!({"type": "string", "enum": words})
 }
 
-/// Returns a schema of the same values and null.
+/// Returns a schema that also allows null.
 #[must_use]
 pub fn nullable(mut schema: Schema) -> Schema {
     match schema.get("type").cloned() {
@@ -136,7 +134,7 @@ pub fn nullable(mut schema: Schema) -> Schema {
     }
 }
 
-/// Returns the schema that was made [`nullable`].
+/// Undoes [`nullable`].
 fn without_null(mut schema: Schema) -> Schema {
     if let Some(one) = schema.pointer("/anyOf/0") {
         return one.clone();
@@ -202,7 +200,7 @@ impl<T: Shape> Shape for Box<T> {
     }
 }
 
-/// A list that is always empty.
+/// An always empty list.
 impl<T: Shape> Shape for [T; 0] {
     fn schema(schemas: &mut Schemas) -> Schema {
         json!({"type": "array", "items": T::schema(schemas), "maxItems": 0})
@@ -221,8 +219,8 @@ impl<T: Shape> Shape for Vec<T> {
     }
 }
 
-/// Makes a struct of responses and its [`Shape`](crate::schema::Shape): `shape! { #[derive(…)] struct Name { … } }`. A field may have one
-/// attribute of serde, behind its comment.
+/// Defines a response struct and its [`Shape`](crate::schema::Shape): `shape! { #[derive(…)] struct
+/// Name { … } }`. A field may have one serde attribute after its comment.
 #[macro_export]
 macro_rules! shape {
     (
@@ -260,8 +258,8 @@ macro_rules! shape {
     };
 }
 
-/// Makes an enum that JSON has as a word, and its [`Shape`](crate::schema::Shape):
-/// `word_shape! { #[derive(…)] enum Name { Variant = "word" } }`.
+/// Defines an enum serialized as a word, and its [`Shape`](crate::schema::Shape): `word_shape! {
+/// #[derive(…)] enum Name { Variant = "word" } }`.
 #[macro_export]
 macro_rules! word_shape {
     (

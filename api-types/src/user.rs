@@ -1,4 +1,4 @@
-//! Users, and the accounts that the rows of a page name.
+//! Users, and account look-ups for responses.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 use crate::links::Links;
 
 crate::shape! {
-    /// A user, or an organization as an owner.
+    /// A user, or an organization that owns something.
     #[derive(Clone, Debug, Serialize)]
     pub struct User {
-        /// The account.
+        /// The account id.
         pub id: i64,
         /// The name in URLs.
         pub username: String,
         login: String,
         full_name: String,
-        /// The primary address; empty for callers who may not see it.
+        /// The primary email address; empty if the caller may not see it.
         pub email: String,
         avatar_url: String,
     }
@@ -37,13 +37,13 @@ impl User {
         }
     }
 
-    /// Returns the placeholder of a deleted account.
+    /// Returns a placeholder for a deleted account.
     fn ghost(id: i64, links: &Links) -> Self {
         Self::new(repo::User { id, username: "ghost".into(), ..repo::User::default() }, links)
     }
 }
 
-/// Accounts that were looked up for one response.
+/// Accounts looked up for a response.
 #[derive(Debug, Default)]
 pub struct Accounts {
     by_id: HashMap<i64, User>,
@@ -51,13 +51,13 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Adds the accounts of one lookup.
+    /// Adds the result of a look-up.
     pub fn add(&mut self, found: repo::GetUsersResponse, links: &Links) {
         self.by_id.extend(found.users.into_iter().map(|user| (user.id, User::new(user, links))));
         self.id_by_email.extend(found.user_id_by_email);
     }
 
-    /// Adds one account, to which its primary address belongs.
+    /// Adds an account and its primary address.
     pub fn insert(&mut self, user: repo::User, links: &Links) {
         if !user.email.is_empty() {
             self.id_by_email.insert(user.email.clone(), user.id);
@@ -65,13 +65,13 @@ impl Accounts {
         self.by_id.insert(user.id, User::new(user, links));
     }
 
-    /// Returns an account; the placeholder of a deleted one if it was not found.
+    /// Returns an account, or a placeholder for a deleted one.
     #[must_use]
     pub fn by_id(&self, id: i64, links: &Links) -> User {
         self.by_id.get(&id).cloned().unwrap_or_else(|| User::ghost(id, links))
     }
 
-    /// Returns the account that an address belongs to.
+    /// Returns the account with this email address.
     #[must_use]
     pub fn by_email(&self, email: &[u8]) -> Option<&User> {
         let email = std::str::from_utf8(email).ok()?;

@@ -1,16 +1,14 @@
-//! Bounds on Markdown texts that keep the time to parse them linear in their length.
+//! Limits on Markdown that keep parsing linear.
 //!
-//! The parser takes time for each line of a paragraph that grows with the containers (quotes and lists) around it, and, after the
-//! unfinished title of a link, with the lines before it. So both numbers are bounded, far beyond the texts that people write.
-//!
-//! Not here: the length of a text.
+//! The parser's time per paragraph line grows with the containers (quotes and lists) around it and,
+//! after an unfinished link title, with the lines before it. Both limits are far beyond real texts.
 
-/// Bytes at the beginning of a line that may open containers. Each container takes one at least; a tab stands for two.
+/// Line prefix that may open containers. Each takes at least one byte; a tab counts as two.
 const MAX_LINE_PREFIX_BYTES: usize = 128;
-/// Lines without a blank one between them.
+/// Most lines in a row without a blank one.
 const MAX_BLOCK_LINES: usize = 500;
 
-/// Returns `text` with blank lines in blocks of too many lines, and without what makes prefixes of lines too long.
+/// Inserts blank lines into blocks with too many lines, and shortens long line prefixes.
 #[must_use]
 pub fn bounded(text: &str) -> String {
     let mut bounded = String::with_capacity(text.len());
@@ -22,7 +20,7 @@ pub fn bounded(text: &str) -> String {
         let is_blank = line.trim_end_matches(['\n', '\r']).bytes().all(|byte| matches!(byte, b' ' | b'\t'));
         block_lines = if is_blank { 0 } else { block_lines + 1 };
         if block_lines > MAX_BLOCK_LINES {
-            // The first of them may only complete the line end `\r`.
+            // The first line feed may only complete a `\r`.
             bounded.push_str("\n\n");
             block_lines = 1;
         }
@@ -33,7 +31,7 @@ pub fn bounded(text: &str) -> String {
     bounded
 }
 
-/// Returns the length of the first line of `text`, line end (`\n`, `\r` or both) included.
+/// Returns the length of the first line, including its line end (`\n`, `\r` or both).
 fn line_length(text: &str) -> usize {
     let Some(end) = text.find(['\n', '\r']) else { return text.len() };
     end + if text[end..].starts_with("\r\n") { 2 } else { 1 }

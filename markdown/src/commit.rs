@@ -1,45 +1,43 @@
-//! References to issues in commit messages, and the keywords that close and open issues.
+//! Issue references in commit messages, and the keywords that close and reopen issues.
 //!
-//! A message is plain text. A keyword stands directly before its reference: `fixes #12`, `Closes: owner/repo#12`.
-//!
-//! Not here: the right to close, and commits that were seen before.
+//! A message is plain text. A keyword comes right before its reference: `fixes #12`, `Closes:
+//! owner/repo#12`.
 
 use std::collections::HashMap;
 
 use crate::scan::{IssueRef, RepositoryKey, Scanner, Token};
 
-/// Most references of one message; references to further issues are dropped.
+/// Most issues referenced per message; more are dropped.
 const MAX_COMMIT_REFERENCES: usize = 100;
 const CLOSING_KEYWORDS: [&str; 9] =
     ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"];
 const OPENING_KEYWORDS: [&str; 3] = ["reopen", "reopens", "reopened"];
-/// Length of the longest keyword.
 const MAX_KEYWORD_BYTES: usize = 8;
 
-/// The effect of a commit on an issue.
+/// What a commit does to an issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Close it.
     Close,
-    /// Open it again.
+    /// Reopen it.
     Reopen,
     /// Only refer to it.
     Mention,
 }
 
-/// A reference to an issue in a commit message.
+/// An issue reference in a commit message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitReference {
-    /// The repository of the issue; `None` for that of the commit.
+    /// The issue's repository; `None` for the commit's.
     pub repository: Option<RepositoryKey>,
-    /// The number of the issue, at least 1.
+    /// The issue number, at least 1.
     pub number: i64,
-    /// The effect on the issue.
+    /// What the commit does to the issue.
     pub action: Action,
 }
 
-/// Returns the references of a commit message, one for each issue, in the order in which the issues are first named. The last keyword
-/// of an issue decides; a reference without one takes nothing back.
+/// Returns one reference per issue, in the order first mentioned. The last keyword wins; a
+/// reference without one does not undo it.
 #[must_use]
 pub fn parse(message: &str) -> Vec<CommitReference> {
     let mut references: Vec<CommitReference> = Vec::new();
@@ -59,7 +57,7 @@ pub fn parse(message: &str) -> Vec<CommitReference> {
     references
 }
 
-/// Returns the action of the keyword at the end of `text`, before blanks and a colon.
+/// Returns the action of the keyword at the end of `text`, before spaces and a colon.
 fn keyword_before(text: &str) -> Option<Action> {
     let text = text.trim_end_matches([' ', '\t']);
     let text = text.strip_suffix(':').unwrap_or(text);
@@ -91,7 +89,7 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    /// The references of a message, written as text: `+` for opening, `-` for closing.
+    /// References as text: `+` for reopening, `-` for closing.
     fn found(message: &str) -> String {
         let mut written = String::new();
         for CommitReference { repository, number, action } in parse(message) {

@@ -1,7 +1,7 @@
-//! Texts of users: Markdown, and the mentions and references in it and in commit messages.
+//! User texts: Markdown, and mentions and references in Markdown and commit messages.
 //!
-//! Pure functions over texts of any content, each in time linear in the length of its text. Without features, the crate has no
-//! dependencies: `references` brings the parser of Markdown, `render` the rest of rendering.
+//! Pure functions that accept any content and take linear time. Without features, the crate has no
+//! dependencies: `references` adds the Markdown parser, `render` the rest of rendering.
 //!
 //! ```text
 //! render        Markdown as HTML
@@ -9,8 +9,6 @@
 //! walk          the events of a Markdown text
 //! bounds        limits that keep parsing linear         scan      mentions and references in plain text
 //! ```
-//!
-//! Not here: looking up what is named, and limits on the length of a text.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 

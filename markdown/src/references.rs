@@ -1,9 +1,7 @@
-//! Mentions and references in Markdown texts: bodies of issues and comments.
+//! Mentions and references in Markdown: bodies of issues and comments.
 //!
-//! Texts are CommonMark. Scanned is the text that a reader sees as text, that of links included; not scanned are code, HTML, destinations
-//! of links, descriptions of images, and addresses that stand for themselves.
-//!
-//! Not here: rendering.
+//! Scans the CommonMark text that readers see, including link text, but not code, HTML, link
+//! destinations, image descriptions or bare URLs.
 
 use std::collections::HashSet;
 
@@ -13,33 +11,31 @@ use crate::bounds::bounded;
 use crate::scan::{IssueRef, Scanner, Token};
 use crate::walk::{Step, is_inline, walk};
 
-/// Most mentions of one text; later ones are dropped.
 const MAX_MENTIONS: usize = 100;
-/// Most references of one text; later ones are dropped.
 const MAX_REFERENCES: usize = 100;
-/// HTML elements whose text is code.
+/// HTML elements that contain code.
 const CODE_ELEMENTS: [&str; 5] = ["code", "kbd", "pre", "samp", "tt"];
 
-/// The mentions and references of a text, each once, in their order.
+/// Mentions and references of a text, without duplicates, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextReferences {
-    /// Names of users as repo-svc folds them for a lookup, at most 100.
+    /// User names, folded as repo-svc does for look-ups; at most 100.
     pub mentions: Vec<String>,
-    /// The issues, at most 100.
+    /// Issues; at most 100.
     pub issues: Vec<IssueRef>,
 }
 
-/// Returns the mentions and references of a Markdown text.
+/// Finds mentions and references in a Markdown text.
 #[must_use]
 pub fn parse(text: &str) -> TextReferences {
     let mut collector = Collector::default();
-    // An entity (`&#64;`, `&commat;`) may stand for a sign.
+    // An entity (`&#64;`, `&commat;`) may encode a sign.
     if !text.contains(['@', '#', '&']) {
         return collector.found;
     }
     let text = bounded(text);
     let mut walk = walk(&text, Options::empty(), usize::MAX, || true);
-    // Code elements in HTML tags that are open in the current block.
+    // Open HTML code elements in the current block.
     let mut code_depth = 0_usize;
     while let Some(step) = walk.next() {
         match step {
@@ -61,7 +57,7 @@ pub fn parse(text: &str) -> TextReferences {
     collector.found
 }
 
-/// A tag of an element whose text is code.
+/// A tag of an element that contains code.
 enum CodeTag {
     Open,
     Close,
@@ -73,7 +69,6 @@ fn code_tag(tag: &str) -> Option<CodeTag> {
     is_code.then_some(if tag.starts_with("</") { CodeTag::Close } else { CodeTag::Open })
 }
 
-/// Gathers the tokens of texts.
 #[derive(Default)]
 struct Collector {
     found: TextReferences,
@@ -119,7 +114,7 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    /// The mentions, then the references of a text, written as text.
+    /// Mentions, then references, as text.
     fn found(text: &str) -> String {
         let references = parse(text);
         let mut written = String::new();
@@ -214,15 +209,15 @@ mod tests {
         assert_eq!((references.mentions.len(), references.issues.len()), (100, 0));
     }
 
-    /// Pieces of hostile texts, separated by spaces. A raised dot is a space, an arrow is the end of a line.
+    /// Pieces of hostile texts, separated by spaces. `·` is a space, `↵` a line end.
     const UNITS: &str = "[ ] ![ [a]( [a][ [a]:·b↵ [](< ( ` `·``· * _ *a_· **a·*b· > >· >↵ -· 1.· -↵ ··-·a↵ < </ <a· <!-- <!--·a <? \
          <![CDATA[ <!A & &# \\ \\[ \t · ↵ ·↵ a↵ # #· #1 #1· @ @a @a· @a/ a/ a/b#1 :// a:// a: é ~~~↵ ```a↵ ---↵ ===↵ a↵=↵ <a@b \
          http:// | |- [^1] \0 [[]() ![[]() [a](<b \"[a](b·\" <x·y='";
-    /// Pairs of pieces, the first of which fill the first half of a text.
+    /// Pairs of pieces; the first fills the first half of a text.
     const PAIRS: &str = "[ ] [ ](a) ![ ](a) [ ][a] -· ↵ -· ·↵ -· a↵ >· ↵ >· >·↵ >-· ↵> 1.· ↵↵ -·>· ↵·↵ * * *a· a*· ** _ ( ) <a· > \
          ` a` a·**b· c*· [a]:·b·'c↵ #1↵";
 
-    /// Beginnings of texts whose other lines, separated by spaces, are read more than once.
+    /// Starts of texts whose other lines, separated by spaces, are read more than once.
     const OPENINGS: &str = "[a](b·\" [a](b·( [a](< [a `` <a·b='";
     const LINES: &str = "a↵ a\r \t>a↵ \u{a0}↵";
 
@@ -234,7 +229,7 @@ mod tests {
         piece.repeat(bytes / piece.len())
     }
 
-    /// Parses a text within a time that is long for linear work, and short for quadratic work.
+    /// Parses a text within a time that is long for linear work and short for quadratic work.
     fn parse_in_time(text: &str) {
         let limit = if text.len() > MIB / 2 { Duration::from_secs(20) } else { Duration::from_secs(3) };
         assert_within(limit, text, || parse(&format!("{text} #1")));
@@ -264,7 +259,7 @@ mod tests {
         parse_in_time(&format!("{}{}", repeated("> ", MIB / 2), repeated(">\n", MIB / 2)));
         parse_in_time(&repeated("[](<", MIB));
         parse_in_time(&(1..1400).map(|length| format!("{} ", "`".repeat(length))).collect::<String>());
-        // Lists nested by indentation, before many lines that continue them.
+        // Lists nested by indentation, followed by many lines that continue them.
         let nested: String = (0..700).map(|depth| format!("{}- a\n", "  ".repeat(depth))).collect();
         for line in ["\n", "a\n", "> \n"] {
             parse_in_time(&format!("{nested}{}", repeated(line, MIB / 2)));

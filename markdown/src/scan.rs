@@ -1,28 +1,25 @@
 //! Mentions (`@name`) and references (`#12`, `owner/repo#12`) in plain text.
 //!
-//! A sign counts only at the beginning of a word, and the name or number behind it must be the rest of that word: `a@b.c` is no
-//! mention, `x#1` and `#1a` are no references. Addresses (`https://…`) are skipped up to the next white space.
-//!
-//! Not here: Markdown and commit messages, which decide which texts are scanned.
+//! A sign counts only at the start of a word, and the name or number must fill the rest: `a@b.c` is
+//! not a mention, `x#1` and `#1a` are not references. URLs (`https://…`) are skipped up to the next
+//! white space.
 
 use std::ops::Range;
 
-/// Longest name of a user or organization.
 const MAX_OWNER_NAME_BYTES: usize = 35;
-/// Longest name of a repository.
 const MAX_REPOSITORY_NAME_BYTES: usize = 100;
-/// Digits of the largest number that is read; every number of 18 digits fits into an `i64`.
+/// Most digits of a number; all numbers of 18 digits fit into an `i64`.
 const MAX_NUMBER_DIGITS: usize = 18;
 
-/// Owner and name of a repository, folded as repo-svc folds names for a lookup.
+/// Owner and name of a repository, folded as repo-svc does for look-ups.
 pub type RepositoryKey = (String, String);
 
-/// A reference to an issue by its number.
+/// A reference to an issue by number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IssueRef {
-    /// The repository of the issue; `None` for the one that the text belongs to.
+    /// The issue's repository; `None` for the one the text belongs to.
     pub repository: Option<RepositoryKey>,
-    /// At least 1.
+    /// The issue number, at least 1.
     pub number: i64,
 }
 
@@ -31,14 +28,14 @@ pub struct IssueRef {
 pub enum Token {
     /// A mention of a user or organization.
     Mention {
-        /// Its bytes in the text, from the `@` to the end of the name.
+        /// Byte range of the `@` and the name.
         range: Range<usize>,
         /// The folded name.
         name: String,
     },
     /// A reference to an issue.
     Issue {
-        /// Its bytes in the text, with the name of the repository if there is one.
+        /// Byte range in the text, including the repository if there is one.
         range: Range<usize>,
         /// The issue.
         issue: IssueRef,
@@ -46,7 +43,7 @@ pub enum Token {
 }
 
 impl Token {
-    /// Returns the bytes of the token in the text.
+    /// Returns the byte range of the token in the text.
     #[must_use]
     pub fn range(&self) -> &Range<usize> {
         match self {
@@ -55,31 +52,30 @@ impl Token {
     }
 }
 
-/// The tokens of a text, in order. Reads every byte of the text a constant number of times.
+/// Iterates over the tokens of a text. Reads every byte a constant number of times.
 #[derive(Clone, Debug)]
 pub struct Scanner<'t> {
     text: &'t str,
-    /// The next byte to read.
     at: usize,
-    /// Begin of the bytes before `at` that may be part of a name or a path.
+    /// Start of the bytes before `at` that may belong to a name or path.
     run_start: usize,
 }
 
 impl<'t> Scanner<'t> {
-    /// Returns the tokens of `text`.
+    /// Scans `text`.
     #[must_use]
     pub fn new(text: &'t str) -> Self {
         Self { text, at: 0, run_start: 0 }
     }
 
-    /// Reads the name behind the `@` at the current place.
+    /// Reads the name after the `@` at the current position.
     fn mention(&mut self) -> Option<Token> {
         let is_free = self.is_free();
         let start = self.at + 1;
         let rest = &self.text[start..];
         let length = count(rest, is_name_byte);
         (self.run_start, self.at) = (start, start + length);
-        // A full stop may end the sentence; no name that is mentioned ends in one.
+        // A full stop may end the sentence. Names that can be mentioned do not end in one.
         let name = rest[..length].trim_end_matches('.');
         let mut after = rest[length..].chars();
         let is_end = match after.next() {
@@ -91,7 +87,7 @@ impl<'t> Scanner<'t> {
             .then(|| Token::Mention { range: start - 1..start + name.len(), name: name.to_ascii_lowercase() })
     }
 
-    /// Reads the number behind the `#` at the current place, and the repository before it.
+    /// Reads the number after the `#` at the current position, and the repository before it.
     fn issue(&mut self) -> Option<Token> {
         let (sign, run_start) = (self.at, self.run_start);
         let is_free = self.is_free();
@@ -118,19 +114,19 @@ impl<'t> Scanner<'t> {
         Some(Token::Issue { range: run_start..self.at, issue: IssueRef { repository, number } })
     }
 
-    /// Returns whether a sign at the current place begins a word: behind a boundary, with nothing but dots and dashes between.
+    /// Returns whether the sign here starts a word, after optional dots and dashes.
     fn is_free(&self) -> bool {
         let is_punctuation = |byte| matches!(byte, b'.' | b'-');
         self.text[self.run_start..self.at].bytes().all(is_punctuation) && self.is_boundary(self.run_start)
     }
 
-    /// Returns whether the character before `place` can stand before a word.
+    /// Returns whether the character before `place` can precede a word.
     fn is_boundary(&self, place: usize) -> bool {
         let before = self.text[..place].chars().next_back();
         !before.is_some_and(|before| is_word_char(before) || matches!(before, '@' | '#' | '&'))
     }
 
-    /// Returns whether the `:` at the current place ends the scheme of an address.
+    /// Returns whether the `:` here ends a URL scheme.
     fn is_scheme_end(&self) -> bool {
         let scheme = &self.text[self.run_start..self.at];
         scheme.ends_with(|last: char| last.is_ascii_alphanumeric()) && self.text[self.at..].starts_with("://")
@@ -172,7 +168,7 @@ impl Iterator for Scanner<'_> {
     }
 }
 
-/// Returns the number of bytes at the beginning of `text` that `is_part` accepts; they must be ASCII.
+/// Returns how many bytes at the start of `text` satisfy `is_part`, which accepts only ASCII.
 fn count(text: &str, is_part: impl Fn(u8) -> bool) -> usize {
     text.bytes().take_while(|byte| is_part(*byte)).count()
 }
@@ -185,7 +181,7 @@ fn is_word_char(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// Returns whether a user or organization may have the name. Reserved names are not excluded: no account has them.
+/// Returns whether a user or organization may have the name. Accepts reserved names.
 #[must_use]
 pub fn is_owner_name(name: &str) -> bool {
     is_plain_name(name, MAX_OWNER_NAME_BYTES) && !ends_with(name, ".keys")
@@ -197,7 +193,7 @@ pub fn is_repository_name(name: &str) -> bool {
     is_plain_name(name, MAX_REPOSITORY_NAME_BYTES) && !ends_with(name, ".git") && !ends_with(name, ".wiki")
 }
 
-/// Checks the rules that names of accounts and repositories share.
+/// Checks the rules for names of both accounts and repositories.
 fn is_plain_name(name: &str, max_bytes: usize) -> bool {
     !name.is_empty()
         && name.len() <= max_bytes
@@ -217,7 +213,6 @@ mod tests {
 
     use super::*;
 
-    /// The tokens of a text, written as folded text.
     fn tokens(text: &str) -> Vec<String> {
         let write = |token| match token {
             Token::Mention { name, .. } => format!("@{name}"),

@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Runs `work`. `text` names the case.
-///
-/// # Panics
-/// If `work` takes more than `limit` of the processor, whatever else the machine does.
+/// Asserts that `work` takes less than `limit` of CPU time. `text` names the case.
 pub fn assert_within<T>(limit: Duration, text: &str, work: impl FnOnce() -> T) -> T {
     let (result, taken) = timed(work);
     let beginning: String = text.chars().take(20).collect();
@@ -13,7 +10,7 @@ pub fn assert_within<T>(limit: Duration, text: &str, work: impl FnOnce() -> T) -
     result
 }
 
-/// Runs `work` and returns its result with the time that it took of the processor, whatever else the machine does.
+/// Runs `work` and measures its CPU time.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let (started, cpu_before) = (Instant::now(), cpu_time());
     let result = work();
@@ -24,7 +21,7 @@ pub fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     (result, taken)
 }
 
-/// Processor time of this thread, where the system tells it.
+/// CPU time of this thread, where the system provides it.
 fn cpu_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     stat.split(' ').next()?.parse().ok().map(Duration::from_nanos)

@@ -1,64 +1,59 @@
-//! The walk over a Markdown text that references and rendering share. It collects blocks of code and of HTML, leaves out elements that
-//! are nested too deeply, and tells whether a text stands in a link or an image.
-//!
-//! Not here: the meaning of HTML inside a text.
+//! Walks over a Markdown text, for references and rendering. Collects blocks of code and HTML,
+//! drops elements nested too deeply, and tells whether a text is in a link or an image.
 
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream};
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step<'t> {
-    /// The beginning of an element, other than a block of code or of HTML.
+    /// The start of an element other than a code or HTML block.
     Start(Tag<'t>),
     /// The end of such an element.
     End(TagEnd),
     /// Text that is neither code nor HTML.
     Text(CowStr<'t>),
-    /// A block of code.
+    /// A code block.
     Code {
-        /// What stands behind the fence; empty without a fence.
+        /// The text after the fence; empty without a fence.
         info: CowStr<'t>,
         /// The lines of code.
         code: String,
     },
     /// HTML.
     Html {
-        /// As it was written.
+        /// As written.
         html: CowStr<'t>,
-        /// True for a block, false within a line.
+        /// Whether it is a block or inline.
         is_block: bool,
     },
-    /// Something else, that has no content.
+    /// Anything else, without content.
     Other(Event<'t>),
 }
 
-/// A block whose text is collected.
+/// A block whose text is being collected.
 #[derive(Debug)]
 enum Block<'t> {
     Html(String),
     Code { info: CowStr<'t>, code: String },
 }
 
-/// The parts of a text, in their order. Between two of them, tells where the last one stands.
+/// Iterates over the parts of a text, and tells where the last one was.
 #[derive(Debug)]
 pub struct Walk<'t, I> {
     events: TextMergeStream<'t, I>,
     block: Option<Block<'t>>,
     max_depth: usize,
-    /// Elements that are open.
     depth: usize,
-    /// Elements that are left out and not ended yet.
+    /// Open elements that are dropped.
     skipped: usize,
-    /// Links that are open.
     links: usize,
-    /// Images that are open.
     images: usize,
-    /// True in a link that shows its own address, which has no elements in it.
+    /// Inside a link that shows its own URL and contains no elements.
     is_in_address: bool,
 }
 
-/// Walks over a [bounded](crate::bounds::bounded) text for as long as `goes_on` returns true. Leaves out elements that are nested deeper
-/// than `max_depth`, but not their content; blocks of code and of HTML are not counted.
+/// Walks over a [bounded](crate::bounds::bounded) text while `goes_on` returns true. Drops elements
+/// nested deeper than `max_depth`, but not their content. Code and HTML blocks do not count.
 pub fn walk<'t>(
     text: &'t str,
     extensions: Options,
@@ -79,25 +74,25 @@ pub fn walk<'t>(
 }
 
 impl<'t, I: Iterator<Item = Event<'t>>> Walk<'t, I> {
-    /// Returns whether the last step stands in a link.
+    /// Returns whether the last step is in a link.
     #[must_use]
     pub fn is_in_link(&self) -> bool {
         self.links > 0
     }
 
-    /// Returns whether the last step stands in a link that shows its own address (`<https://example.org>`).
+    /// Returns whether the last step is in a link that shows its own URL (`<https://example.org>`).
     #[must_use]
     pub fn is_in_address(&self) -> bool {
         self.is_in_address
     }
 
-    /// Returns whether the last step stands in the description of an image.
+    /// Returns whether the last step is in the description of an image.
     #[must_use]
     pub fn is_in_image(&self) -> bool {
         self.images > 0
     }
 
-    /// Processes an event. Returns `None` for one that only adds to a block, or that is left out.
+    /// Processes an event. Returns `None` if it only extends a block or is dropped.
     fn step(&mut self, event: Event<'t>) -> Option<Step<'t>> {
         match event {
             Event::Start(tag) => self.start(tag),
@@ -107,7 +102,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Walk<'t, I> {
                     code.push_str(&text);
                     None
                 }
-                // The indentation of a block of HTML comes as text.
+                // The indentation of an HTML block arrives as text.
                 _ => Some(Step::Text(text)),
             },
             Event::Html(html) => match &mut self.block {
@@ -186,7 +181,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Iterator for Walk<'t, I> {
     }
 }
 
-/// Returns whether an element is part of a line.
+/// Returns whether an element is inline.
 #[must_use]
 pub fn is_inline(end: TagEnd) -> bool {
     matches!(end, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
@@ -198,7 +193,7 @@ mod tests {
 
     use super::*;
 
-    /// The steps of a text, written as text: brackets for elements, and texts with the places where they stand.
+    /// Steps as text: brackets for elements, and texts with their positions.
     fn steps(text: &str, max_depth: usize) -> String {
         let mut walked = walk(text, Options::empty(), max_depth, || true);
         let mut written = Vec::new();

@@ -1,6 +1,7 @@
-//! Classes of IP addresses. An address without a class is public: assigned to hosts of the Internet, and reached there only.
+//! Classes of IP addresses. An address without a class is public: assigned to Internet hosts and
+//! reachable only there.
 //!
-//! Sources: the special-purpose registries of IANA (RFC 6890 and its updates), RFC 4291, RFC 6052, RFC 5214.
+//! Sources: IANA special-purpose registries (RFC 6890 and updates), RFC 4291, RFC 6052, RFC 5214.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,26 +9,26 @@ use std::sync::LazyLock;
 
 use ipnet::IpNet;
 
-/// The reason for which an address is not public.
+/// Why an address is not public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AddressClass {
-    /// `0.0.0.0/8`, `::`: on many systems the machine itself.
+    /// `0.0.0.0/8`, `::`: the machine itself on many systems.
     Unspecified,
     /// The machine itself.
     Loopback,
     /// Private networks, and unique-local ones of IPv6.
     Private,
-    /// The link, where clouds serve their metadata.
+    /// Link-local, where clouds serve metadata.
     LinkLocal,
-    /// Site-local addresses of IPv6, deprecated.
+    /// Site-local IPv6, deprecated.
     SiteLocal,
     /// Carrier-grade NAT.
     Shared,
-    /// Services of a cloud for the machines in it, on an address that is public otherwise.
+    /// A cloud service for its own machines, on an otherwise public address.
     CloudService,
-    /// Examples in documents.
+    /// Examples in documentation.
     Documentation,
-    /// Benchmarks of networks.
+    /// Network benchmarks.
     Benchmark,
     /// Discarded by routers.
     Discard,
@@ -37,7 +38,7 @@ pub enum AddressClass {
     Broadcast,
     /// Not assigned to hosts.
     Reserved,
-    /// IPv6 addresses that stand for an IPv4 address: mapped, compatible, translated (NAT64), 6to4, Teredo, ISATAP.
+    /// An IPv6 address that embeds an IPv4 address: mapped, compatible, NAT64, 6to4, Teredo, ISATAP.
     EmbedsIpv4,
 }
 
@@ -62,20 +63,20 @@ impl fmt::Display for AddressClass {
     }
 }
 
-/// Networks that are not public. The first match counts.
+/// Networks that are not public. The first match wins.
 const CLASSES: &[(&str, AddressClass)] = &[
     ("0.0.0.0/8", AddressClass::Unspecified),
     ("10.0.0.0/8", AddressClass::Private),
     ("100.64.0.0/10", AddressClass::Shared),
     ("127.0.0.0/8", AddressClass::Loopback),
-    // Agents of virtual machines in Azure.
+    // Azure's virtual machine agents.
     ("168.63.129.16/32", AddressClass::CloudService),
     ("169.254.0.0/16", AddressClass::LinkLocal),
     ("172.16.0.0/12", AddressClass::Private),
-    // Protocol assignments; Oracle's cloud serves metadata here.
+    // Protocol assignments; Oracle Cloud serves metadata here.
     ("192.0.0.0/24", AddressClass::Reserved),
     ("192.0.2.0/24", AddressClass::Documentation),
-    // Relays of 6to4, deprecated.
+    // 6to4 relays, deprecated.
     ("192.88.99.0/24", AddressClass::Reserved),
     ("192.168.0.0/16", AddressClass::Private),
     ("198.18.0.0/15", AddressClass::Benchmark),
@@ -86,11 +87,11 @@ const CLASSES: &[(&str, AddressClass)] = &[
     ("240.0.0.0/4", AddressClass::Reserved),
     ("::/128", AddressClass::Unspecified),
     ("::1/128", AddressClass::Loopback),
-    // Compatible, mapped, and mapped as translators of RFC 2765 wrote it.
+    // Compatible, mapped, and translated as in RFC 2765.
     ("::/96", AddressClass::EmbedsIpv4),
     ("::ffff:0:0/96", AddressClass::EmbedsIpv4),
     ("::ffff:0:0:0/96", AddressClass::EmbedsIpv4),
-    // NAT64, and its prefix for networks of one's own.
+    // NAT64: the well-known prefix, and the one for local use.
     ("64:ff9b::/96", AddressClass::EmbedsIpv4),
     ("64:ff9b:1::/48", AddressClass::EmbedsIpv4),
     ("100::/63", AddressClass::Discard),
@@ -113,8 +114,8 @@ static NETWORKS: LazyLock<Vec<(IpNet, AddressClass)>> = LazyLock::new(|| {
     CLASSES.iter().map(|(network, class)| (network.parse().expect("the table has networks"), *class)).collect()
 });
 
-/// Returns the networks whose addresses are not public, for firewalls beside the process. Of IPv6, whatever is not global unicast
-/// (`2000::/3`) is not public either.
+/// Returns the networks that are not public, for firewalls. In IPv6, nothing outside global unicast
+/// (`2000::/3`) is public either.
 pub fn special_networks() -> impl Iterator<Item = IpNet> {
     NETWORKS.iter().map(|(network, _)| *network)
 }
@@ -130,7 +131,7 @@ pub(crate) fn classify(address: IpAddr) -> Option<AddressClass> {
     }
 }
 
-/// Returns the IPv4 address that an IPv6 address stands for, where its place is fixed.
+/// Returns the IPv4 address embedded in an IPv6 address, if its position is fixed.
 pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     if classify(address.into()) != Some(AddressClass::EmbedsIpv4) {
         return None;
@@ -143,18 +144,18 @@ pub(crate) fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
         [0x2002, ..] => Some(at(2)),
         // Teredo inverts the bits of the client's address.
         [0x2001, 0, ..] => Some(Ipv4Addr::from_bits(!at(12).to_bits())),
-        // Networks choose where their own prefix has the address.
+        // Each network chooses where its own prefix puts the address.
         [0x64, 0xff9b, 1, ..] => None,
         _ => Some(at(12)),
     }
 }
 
-/// Returns whether an address is in `2000::/3`: the only part of IPv6 whose addresses are assigned to hosts of the Internet.
+/// Returns whether the address is in `2000::/3`, the only part of IPv6 assigned to Internet hosts.
 fn is_global_unicast(address: Ipv6Addr) -> bool {
     matches!(address.segments(), [0x2000..=0x3fff, ..])
 }
 
-/// Returns whether the interface identifier is one of ISATAP, which ends in an IPv4 address.
+/// Returns whether the interface identifier is ISATAP, which ends in an IPv4 address.
 fn is_isatap(address: Ipv6Addr) -> bool {
     matches!(address.segments(), [_, _, _, _, 0 | 0x200, 0x5efe, _, _])
 }

@@ -1,4 +1,4 @@
-//! The operator's list of destinations that are permitted although they are not public: `FERRITE_OUTBOUND_ALLOW`.
+//! Destinations that the operator permits although they are not public: `FERRITE_OUTBOUND_ALLOW`.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use crate::host::Host;
 
 const MAX_ENTRIES: usize = 1024;
 
-/// Networks and host names, each for one port or for all. Empty by default.
+/// Networks and host names, each for one port or all. Empty by default.
 ///
-/// Written with commas between the entries: networks (`10.0.0.0/8`, `fd00::/8`), addresses (`127.0.0.1`, `::1`) and host names
-/// (`hooks.internal`, of which no others are part), each with an optional port (`10.0.0.0/8:8080`, `[fd00::/8]:8080`, `[::1]:8080`,
-/// `hooks.internal:8080`).
+/// Entries are separated by commas: networks (`10.0.0.0/8`, `fd00::/8`), addresses (`127.0.0.1`,
+/// `::1`) and host names (`hooks.internal`, without subdomains), each with an optional port
+/// (`10.0.0.0/8:8080`, `[fd00::/8]:8080`, `[::1]:8080`, `hooks.internal:8080`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowList(Vec<Entry>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     destination: Destination,
-    /// `None`: all ports.
+    /// `None` for all ports.
     port: Option<u16>,
 }
 
@@ -30,36 +30,36 @@ enum Destination {
     Name(String),
 }
 
-/// A fault in the text of an [`AllowList`], with the entry that has it.
+/// An error in the text of an [`AllowList`], with the entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AllowListError {
     /// Two commas in a row, or one at an end.
     #[error("an entry is empty")]
     Empty,
-    /// More entries than the list takes.
+    /// Too many entries.
     #[error("more than {MAX_ENTRIES} entries")]
     TooMany,
     /// Neither a network, nor an address, nor a host name.
-    #[error("`{0}` is neither a network (`10.0.0.0/8`) nor an address nor a host name, each with an optional `:port`")]
+    #[error("`{0}` is not a network (`10.0.0.0/8`), address or host name, with an optional `:port`")]
     Destination(String),
-    /// A prefix that is no number, or longer than the address.
-    #[error("`{0}`: the length of the prefix must be a number from 0 to {1}")]
+    /// The prefix length is not a number, or exceeds the address length.
+    #[error("`{0}`: the prefix length must be from 0 to {1}")]
     Prefix(String, u8),
-    /// Bits of the address after the prefix.
-    #[error("`{0}`: the address has bits after its prefix; the network may be `{1}`")]
+    /// The address has bits after its prefix.
+    #[error("`{0}`: the address has bits set after the prefix; use `{1}`")]
     HostBits(String, IpNet),
-    /// A port that is no number from 1 to 65535.
-    #[error("`{0}`: the port must be a number from 1 to 65535")]
+    /// The port is not a number from 1 to 65535.
+    #[error("`{0}`: the port must be from 1 to 65535")]
     Port(String),
 }
 
 impl AllowList {
-    /// Returns whether an entry names this host with this port.
+    /// Returns whether an entry lists this host name for this port.
     pub(crate) fn names(&self, host: &str, port: u16) -> bool {
         self.at(port).any(|destination| matches!(destination, Destination::Name(name) if name == host))
     }
 
-    /// Returns whether a network of the list contains this address, for this port.
+    /// Returns whether a network in the list contains this address, for this port.
     pub(crate) fn contains(&self, address: IpAddr, port: u16) -> bool {
         self.at(port).any(|destination| match destination {
             Destination::Network(network) => network.contains(&address),
@@ -99,7 +99,6 @@ fn parse_entry(text: &str) -> Result<Entry, AllowListError> {
     Ok(Entry { destination, port })
 }
 
-/// Splits an entry into its destination, without brackets, and its port.
 fn split_port(text: &str) -> Result<(&str, Option<&str>), AllowListError> {
     if let Some(inner) = text.strip_prefix('[') {
         let fault = || AllowListError::Destination(text.to_owned());
@@ -145,7 +144,7 @@ fn parse_host(entry: &str, host: &str) -> Result<Destination, AllowListError> {
     }
 }
 
-/// Parses digits only, unlike `FromStr` of numbers, which takes a sign.
+/// Parses digits only. `FromStr` would accept a sign.
 fn parse_number<N: FromStr>(text: &str) -> Option<N> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
@@ -190,15 +189,15 @@ mod tests {
     fn a_fault_in_the_list_is_named_with_its_entry() {
         for (text, message) in [
             ("10.0.0.0/8,", "an entry is empty"),
-            ("10.0.0.0/33", "`10.0.0.0/33`: the length of the prefix must be a number from 0 to 32"),
-            ("10.0.0.0/+8", "`10.0.0.0/+8`: the length of the prefix must be a number from 0 to 32"),
-            ("fd00::/129", "`fd00::/129`: the length of the prefix must be a number from 0 to 128"),
-            ("10.1.2.3/8", "`10.1.2.3/8`: the address has bits after its prefix; the network may be `10.0.0.0/8`"),
-            ("fd00::1/8", "`fd00::1/8`: the address has bits after its prefix; the network may be `fd00::/8`"),
-            ("ci:0", "`ci:0`: the port must be a number from 1 to 65535"),
-            ("ci:65536", "`ci:65536`: the port must be a number from 1 to 65535"),
-            ("ci:", "`ci:`: the port must be a number from 1 to 65535"),
-            ("10.0.0.0/8:x", "`10.0.0.0/8:x`: the port must be a number from 1 to 65535"),
+            ("10.0.0.0/33", "`10.0.0.0/33`: the prefix length must be from 0 to 32"),
+            ("10.0.0.0/+8", "`10.0.0.0/+8`: the prefix length must be from 0 to 32"),
+            ("fd00::/129", "`fd00::/129`: the prefix length must be from 0 to 128"),
+            ("10.1.2.3/8", "`10.1.2.3/8`: the address has bits set after the prefix; use `10.0.0.0/8`"),
+            ("fd00::1/8", "`fd00::1/8`: the address has bits set after the prefix; use `fd00::/8`"),
+            ("ci:0", "`ci:0`: the port must be from 1 to 65535"),
+            ("ci:65536", "`ci:65536`: the port must be from 1 to 65535"),
+            ("ci:", "`ci:`: the port must be from 1 to 65535"),
+            ("10.0.0.0/8:x", "`10.0.0.0/8:x`: the port must be from 1 to 65535"),
         ] {
             assert_eq!(text.parse::<AllowList>().unwrap_err().to_string(), message);
         }
@@ -216,7 +215,7 @@ mod tests {
             "ci.",
         ] {
             let error = text.parse::<AllowList>().unwrap_err().to_string();
-            assert!(error.contains("is neither a network") || error.contains("the port must be"), "{text}: {error}");
+            assert!(error.contains("is not a network") || error.contains("the port must be"), "{text}: {error}");
         }
         assert_eq!(vec!["ci"; 1025].join(",").parse::<AllowList>(), Err(AllowListError::TooMany));
     }

@@ -1,4 +1,4 @@
-//! The client: addresses are checked, then dialled, then the request is sent.
+//! The client: checks the addresses, connects, and sends the request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::resolve::{Resolve, SystemResolver};
 use crate::tls;
 use crate::url::{OutboundUrl, Scheme};
 
-/// Sends requests to URLs that users give. Clones share roots and resolver.
+/// Sends requests to URLs from users. Clones share roots and resolver.
 #[derive(Clone)]
 pub struct Client {
     policy: Policy,
@@ -27,39 +27,38 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes a client with the system's resolver and root certificates, which are read now.
+    /// Creates a client with the system's resolver and root certificates, which are read now.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self::with_resolver(policy, Arc::new(SystemResolver::default()))
     }
 
-    /// Makes a client with another resolver.
+    /// Creates a client with another resolver.
     #[must_use]
     pub fn with_resolver(policy: Policy, resolver: Arc<dyn Resolve>) -> Self {
         Self::with_roots(policy, resolver, tls::system_roots())
     }
 
-    /// Makes a client that trusts other roots.
     pub(crate) fn with_roots(policy: Policy, resolver: Arc<dyn Resolve>, roots: RootCertStore) -> Self {
         Self { policy, resolver, tls: tls::connector(roots) }
     }
 
-    /// Returns the policy, which [`OutboundUrl::parse`] takes.
+    /// The policy, for [`OutboundUrl::parse`].
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Resolves a URL's host once and checks all its addresses, for programs that connect by themselves: they must dial these
-    /// addresses only. Takes as long as the resolver does.
+    /// Resolves a URL's host and checks all addresses, for programs that connect themselves. They
+    /// must connect to no others. There is no time limit.
     ///
     /// # Errors
-    /// `RefusedAddress` if one of the addresses is not permitted, `CannotResolve` if there is none.
+    /// `RefusedAddress` if any address is not permitted, `CannotResolve` if there is none.
     pub async fn resolve(&self, url: &OutboundUrl) -> Result<Vec<SocketAddr>, SendError> {
         checked_addresses(self.resolver.as_ref(), &self.policy, url).await
     }
 
-    /// Connects to a URL's host, at an address that was checked for this connection, within `timeout`.
+    /// Connects to a URL's host at a checked address, within `timeout`.
     ///
     /// # Errors
     /// Those of [`Client::resolve`]; `CannotConnect` and `ConnectTimedOut`.
@@ -72,14 +71,14 @@ impl Client {
         timeout_at(deadline, connecting).await.map_err(|_| SendError::ConnectTimedOut)?
     }
 
-    /// Sends a request over a new connection, to an address that was checked for this request.
+    /// Sends a request over a new connection to a checked address.
     ///
-    /// A response whose head is complete is returned also if its body was cut; [`Response::body_end`] says why. The request may have
-    /// arrived although an error is returned, except with `RefusedAddress`, `CannotResolve`, `CannotConnect`, `ConnectTimedOut`
-    /// and `Tls`.
+    /// A response with a complete head is returned even if its body was cut; [`Response::body_end`]
+    /// says why. After an error, the request may still have arrived, except after `RefusedAddress`,
+    /// `CannotResolve`, `CannotConnect`, `ConnectTimedOut` and `Tls`.
     ///
     /// # Errors
-    /// The step that failed. `TimedOut` if the head of the response was not complete at the deadline.
+    /// Which step failed. `TimedOut` if the response head was incomplete at the deadline.
     pub async fn send(&self, request: Request<'_>) -> Result<Response, SendError> {
         let url = request.url;
         let deadline = Instant::now() + request.limits.total;

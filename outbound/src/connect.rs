@@ -1,4 +1,4 @@
-//! Connections to addresses that the policy has checked.
+//! Connections to addresses that the policy permits.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,10 +11,9 @@ use crate::policy::Policy;
 use crate::resolve::Resolve;
 use crate::url::OutboundUrl;
 
-/// Addresses of a name that are tried.
 const MAX_CONNECT_ATTEMPTS: usize = 4;
 
-/// Returns the addresses of a URL's host, resolved once. All of them are permitted.
+/// Resolves a URL's host once and checks that all its addresses are permitted.
 pub(crate) async fn checked_addresses(
     resolver: &dyn Resolve,
     policy: &Policy,
@@ -35,8 +34,8 @@ pub(crate) async fn checked_addresses(
     if addresses.is_empty() { Err(SendError::CannotResolve) } else { Ok(addresses) }
 }
 
-/// Connects to the first address that accepts, in order. Those that are left share the time until `deadline`, so that a silent first
-/// one leaves time for the next.
+/// Connects to the first address that accepts, in order. Remaining addresses share the time until
+/// `deadline`, so a silent one leaves time for the next.
 pub(crate) async fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, SendError> {
     let addresses = &addresses[..addresses.len().min(MAX_CONNECT_ATTEMPTS)];
     let mut failure = SendError::CannotConnect;
@@ -44,7 +43,7 @@ pub(crate) async fn connect(addresses: &[SocketAddr], deadline: Instant) -> Resu
         let share = deadline.saturating_duration_since(Instant::now()) / left;
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // A request is written at once; waiting for more would delay its end.
+                // Requests are written at once; waiting for more would delay the last packet.
                 stream.set_nodelay(true).map_err(|_| SendError::CannotConnect)?;
                 return Ok(stream);
             }

@@ -1,4 +1,4 @@
-//! One request and its response over one connection.
+//! A request and its response over one connection.
 
 use std::error::Error;
 use std::io;
@@ -22,38 +22,38 @@ use crate::request::{Limits, Request};
 use crate::url::{Credentials, OutboundUrl};
 
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Bytes on the wire for each byte of a body that may be read: framing in chunks takes its share.
+/// Bytes on the wire per body byte, to allow for chunked framing.
 const WIRE_BYTES_PER_BODY_BYTE: usize = 2;
 
-/// A response whose head is complete. Redirects are responses like others.
+/// A response with a complete head. Redirects are returned, not followed.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// The status.
     pub status: StatusCode,
     /// The headers, as received.
     pub headers: HeaderMap,
-    /// The first bytes of the body, as received: not decompressed.
+    /// The start of the body, as received: not decompressed.
     pub body: Bytes,
-    /// Number of bytes of the body that were read, with those that were not kept.
+    /// Body bytes read, including those not kept.
     pub body_read_bytes: usize,
-    /// The reason for which reading stopped.
+    /// Why reading stopped.
     pub body_end: BodyEnd,
 }
 
 impl Response {
-    /// Returns whether the receiver sent more of the body than was kept.
+    /// Returns whether the body is longer than the part kept.
     #[must_use]
     pub fn is_body_cut(&self) -> bool {
         self.body_end != BodyEnd::Complete || self.body.len() < self.body_read_bytes
     }
 }
 
-/// The reason for which reading of a body stopped.
+/// Why reading a body stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyEnd {
-    /// All of it was read.
+    /// The whole body was read.
     Complete,
-    /// The limit of bytes was reached.
+    /// The byte limit was reached.
     Limit,
     /// The deadline passed.
     TimedOut,
@@ -61,7 +61,7 @@ pub enum BodyEnd {
     Broken,
 }
 
-/// Sends `request` over `stream` and reads the response. The connection closes at the end.
+/// Sends `request` over `stream` and reads the response. Closes the connection.
 pub(crate) async fn exchange<S>(stream: S, request: Request<'_>, deadline: Instant) -> Result<Response, SendError>
 where
     S: AsyncRead + AsyncWrite,
@@ -88,7 +88,7 @@ where
     tokio::select! {
         biased;
         outcome = &mut exchange => outcome,
-        // The connection is over; the exchange has its failure, or the rest of the body.
+        // The connection has ended; the exchange has its error, or the rest of the body.
         _ = connection => exchange.await,
     }
 }
@@ -122,7 +122,7 @@ fn basic(credentials: &Credentials) -> HeaderValue {
     value
 }
 
-/// Reads a body up to its limits; returns what is kept, the number of bytes read, and the reason of the end.
+/// Reads a body within limits. Returns the bytes kept, the bytes read, and why it ended.
 async fn read_body(mut body: Incoming, limits: Limits, deadline: Instant) -> (Bytes, usize, BodyEnd) {
     let (mut kept, mut read) = (BytesMut::new(), 0);
     let end = loop {
@@ -133,7 +133,7 @@ async fn read_body(mut body: Incoming, limits: Limits, deadline: Instant) -> (By
             Ok(Some(Err(_))) => break BodyEnd::Broken,
             Ok(Some(Ok(frame))) => frame,
         };
-        // Trailers are dropped.
+        // Skip trailers.
         let Ok(data) = frame.into_data() else { continue };
         let taken = data.len().min(limits.max_body_read_bytes - read);
         read += taken;
@@ -155,14 +155,14 @@ fn failure(error: &hyper::Error) -> SendError {
     }
 }
 
-/// Returns whether [`BoundedReader`] made this error.
+/// Returns whether [`BoundedReader`] caused this error.
 fn is_limit(error: &hyper::Error) -> bool {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::FileTooLarge)
 }
 
-/// A reader that fails with `FileTooLarge` after a number of bytes. It bounds the interim responses before a head, and the framing of
-/// a body.
+/// A reader that fails with `FileTooLarge` after a number of bytes. It limits interim responses
+/// before the head, and the framing of a body.
 struct BoundedReader<R> {
     reader: R,
     left: usize,

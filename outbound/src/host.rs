@@ -6,19 +6,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
-/// A host that every parser reads alike.
+/// A host that all parsers read the same way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// A DNS name in lower case, without a dot at its end.
+    /// A DNS name in lower case, without trailing dot.
     Name(String),
-    /// An address that was written in its canonical form.
+    /// An address written in canonical form.
     Address(IpAddr),
 }
 
 impl Host {
-    /// Parses a host as URLs write it: an IPv6 address stands in brackets. `None` if programs could read the text differently: octal,
-    /// hexadecimal or short IPv4 addresses, IPv6 addresses that are not in canonical form or have a zone, percent signs, characters
-    /// outside ASCII, empty labels, a dot at the end.
+    /// Parses a host as written in URLs, with IPv6 addresses in brackets. `None` if programs could
+    /// read it differently: octal, hexadecimal or short IPv4 addresses, IPv6 addresses with a zone
+    /// or not in canonical form, percent signs, non-ASCII characters, empty labels, a trailing dot.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(inner) = text.strip_prefix('[') {
             let inner = inner.strip_suffix(']')?;
@@ -42,7 +42,8 @@ impl fmt::Display for Host {
     }
 }
 
-/// Returns whether `text` is the form of RFC 5952. A mapped IPv4 address has two: its end is dotted or not.
+/// Returns whether `text` is in RFC 5952 form. A mapped IPv4 address has two: with a dotted end or
+/// without.
 fn is_canonical(address: Ipv6Addr, text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let [.., high, low] = address.segments();
@@ -62,7 +63,8 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Returns whether a parser may take a name with this last label for an IPv4 address, as browsers and `inet_aton` do.
+/// Returns whether a parser may read a name with this last label as an IPv4 address, as browsers
+/// and `inet_aton` do.
 fn is_number(label: &str) -> bool {
     let label = label.to_ascii_lowercase();
     match label.strip_prefix("0x") {

@@ -1,20 +1,17 @@
-//! The HTTP client for URLs that users give: targets of webhooks, sources of imports and mirrors.
+//! The HTTP client for URLs from users: webhook targets, and sources of imports and mirrors.
 //!
-//! A URL is checked twice. [`OutboundUrl::parse`] checks its text when it is stored: two parsers must read the same host from it, and
-//! an address in it must be permitted. [`Client::send`] checks the addresses at every use: the name is resolved once, one forbidden
-//! address refuses the request, and the connection goes to a checked address, so a name that changes in between reaches nothing.
-//! [`Policy`] says which addresses are permitted: public ones, and those that the operator lists.
+//! A URL is checked twice. When it is stored, [`OutboundUrl::parse`] requires that two parsers read
+//! the same host from it, and that an address in it is permitted. On every use, [`Client::send`]
+//! resolves the name once, refuses the request if any address is forbidden, and connects to a
+//! checked address, so changing the name's addresses in between does not help. [`Policy`] permits
+//! public addresses, and those that the operator lists.
 //!
-//! The client follows no redirect, asks no proxy, keeps no cookie and no connection, and decompresses nothing. One deadline covers all
-//! of a request; head and body of the response are bounded.
+//! The client follows no redirects, uses no proxy, keeps no cookies or connections, and does not
+//! decompress. One deadline covers the whole request; the response's head and body are limited.
 //!
-//! It stands on hyper. reqwest 0.13 cannot keep these promises: it sends `/a/../b` as `/b`, adds an `Accept` header, bounds no bytes of
-//! a head, and asks its resolver without the port, which entries of the [`AllowList`] have.
-//!
-//! Order of the modules, upper to lower: `client`, `exchange`, `connect`, `tls`, `resolve`, `request`, `error`, `url`, `policy`,
-//! `allow`, `address`, `host`.
-//!
-//! Not here: retries, signatures and the log of deliveries (hook-svc), git processes (git-svc).
+//! It uses hyper. reqwest 0.13 cannot guarantee this: it sends `/a/../b` as `/b`, adds an `Accept`
+//! header, does not limit a head's bytes, and calls its resolver without the port, which
+//! [`AllowList`] entries need.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 

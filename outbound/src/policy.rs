@@ -1,4 +1,4 @@
-//! The decision about one address, and the settings that it depends on.
+//! Decides which addresses are permitted.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::address::{AddressClass, classify, embedded_ipv4};
 use crate::allow::AllowList;
 use crate::host::Host;
 
-/// Settings of requests to URLs that users give.
+/// Settings for requests to URLs from users.
 #[derive(Args, Clone, Debug)]
 pub struct OutboundArgs {
     /// Private destinations of webhooks, imports and mirrors, such as `10.0.0.0/8,host:8080`.
@@ -17,14 +17,14 @@ pub struct OutboundArgs {
 }
 
 impl OutboundArgs {
-    /// Returns the policy of these settings.
+    /// Returns the policy for these settings.
     #[must_use]
     pub fn policy(&self) -> Policy {
         Policy::new(self.outbound_allow.clone())
     }
 }
 
-/// The destinations that requests may reach: public addresses, and those of an [`AllowList`]. The default lists none.
+/// Where requests may go: public addresses, and those of an [`AllowList`], empty by default.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     allowed: AllowList,
@@ -39,8 +39,9 @@ impl Policy {
 
     /// Checks an address of `host` for connections to `port`.
     ///
-    /// A host name in the list permits all its addresses. A listed IPv6 network that embeds IPv4 (a NAT64 prefix) permits the public
-    /// IPv4 addresses in it; others must be listed in their IPv4 form too.
+    /// A listed host name permits all its addresses. A listed IPv6 network that embeds IPv4 (a
+    /// NAT64 prefix) permits the public IPv4 addresses in it; others must also be listed in IPv4
+    /// form.
     ///
     /// # Errors
     /// The class of an address that is neither public nor listed.

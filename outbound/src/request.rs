@@ -1,4 +1,4 @@
-//! Requests: method, headers that cannot break the head, and limits.
+//! Requests: method, headers that cannot break out of the head, and limits.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::url::OutboundUrl;
 const MAX_HEADERS: usize = 64;
 const MAX_HEADER_VALUE_BYTES: usize = 8 * 1024;
 
-/// Headers that say how a message is framed or what a connection does. The client sets them.
+/// Headers for framing and the connection, which only the client sets.
 const CLIENT_HEADERS: [HeaderName; 8] = [
     header::HOST,
     header::CONTENT_LENGTH,
@@ -31,48 +31,48 @@ pub struct Request<'a> {
     pub url: &'a OutboundUrl,
     /// The method.
     pub method: Method,
-    /// Headers beside those that the client adds: `Host`, `Connection: close`, `Content-Length` of a body, and `Authorization` of
-    /// the URL's user and password, unless it is among these.
+    /// Headers in addition to the client's: `Host`, `Connection: close`, `Content-Length` of a
+    /// body, and `Authorization` from the URL's user and password, unless given here.
     pub headers: Headers,
     /// The body; empty for none.
     pub body: Bytes,
-    /// Bounds of time and size.
+    /// Limits on time and size.
     pub limits: Limits,
 }
 
-/// Bounds of one request and its response.
+/// Limits of a request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time for all of it: resolution, connection, request and response.
+    /// Time for everything: resolution, connection, request and response.
     pub total: Duration,
-    /// Bytes of the response's body that are read before the connection is closed.
+    /// Response body bytes to read before the connection is closed.
     pub max_body_read_bytes: usize,
-    /// Bytes of the response's body that are kept; further ones are read and dropped.
+    /// Response body bytes to keep; the rest is read and dropped.
     pub max_body_kept_bytes: usize,
 }
 
 impl Default for Limits {
-    /// Those of a webhook: 10 seconds, 1 MiB read, 64 KiB kept.
+    /// Those of webhooks: 10 seconds, 1 MiB read, 64 KiB kept.
     fn default() -> Self {
         Self { total: Duration::from_secs(10), max_body_read_bytes: 1024 * 1024, max_body_kept_bytes: 64 * 1024 }
     }
 }
 
-/// Headers of a request. A name has one value; neither can hold a line break. `Debug` prints the names only.
+/// Headers of a request, one value per name, without line breaks. `Debug` prints only the names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers(HeaderMap);
 
-/// The reason for which a header cannot be sent.
+/// Why a header cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderRefusal {
-    /// The name is no token.
-    #[error("the name of the header is not valid")]
+    /// The name is not a token.
+    #[error("invalid header name")]
     Name,
     /// The value has a control character, such as a line break, or more than 8 KiB.
-    #[error("the value of the header is not valid")]
+    #[error("invalid header value")]
     Value,
-    /// The header is one that the client sets.
-    #[error("the header is set by the client")]
+    /// The client sets this header.
+    #[error("this header is set by the client")]
     Reserved,
     /// More than 64 headers.
     #[error("too many headers")]
@@ -80,17 +80,17 @@ pub enum HeaderRefusal {
 }
 
 impl Headers {
-    /// Makes an empty set.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets a header, in place of an earlier one of this name. Letter case of the name does not count: requests write
-    /// `X-Name-In-This-Form`.
+    /// Sets a header, replacing one with the same name in any letter case. Requests write names
+    /// like `X-Name-In-This-Form`.
     ///
     /// # Errors
-    /// The rule that name or value break; the set is unchanged then.
+    /// Why the header cannot be sent; the set is unchanged.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), HeaderRefusal> {
         let name: HeaderName = name.parse().map_err(|_| HeaderRefusal::Name)?;
         let is_hop = CLIENT_HEADERS.contains(&name) || name == "keep-alive" || name.as_str().starts_with("proxy-");
@@ -108,12 +108,11 @@ impl Headers {
         Ok(())
     }
 
-    /// Returns names, in lower case, and values.
+    /// Iterates over names, in lower case, and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), std::str::from_utf8(value.as_bytes()).unwrap_or_default()))
     }
 
-    /// Returns the headers for the head of a request.
     pub(crate) fn into_map(self) -> HeaderMap {
         self.0
     }

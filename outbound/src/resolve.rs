@@ -8,21 +8,21 @@ use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// Resolutions of one [`SystemResolver`] at once. Each takes a thread until the system's resolver gives up, also after the deadline of
-/// its request.
+/// Concurrent resolutions. Each blocks a thread until the system's resolver gives up, even after
+/// its request's deadline.
 const MAX_RESOLUTIONS: usize = 256;
 
 /// A source of addresses.
 #[async_trait]
 pub trait Resolve: Send + Sync {
-    /// Returns all addresses of a DNS name, those to try first in front.
+    /// Returns all addresses of a DNS name in the order to try them.
     ///
     /// # Errors
-    /// The resolver's failure; the client takes none and no address for the same.
+    /// Why it failed. The client treats this as having no address.
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The resolver of the system: its hosts file, its name servers. It runs a bounded number of resolutions at once.
+/// The system's resolver, with a limit on concurrent resolutions.
 #[derive(Debug)]
 pub(crate) struct SystemResolver {
     permits: Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! TLS by rustls: versions 1.2 and 1.3, ring, certificates checked against the roots of the system.
+//! TLS with rustls: versions 1.2 and 1.3, ring, certificates checked against the system's roots.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream;
 use crate::error::{SendError, TlsFault};
 use crate::host::Host;
 
-/// Returns the roots that the system trusts. A certificate that cannot be read is left out.
+/// Returns the roots that the system trusts, skipping unreadable ones.
 pub(crate) fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
@@ -24,7 +24,7 @@ pub(crate) fn system_roots() -> RootCertStore {
     roots
 }
 
-/// Makes a connector that trusts `roots` and no others.
+/// Creates a connector that trusts only `roots`.
 pub(crate) fn connector(roots: RootCertStore) -> TlsConnector {
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -35,7 +35,7 @@ pub(crate) fn connector(roots: RootCertStore) -> TlsConnector {
     Arc::new(config).into()
 }
 
-/// Does the handshake; the certificate must be for `host`.
+/// Does the handshake. The certificate must be for `host`.
 pub(crate) async fn connect(
     connector: &TlsConnector,
     host: &Host,
@@ -57,7 +57,7 @@ fn fault(error: &io::Error) -> TlsFault {
         | CertificateError::NotValidYet
         | CertificateError::NotValidYetContext { .. } => TlsFault::Expired,
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => TlsFault::WrongHost,
-        // No issuer among the roots, a signature of another key, another purpose, revoked.
+        // No issuer among the roots, wrong signature, wrong purpose, or revoked.
         _ => TlsFault::Untrusted,
     }
 }

@@ -1,6 +1,4 @@
-//! URLs that users give.
-//!
-//! Not here: name resolution, which is for the moment of use.
+//! URLs from users. Names are resolved only on use.
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +13,13 @@ use crate::host::Host;
 use crate::policy::Policy;
 
 const MAX_URL_BYTES: usize = 2048;
-/// Stands for a secret in [`OutboundUrl::shown`].
+/// Replaces secrets in [`OutboundUrl::shown`].
 const MASK: &str = "***";
 
-/// An absolute http or https URL whose host every parser reads alike.
+/// An absolute http or https URL whose host all parsers read the same way.
 ///
-/// Its text is kept as the user wrote it. User and password are kept and sent as Basic authentication; a fragment is kept and not
-/// sent. `Debug` and `Display` print [`OutboundUrl::shown`].
+/// The text is kept as written. User and password are sent as Basic authentication; a fragment is
+/// kept and not sent. `Debug` and `Display` print [`OutboundUrl::shown`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutboundUrl {
     text: String,
@@ -38,10 +36,10 @@ struct Parts {
     target: PathAndQuery,
 }
 
-/// Scheme of an [`OutboundUrl`].
+/// The scheme of an [`OutboundUrl`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// HTTP in clear text.
+    /// Plain HTTP.
     Http,
     /// HTTP over TLS.
     Https,
@@ -57,7 +55,6 @@ impl Scheme {
         }
     }
 
-    /// Returns the port of URLs without one.
     pub(crate) fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,
@@ -79,7 +76,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The rule that a text breaks, so that it is no [`OutboundUrl`]. The texts name no part of the URL.
+/// Why a text is not an [`OutboundUrl`]. The messages quote no part of the URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefusal {
     /// The text is empty.
@@ -88,25 +85,25 @@ pub enum UrlRefusal {
     /// The text is too long.
     #[error("must have at most {MAX_URL_BYTES} bytes")]
     TooLong,
-    /// A character that URLs write as a percent sign and two digits: blanks, line breaks, backslashes, all outside ASCII.
+    /// A character that must be percent-encoded: spaces, backslashes, anything outside ASCII.
     #[error("has a character that must be percent-encoded")]
     Character,
     /// Another scheme, or none.
     #[error("must be an absolute http or https URL")]
     Scheme,
-    /// User and password that are empty, ambiguous or wrongly encoded.
+    /// The user or password is empty, ambiguous or encoded incorrectly.
     #[error("has a user or password that is ambiguous: percent-encode it")]
     Credentials,
-    /// A host that is neither a canonical address nor a plain DNS name.
-    #[error("must have a DNS name or an IP address in its usual form as the host")]
+    /// The host is neither a canonical address nor a plain DNS name.
+    #[error("must have a DNS name or an IP address in canonical form as its host")]
     Host,
-    /// A port that is not from 1 to 65535.
+    /// The port is not from 1 to 65535.
     #[error("must have a port from 1 to 65535")]
     Port,
     /// Parsers read different destinations from the text.
     #[error("is ambiguous")]
     Ambiguous,
-    /// An address that is neither public nor permitted.
+    /// The address is neither public nor permitted.
     #[error("must not have a {0} address as the host")]
     Address(AddressClass),
 }
@@ -127,37 +124,37 @@ impl OutboundUrl {
         Ok(Self { text: text.to_owned(), shown: mask(text), parts })
     }
 
-    /// Returns the URL as the user wrote it, with its password: for sealed storage only.
+    /// Returns the URL as written, with its password. Only for encrypted storage.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.text
     }
 
-    /// Returns the URL with `***` for its password, and for a user without a password, which is usually a token.
+    /// Returns the URL with `***` for its password, or for a user without one, usually a token.
     #[must_use]
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// Returns the scheme.
+    /// The scheme.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.parts.scheme
     }
 
-    /// Returns the host.
+    /// The host.
     #[must_use]
     pub fn host(&self) -> &Host {
         &self.parts.host
     }
 
-    /// Returns the port, also when the text leaves it to the scheme.
+    /// The port, or the scheme's default.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.parts.port
     }
 
-    /// Returns the URL without its user and password, then these two, decoded; both are empty if there are none.
+    /// Returns the URL without user and password, then these two, decoded; empty if there are none.
     ///
     /// # Errors
     /// [`UrlRefusal::Credentials`] if one of them is not UTF-8.
@@ -171,7 +168,6 @@ impl OutboundUrl {
         Ok((format!("{}{}", &self.text[..start], &self.text[end..]), text(user)?, text(password)?))
     }
 
-    /// Returns path and query.
     pub(crate) fn target(&self) -> &PathAndQuery {
         &self.parts.target
     }
@@ -209,7 +205,7 @@ impl Parts {
             [Scheme::Http, Scheme::Https].into_iter().find(|known| scheme.eq_ignore_ascii_case(known.as_str()));
         let scheme = scheme.ok_or(UrlRefusal::Scheme)?;
         let (authority, rest) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        // Parsers that end the authority at a slash only take the text before the `@` for a user.
+        // Parsers that end the authority only at a slash take the text before the `@` as the user.
         if !rest.starts_with('/') && rest.contains('@') {
             return Err(UrlRefusal::Ambiguous);
         }
@@ -223,7 +219,7 @@ impl Parts {
         Ok(Self { scheme, credentials, host, port, target: parse_target(rest)? })
     }
 
-    /// Returns whether the parser of browsers reads the same destination from the text.
+    /// Returns whether a browser's parser reads the same destination.
     fn is_confirmed(&self, text: &str) -> bool {
         let Ok(url) = url::Url::parse(text) else { return false };
         let decode = |text: &str| percent_decode_str(text).collect::<Vec<u8>>();
@@ -248,7 +244,7 @@ impl Credentials {
         let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
         let credentials = Self { user: decode(user)?, password: decode(password)? };
         let is_empty = credentials.user.is_empty() && credentials.password.is_empty();
-        // Basic authentication ends the user at the first colon.
+        // In Basic authentication, the first colon ends the user.
         if is_empty || credentials.user.contains(&b':') {
             return Err(UrlRefusal::Credentials);
         }
@@ -256,7 +252,7 @@ impl Credentials {
     }
 }
 
-/// Decodes a user or a password. Control characters are refused, which Basic authentication forbids.
+/// Decodes a user or a password. Rejects control characters, which Basic authentication forbids.
 fn decode(text: &str) -> Result<Vec<u8>, UrlRefusal> {
     let is_encoded = |part: &str| part.len() >= 2 && part.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
     let decoded: Vec<u8> = percent_decode_str(text).collect();
@@ -277,14 +273,14 @@ fn split_port(host_port: &str) -> Result<(&str, Option<u16>), UrlRefusal> {
     Ok((host, Some(port.parse().map_err(|_| UrlRefusal::Port)?)))
 }
 
-/// Makes the target of the request line from the text after the authority.
+/// Builds the request target from the text after the authority.
 fn parse_target(rest: &str) -> Result<PathAndQuery, UrlRefusal> {
     let target = rest.split('#').next().unwrap_or_default();
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
     target.parse().map_err(|_| UrlRefusal::Character)
 }
 
-/// Replaces the secret of a URL's user and password by [`MASK`].
+/// Replaces the secret in a URL's user and password with [`MASK`].
 fn mask(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -296,7 +292,7 @@ fn mask(text: &str) -> String {
     format!("{scheme}://{shown}{}", &rest[userinfo.len()..])
 }
 
-/// Returns whether a byte is one of the characters of RFC 3986: reserved, unreserved, or the percent sign.
+/// Returns whether RFC 3986 allows the byte: reserved, unreserved, or the percent sign.
 fn is_url_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
 }

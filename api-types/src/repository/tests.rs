@@ -1,5 +1,3 @@
-//! The JSON shape of repositories.
-
 use super::*;
 
 fn message() -> repo::Repository {

@@ -1,8 +1,5 @@
-//! Files of releases, in the folder `assets` of their repository, which is deleted with it.
-//!
-//! An upload writes a temporary file, which gets its name once all of it is synced: a file that has its name is whole.
-//!
-//! Not here: names, sizes and releases of files, which repo-svc keeps.
+//! Release files, in the folder `assets` of their repository, deleted with it. An upload writes a
+//! temporary file and renames it once it is synced, so a file with its final name is complete.
 
 use std::{
     fs, io,
@@ -20,12 +17,12 @@ const FOLDER: &str = "assets";
 const TEMPORARY_PREFIX: &str = "tmp-";
 const ID_DIGITS: usize = 32;
 
-/// The name of a file of a release on the store: 32 hexadecimal digits in lower case.
+/// The id of a release file on the store: 32 lower-case hex digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssetFileId(String);
 
 impl AssetFileId {
-    /// Parses a name; `None` for any other text.
+    /// Parses an id; `None` if malformed.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
         let is_id = text.len() == ID_DIGITS && text.iter().all(is_digit);
@@ -37,7 +34,7 @@ impl AssetFileId {
     }
 }
 
-/// A temporary file, removed when dropped. After it got its name there is none to remove.
+/// A temporary file, removed on drop. Once renamed, there is nothing to remove.
 #[derive(Debug)]
 struct TemporaryFile(PathBuf);
 
@@ -47,7 +44,7 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// A file that is being uploaded. Dropped before [`AssetUpload::finish`], it leaves nothing behind.
+/// A file being uploaded. Dropped before [`AssetUpload::finish`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct AssetUpload {
     folder: PathBuf,
@@ -58,64 +55,52 @@ pub struct AssetUpload {
     size: u64,
 }
 
-/// A file that was stored.
+/// A stored file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAsset {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// SHA-256 of the content, 64 hexadecimal digits.
+    /// SHA-256 of the content, 64 hex digits.
     pub sha256: String,
 }
 
 impl AssetUpload {
-    /// Begins an upload.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, and `Io`, also for an id that was used before.
+    /// Starts an upload. Fails with `Io` if the id is already used.
     pub async fn begin(store: &RepositoryStore, repository: RepositoryId, id: AssetFileId) -> Result<Self, GitError> {
         let repository = store.path(repository);
         let folder = repository.join(FOLDER);
-        // Not with its parents: a repository that was deleted meanwhile must not come back.
+        // Not its parents: a repository deleted meanwhile must not come back.
         match tokio::fs::create_dir(&folder).await {
             Ok(()) => sync_folder(&repository).await?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(or_missing_repository("making the folder of files of releases")(error)),
+            Err(error) => return Err(or_missing_repository("creating the folder of release files")(error)),
         }
         let temporary = id.temporary(&folder);
         let file = tokio::fs::File::options().write(true).create_new(true).open(&temporary).await;
-        let file = file.map_err(or_missing_repository("making a file of a release"))?;
+        let file = file.map_err(or_missing_repository("creating a release file"))?;
         Ok(Self { folder, id, temporary: TemporaryFile(temporary), file, hash: Sha256::new(), size: 0 })
     }
 
-    /// Appends bytes.
-    ///
-    /// # Errors
-    /// `Io`, possibly for bytes of an earlier call.
+    /// Appends bytes. An error may concern bytes of an earlier call.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), GitError> {
         self.hash.update(bytes);
         self.size += bytes.len() as u64;
-        self.file.write_all(bytes).await.map_err(GitError::io("writing a file of a release"))
+        self.file.write_all(bytes).await.map_err(GitError::io("writing a release file"))
     }
 
-    /// Syncs the file and gives it its name.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound` if the repository was deleted meanwhile, `Io`.
+    /// Syncs the file and gives it its final name.
     pub async fn finish(mut self) -> Result<StoredAsset, GitError> {
-        // Errors of earlier writes are reported by a flush only.
-        self.file.flush().await.map_err(GitError::io("writing a file of a release"))?;
-        self.file.sync_all().await.map_err(GitError::io("syncing a file of a release"))?;
+        // Only a flush reports errors of earlier writes.
+        self.file.flush().await.map_err(GitError::io("writing a release file"))?;
+        self.file.sync_all().await.map_err(GitError::io("syncing a release file"))?;
         let renamed = tokio::fs::rename(&self.temporary.0, self.folder.join(&self.id.0)).await;
-        renamed.map_err(or_missing_repository("naming a file of a release"))?;
+        renamed.map_err(or_missing_repository("renaming a release file"))?;
         sync_folder(&self.folder).await?;
         Ok(StoredAsset { size: self.size, sha256: hex::encode(self.hash.finalize()) })
     }
 }
 
-/// Opens a stored file and returns it with its size in bytes.
-///
-/// # Errors
-/// `PathNotFound` if there is no such file, `Io`.
+/// Opens a stored file and returns it with its size in bytes; `PathNotFound` if it does not exist.
 pub async fn open_asset(
     store: &RepositoryStore,
     repository: RepositoryId,
@@ -129,28 +114,25 @@ pub async fn open_asset(
     };
     opened.await.map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => GitError::PathNotFound,
-        _ => GitError::io("opening a file of a release")(error),
+        _ => GitError::io("opening a release file")(error),
     })
 }
 
-/// Removes stored files, and what an upload of them that was killed left behind. Missing ones are no error. Blocking.
-///
-/// # Errors
-/// `Io`.
+/// Removes stored files and leftovers of killed uploads, if they exist. Blocking.
 pub fn delete_assets(store: &RepositoryStore, repository: RepositoryId, ids: &[AssetFileId]) -> Result<(), GitError> {
     let folder = store.path(repository).join(FOLDER);
     for path in ids.iter().flat_map(|id| [folder.join(&id.0), id.temporary(&folder)]) {
-        ignore_missing(fs::remove_file(&path)).map_err(GitError::io("removing a file of a release"))?;
+        ignore_missing(fs::remove_file(&path)).map_err(GitError::io("removing a release file"))?;
     }
     Ok(())
 }
 
 async fn sync_folder(folder: &Path) -> Result<(), GitError> {
     let synced = async { tokio::fs::File::open(folder).await?.sync_all().await };
-    synced.await.map_err(or_missing_repository("syncing a folder of files of releases"))
+    synced.await.map_err(or_missing_repository("syncing the folder of release files"))
 }
 
-/// Returns a function for `map_err`: what is missing is the repository, which was deleted.
+/// Returns a function for `map_err`: if something is missing, the repository was deleted.
 fn or_missing_repository(what: &'static str) -> impl FnOnce(io::Error) -> GitError {
     move |error| match error.kind() {
         io::ErrorKind::NotFound => GitError::RepositoryNotFound,

@@ -1,28 +1,23 @@
-//! Tells content that is compressed already, as most large files are, from samples of it.
-//!
-//! Not here: compression itself (`loose_objects`, and the writers of archives).
+//! Detects content that is already compressed, as most large files are, by samples.
 
 use std::io::{self, Write as _};
 
 use flate2::{Compression, write::DeflateEncoder};
 
-/// Bytes of each of three samples.
+/// Size of each of the three samples.
 pub const SAMPLE_BYTES: usize = 16 << 10;
-/// Size above which content is sampled, in bytes.
+/// Content above this many bytes is sampled.
 pub const MIN_SAMPLED_BYTES: usize = 8 * SAMPLE_BYTES;
-/// Bytes that a sample has at most, compressed, if its content is worth the time.
+/// Largest compressed sample of content worth compressing.
 const MAX_COMPRESSED_BYTES: usize = SAMPLE_BYTES - SAMPLE_BYTES / 32;
 
-/// Compresses samples. The encoder's tables are larger than most files, so it is made for the first sample, and kept for all others.
+/// Compresses samples with one encoder, because its tables are larger than most files.
 #[derive(Debug, Default)]
 pub struct CompressionSampler(Option<DeflateEncoder<Vec<u8>>>);
 
 impl CompressionSampler {
-    /// Returns whether content is to be compressed: it is small, or a sample at its beginning, in its middle or at its end gets noticeably
-    /// smaller.
-    ///
-    /// # Errors
-    /// Those of the encoder.
+    /// Returns whether content is worth compressing: it is small, or a sample at its start, middle
+    /// or end shrinks noticeably.
     pub fn is_compressible(&mut self, content: &[u8]) -> io::Result<bool> {
         if content.len() <= MIN_SAMPLED_BYTES {
             return Ok(true);

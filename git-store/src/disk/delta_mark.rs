@@ -1,51 +1,42 @@
-//! The mark of a repository without large deltas: a file in its folder. Where it is missing, a file may be a delta of one that is too large
-//! for this process to load, and is looked up before it is read.
+//! Marks repositories without large deltas by a file in their folder. Without the mark, a file may
+//! be a delta of one too large to load, so it is looked up before it is read.
 //!
-//! A new repository has the mark and loses it with the first large delta that comes in. One that has none is marked in two steps, and its
-//! packs are looked at in between. Not here: which deltas are large (`git::pack_stream`), and the look-up (`repo::deltas`).
+//! A new repository has the mark and loses it with the first large delta. An unmarked one is marked
+//! in two steps, with a check of its packs in between.
 
 use std::{fs, io, path::Path};
 
 use super::ignore_missing;
 
-/// Name of the file.
 const NAME: &str = "no-large-deltas";
-/// Name of the file until the packs were looked at.
+/// The file while the packs are being checked.
 const NEW_NAME: &str = "no-large-deltas.new";
-/// Name of the file of a repository that got a large delta. One without any of these files is of an earlier version.
+/// File of a repository that received a large delta. Repositories of earlier versions have none of
+/// these files.
 const LARGE_NAME: &str = "large-deltas";
 
-/// Marks a repository that has no objects. The caller makes it durable. Blocking.
-///
-/// # Errors
-/// When the file cannot be written.
+/// Marks a repository that has no objects. The caller syncs. Blocking.
 pub fn set(repository: &Path) -> io::Result<()> {
     fs::write(repository.join(NAME), b"")
 }
 
-/// Returns whether a repository has the mark. A repository of an earlier version has none.
+/// Returns whether a repository has the mark. Those of earlier versions do not.
 pub fn is_set(repository: &Path) -> bool {
     repository.join(NAME).exists()
 }
 
-/// Returns whether a repository got a large delta since it was marked.
+/// Returns whether a repository received a large delta after it was marked.
 pub fn has_large(repository: &Path) -> bool {
     repository.join(LARGE_NAME).exists()
 }
 
-/// Begins to mark a repository, before its packs are looked at. Blocking.
-///
-/// # Errors
-/// When the file cannot be written.
+/// Starts marking, before the packs are checked. Blocking.
 pub fn begin(repository: &Path) -> io::Result<()> {
     fs::write(repository.join(NEW_NAME), b"")
 }
 
-/// Marks a repository whose packs were looked at since [`begin`], unless [`clear`] was called meanwhile. Returns whether it is marked.
-/// Blocking.
-///
-/// # Errors
-/// When the file cannot be renamed.
+/// Marks a repository whose packs were checked since [`begin`], unless [`clear`] was called
+/// meanwhile. Returns whether it is marked. Blocking.
 pub fn finish(repository: &Path) -> io::Result<bool> {
     match fs::rename(repository.join(NEW_NAME), repository.join(NAME)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -55,29 +46,20 @@ pub fn finish(repository: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Removes the mark, durably, before large deltas come into the repository. Blocking.
-///
-/// # Errors
-/// When the files cannot be changed: the deltas must not come in then.
+/// Removes the mark durably, before large deltas come in. On an error they must not. Blocking.
 pub fn clear(repository: &Path) -> io::Result<()> {
     fs::write(repository.join(LARGE_NAME), b"")?;
     remove(repository)
 }
 
-/// Removes the mark, durably, as if the repository was of an earlier version. Blocking.
-///
-/// # Errors
-/// When a file cannot be removed.
+/// Removes the mark durably, so the repository looks like one of an earlier version. Blocking.
 pub fn remove(repository: &Path) -> io::Result<()> {
-    // In this order: the one becomes the other.
+    // The order matters: the one becomes the other.
     [NEW_NAME, NAME].iter().try_for_each(|name| ignore_missing(fs::remove_file(repository.join(name))))?;
     fs::File::open(repository)?.sync_all()
 }
 
-/// Removes the mark of a copy, unless its source `was_set` before the copy and still has one. Blocking.
-///
-/// # Errors
-/// As [`clear`].
+/// Removes the mark of a copy, unless its source `was_set` before the copy and still is. Blocking.
 pub fn copy(was_set: bool, source: &Path, copy: &Path) -> io::Result<()> {
     match (was_set && is_set(source), has_large(source)) {
         (true, _) => Ok(()),
@@ -103,7 +85,7 @@ mod tests {
         copy(true, one.path(), two.path()).unwrap();
         assert_eq!(marks(), (false, false));
         assert!(has_large(two.path()));
-        // Maintenance has marked the source while it was copied.
+        // Maintenance marked the source during the copy.
         set(one.path()).unwrap();
         set(two.path()).unwrap();
         copy(false, one.path(), two.path()).unwrap();

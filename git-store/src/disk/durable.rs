@@ -1,4 +1,4 @@
-//! `fsync` of files, folders and folder trees, and the threads that wait for those of writes. Not here: which files a write must sync.
+//! `fsync` of files and folders, and the threads that wait for it.
 
 use std::{
     fs, io,
@@ -13,12 +13,11 @@ use tokio::sync::Semaphore;
 
 use crate::types::error::GitError;
 
-/// Threads that sync the files of one write at once, so that the disk groups them.
+/// Threads that sync the files of one write in parallel, so that the disk groups them.
 pub const PARALLEL_SYNCS: usize = 8;
-/// Threads that wait for syncs at once.
 const MAX_SYNC_THREADS: usize = 32;
 
-/// Threads that wait for the disk. They are kept for the next write, so that none starts any.
+/// Threads that wait for the disk. They are reused, so a write starts none.
 #[derive(Debug)]
 pub struct SyncThreads(Arc<Semaphore>);
 
@@ -29,7 +28,7 @@ impl Default for SyncThreads {
 }
 
 impl SyncThreads {
-    /// Runs a job that writes and syncs files. It runs to its end although the caller drops the future.
+    /// Runs a job that writes and syncs files. It completes even if the caller drops the future.
     ///
     /// # Errors
     /// Those of the job, and `Internal` if it panics.
@@ -44,17 +43,17 @@ impl SyncThreads {
         };
         #[expect(clippy::disallowed_methods, reason = "bounded by the permits")]
         let done = tokio::task::spawn_blocking(work).await;
-        done.map_err(|error| GitError::Internal(format!("a sync ended early: {error}")))?
+        done.map_err(|error| GitError::Internal(format!("a sync job failed: {error}")))?
     }
 }
 
-/// Syncs one file or folder.
+/// Syncs a file or folder.
 pub fn sync(path: &Path) -> Result<(), GitError> {
     let synced = fs::File::open(path).and_then(|file| file.sync_all());
     synced.map_err(GitError::io(format!("syncing `{}`", path.display())))
 }
 
-/// Syncs a file or folder; a missing one is no error. Returns whether it is there.
+/// Syncs a file or folder if it exists. Returns whether it does.
 pub fn sync_if_present(path: &Path) -> Result<bool, GitError> {
     match fs::File::open(path) {
         Ok(file) => file.sync_all().map(|()| true).map_err(GitError::io(format!("syncing `{}`", path.display()))),
@@ -63,7 +62,7 @@ pub fn sync_if_present(path: &Path) -> Result<bool, GitError> {
     }
 }
 
-/// Syncs files and folders in parallel; each must exist.
+/// Syncs files and folders in parallel. All must exist.
 pub fn sync_all(paths: &[PathBuf]) -> Result<(), GitError> {
     let next = AtomicUsize::new(0);
     let work = || {

@@ -1,5 +1,5 @@
-//! Detects a full disk behind a write error without a cause: libgit2 drops the `errno`, and so does git when it writes
-//! refs, so the disk itself is probed; and measures its room before large writes. Not here: errors that name their cause ([`GitError::or_full`]).
+//! Detects a full disk. libgit2 drops the `errno`, and so does git when it writes refs, so we probe
+//! the disk itself. Also checks free space before large writes.
 
 use std::{fs, io, path::Path};
 
@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::types::{error::GitError, limits::MAX_FILE_BYTES};
 
-/// Probes `folder` if `error` may come from a failed write. Returns `StoreFull` when the largest file has no space there,
-/// `Io` when the probe fails otherwise, and `error` itself when the probe succeeds.
+/// Probes `folder` if `error` may come from a failed write. Returns `StoreFull` if the largest file
+/// does not fit, `Io` if the probe fails otherwise, and else `error`.
 pub fn classify_disk_full(error: GitError, folder: &Path) -> GitError {
     let is_vague = match &error {
         GitError::Git(error) => error.code() == git2::ErrorCode::GenericError,
@@ -25,26 +25,21 @@ pub fn classify_disk_full(error: GitError, folder: &Path) -> GitError {
     }
 }
 
-/// Checks that more than `bytes` are free in the file system of `folder`.
-///
-/// # Errors
-/// `StoreFull`, and `Io` when the file system cannot be measured.
+/// Fails with `StoreFull` unless more than `bytes` are free in the file system of `folder`.
 pub fn require_free_space(folder: &Path, bytes: u64) -> Result<(), GitError> {
-    let disk = rustix::fs::statvfs(folder).map_err(|error| GitError::io("measuring the disk")(error.into()))?;
+    let disk = rustix::fs::statvfs(folder).map_err(|error| GitError::io("measuring the free space")(error.into()))?;
     if disk.f_bavail.saturating_mul(disk.f_frsize) > bytes {
         return Ok(());
     }
-    Err(GitError::io("looking for room")(io::ErrorKind::StorageFull.into()).or_full())
+    Err(GitError::io("checking the free space")(io::ErrorKind::StorageFull.into()).or_full())
 }
 
-/// Allocates the size of the largest file and frees it. A file system that does not support `fallocate` counts as having
-/// space.
+/// Allocates the size of the largest file and frees it. Succeeds without support for `fallocate`.
 fn probe(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!("tmp_room-{}", Uuid::new_v4()));
     let allocated =
         fs::File::create(&path).and_then(|file| Ok(fallocate(&file, FallocateFlags::empty(), 0, MAX_FILE_BYTES)?));
-    // A probe file that stays in `incoming` or `objects` is removed as an abandoned file; one in a repository's own
-    // folder is not.
+    // Clean-up removes a leftover in `incoming` or `objects`, but not in a repository's own folder.
     drop(fs::remove_file(&path));
     match allocated {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),

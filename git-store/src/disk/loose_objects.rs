@@ -1,7 +1,5 @@
-//! Writes loose objects, durably and without libgit2: that looks for each one in all packs, whose folder it reads anew before, and its file has
-//! to be opened again to be synced.
-//!
-//! Not here: which objects a write needs (`repo::write`), and when they are written (`ref_updates`).
+//! Writes loose objects durably without libgit2, which searches all packs for each object after
+//! rereading their folder, and whose files would have to be reopened for a sync.
 
 use std::{
     collections::BTreeSet,
@@ -20,18 +18,18 @@ use uuid::Uuid;
 use super::{compressibility::CompressionSampler, durable::sync_if_present, usage::LooseObjects};
 use crate::types::error::GitError;
 
-/// Attempts to create a file in a folder, which a git process may remove as long as it is empty.
+/// Attempts to create a file in a folder. A git process may remove the folder while it is empty.
 const MAX_ATTEMPTS: usize = 5;
-/// Bytes of a file up to which it takes one block on usual file systems.
+/// A file up to this size takes one block on usual file systems.
 const BLOCK_BYTES: usize = 4096;
-/// Bytes of zlib's format beside those of a block that is not compressed: two of its header, five of the block's, four of the checksum.
+/// zlib's overhead around an uncompressed block: header 2, block 5, checksum 4 bytes.
 const STORED_OVERHEAD_BYTES: usize = 11;
-/// Bytes of an object, with its header, up to which it is not compressed.
+/// Objects up to this size, with their header, are stored uncompressed.
 const MAX_STORED_BYTES: usize = BLOCK_BYTES - STORED_OVERHEAD_BYTES;
-/// Mode of the file of an object, as git has it: nobody writes to it.
+/// Read-only, as git creates object files.
 const FILE_MODE: u32 = 0o444;
 
-/// An object that is to be written. Clones share the content.
+/// An object to write. Clones share the content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewObject {
     id: Oid,
@@ -40,23 +38,21 @@ pub struct NewObject {
 }
 
 impl NewObject {
-    /// Creates an object with this content, and computes its id.
-    ///
-    /// # Errors
-    /// Those of libgit2.
+    /// Creates an object and computes its id.
     pub fn new(kind: ObjectType, content: impl Into<Bytes>) -> Result<Self, GitError> {
         let content = content.into();
         Ok(Self { id: Oid::hash_object(kind, &content)?, kind, content })
     }
 
-    /// Object id.
+    /// The object id.
     #[must_use]
     pub fn id(&self) -> Oid {
         self.id
     }
 
-    /// Writes the object to the folder `objects` of a repository, and syncs the file. An object that is loose already, perhaps from an earlier
-    /// write that was never acknowledged, is synced, and its file counts as new to whatever removes old ones. Blocking.
+    /// Writes the object to the folder `objects` and syncs the file. If it exists, perhaps from an
+    /// unacknowledged write, syncs it and updates its time, so that clean-up sees it as new.
+    /// Blocking.
     fn write(&self, objects: &Path) -> Result<(PathBuf, Written), GitError> {
         let hex = self.id.to_string();
         let (folder, name) = hex.split_at(2);
@@ -73,7 +69,6 @@ impl NewObject {
         Ok((folder, written))
     }
 
-    /// Creates the file of the object.
     fn create(&self, folder: &Path, path: &Path) -> io::Result<Written> {
         let (file, beside, has_new_folder) = create_beside(folder)?;
         let written = self.encode(&file).and_then(|bytes| {
@@ -82,15 +77,16 @@ impl NewObject {
             Ok(Written { added: LooseObjects { objects: 1, bytes }, has_new_folder })
         });
         if written.is_err() {
-            // One that stays is removed as an abandoned file.
+            // A leftover is removed with the abandoned files.
             drop(fs::remove_file(&beside));
         }
         written
     }
 
-    /// Writes the format of loose objects: type, length, NUL and content, in zlib's format (git's `object-file.c`). Compressed only if that may
-    /// save a block of the disk: a compressor is some 300 KB of memory, which would be made anew for each object. The fastest level makes what is
-    /// compressed already larger, and ten times as slow to read. Returns the bytes of the file.
+    /// Writes the loose object format: type, length, NUL and content, in zlib's format (git's
+    /// `object-file.c`). Compresses only if that may save a disk block: a compressor takes some 300
+    /// KB of memory, allocated per object, and already compressed content would grow and read ten
+    /// times as slowly. Returns the file size in bytes.
     fn encode(&self, mut file: &fs::File) -> io::Result<u64> {
         let header = format!("{} {}\0", self.kind, self.content.len());
         if header.len() + self.content.len() <= MAX_STORED_BYTES {
@@ -107,11 +103,12 @@ impl NewObject {
     }
 }
 
-/// Returns at most [`MAX_STORED_BYTES`] in zlib's format (RFC 1950) as one block that is not compressed (RFC 1951, 3.2.4).
+/// Returns up to [`MAX_STORED_BYTES`] in zlib's format (RFC 1950) as one uncompressed block (RFC
+/// 1951, 3.2.4).
 fn stored(data: &[u8]) -> Vec<u8> {
     let length = data.len() as u16;
     let mut out = Vec::with_capacity(data.len() + STORED_OVERHEAD_BYTES);
-    // Deflate with a window of 32 KiB, its fastest level; then the block, which is the last.
+    // Deflate with a 32 KiB window, fastest level; then a final stored block.
     out.extend([0x78, 0x01, 0x01]);
     out.extend(length.to_le_bytes());
     out.extend((!length).to_le_bytes());
@@ -126,19 +123,17 @@ impl fmt::Debug for NewObject {
     }
 }
 
-/// What was written.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// The objects that were not there, which have files now.
+    /// Objects that were new, with their files.
     pub added: LooseObjects,
-    /// True if one of their folders is new, so that the caller syncs `objects`.
+    /// Whether a folder was created, so the caller must sync `objects`.
     pub has_new_folder: bool,
 }
 
-/// Writes objects to the folder `objects` of a repository, durably but for the names of their folders. Blocking.
-///
-/// # Errors
-/// `StoreFull`, and `Io`; some of the objects may be written then.
+/// Writes objects to the folder `objects`. Durable, except for the names of new folders. On an
+/// error, some may be written. Blocking.
 pub fn write_objects(objects: &Path, new: &[NewObject]) -> Result<Written, GitError> {
     let (mut folders, mut all) = (BTreeSet::new(), Written::default());
     for object in new {
@@ -147,12 +142,13 @@ pub fn write_objects(objects: &Path, new: &[NewObject]) -> Result<Written, GitEr
         all.has_new_folder |= written.has_new_folder;
         folders.insert(folder);
     }
-    // A git process may have packed the objects of a folder, synced the pack, and removed the folder.
+    // git may have packed the folder's objects, synced the pack, and removed the folder.
     folders.iter().try_for_each(|folder| sync_if_present(folder).map(drop))?;
     Ok(all)
 }
 
-/// Creates a temporary file in a folder, which is created if it is missing. Returns the file, its path, and whether the folder was created.
+/// Creates a temporary file in a folder, which is created if missing. Returns the file, its path,
+/// and whether the folder is new.
 fn create_beside(folder: &Path) -> io::Result<(fs::File, PathBuf, bool)> {
     let beside = folder.join(format!("tmp_obj_{}", Uuid::new_v4()));
     let (mut has_new_folder, mut attempts_left) = (false, MAX_ATTEMPTS);

@@ -1,6 +1,4 @@
 //! The files and folders of a store: repository paths, durable writes, full disks and disk usage.
-//!
-//! Not here: the contents of repositories (`repo`).
 
 use std::io;
 
@@ -15,7 +13,7 @@ pub mod repositories;
 pub mod space;
 pub mod usage;
 
-/// Returns success for a file or folder that was to be removed and is missing.
+/// Treats the removal of a missing file or folder as success.
 pub fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -1,6 +1,4 @@
-//! The packs of a repository: their names, sizes and roles, and how one is removed.
-//!
-//! Not here: what is done with them (`maintenance`).
+//! The packs of a repository: names, sizes, roles, installation and removal.
 
 use std::{
     collections::HashSet,
@@ -12,48 +10,44 @@ use std::{
 use super::ignore_missing;
 use crate::types::error::GitError;
 
-/// Bytes of a pack index without objects (header, fan-out table, two checksums), and bytes per object (id, CRC, offset):
-/// version 2 of `.idx` in gitformat-pack(5).
+/// Size of a version 2 pack index (gitformat-pack(5)): header, fan-out table and two checksums,
+/// plus id, CRC and offset per object.
 pub(super) const INDEX_BASE: u64 = 8 + 256 * 4 + 40;
 pub(super) const INDEX_OBJECT: u64 = 28;
-/// Endings of the files of one pack, in the order in which they are removed: git takes a pack without its index for none.
+/// File extensions of a pack in order of removal: git ignores a pack without its index.
 const PACK_FILES: [&str; 6] = ["idx", "rev", "bitmap", "mtimes", "promisor", "pack"];
-/// Endings of the files that `pack-objects` writes, in the order in which they are moved into place.
+/// File extensions that `pack-objects` writes, in the order of installation.
 const WRITTEN_FILES: [&str; 3] = ["pack", "rev", "idx"];
-/// Bytes of the header of a multi-pack index, and of each entry of its table of chunks (gitformat-pack(5)).
+/// Sizes of the header of a multi-pack index and of a chunk table entry (gitformat-pack(5)).
 const MIDX_HEADER_BYTES: usize = 12;
 const MIDX_CHUNK_BYTES: usize = 12;
-/// Largest list of pack names that is read from a multi-pack index.
 const MAX_MIDX_NAMES_BYTES: u64 = 1 << 20;
 
-/// Role of a pack.
+/// The role of a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackRole {
-    /// Covered by a bitmap: named in the multi-pack index, or with a bitmap of its own.
+    /// Covered by a bitmap: listed in the multi-pack index, or with its own bitmap.
     Base,
     /// Written since the base.
     Recent,
     /// Unreachable objects with their times.
     Cruft,
-    /// Kept by a push that is under way.
+    /// Protected by a push in progress.
     Kept,
 }
 
 /// One pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pack {
-    /// Name of its files without the ending: `pack-` and a hash.
+    /// File name without extension: `pack-` and a hash.
     pub name: String,
     /// Number of its objects.
     pub objects: u64,
-    /// Role in the repository.
+    /// The role.
     pub role: PackRole,
 }
 
-/// Lists the packs of a repository, smallest first. Unfinished ones are left out. Blocking.
-///
-/// # Errors
-/// `Io`.
+/// Lists the finished packs of a repository, smallest first. Blocking.
 pub fn list_packs(repository: &Path) -> Result<Vec<Pack>, GitError> {
     let folder = pack_folder(repository);
     let mut files = Vec::new();
@@ -66,7 +60,7 @@ pub fn list_packs(repository: &Path) -> Result<Vec<Pack>, GitError> {
     Ok(packs_among(&folder, &files))
 }
 
-/// Returns the packs among the files of the folder of packs, given with their sizes; smallest first.
+/// Finds the packs in a listing of the pack folder (names and sizes), smallest first.
 pub(super) fn packs_among(folder: &Path, files: &[(String, u64)]) -> Vec<Pack> {
     let with = |ending: &'static str| -> HashSet<&str> {
         files.iter().filter_map(|(name, _)| name.strip_suffix(ending)).collect()
@@ -99,7 +93,7 @@ pub(super) fn packs_among(folder: &Path, files: &[(String, u64)]) -> Vec<Pack> {
     packs
 }
 
-/// Returns the names of the packs that the multi-pack index covers, without ending. Blocking.
+/// Returns the packs in the multi-pack index, without extension. Blocking.
 fn indexed_packs(folder: &Path) -> io::Result<HashSet<String>> {
     let file = fs::File::open(folder.join("multi-pack-index"))?;
     let mut header = [0; MIDX_HEADER_BYTES];
@@ -123,11 +117,8 @@ fn indexed_packs(folder: &Path) -> io::Result<HashSet<String>> {
     Ok(names.filter_map(|name| name.strip_suffix(".idx")).map(str::to_owned).collect())
 }
 
-/// Moves the packs that `pack-objects` has written to the folder `from` into the repository, and syncs the folder of packs. Returns their
-/// names. Blocking.
-///
-/// # Errors
-/// `Io`; packs whose index was not moved yet do not exist to git.
+/// Moves the packs that `pack-objects` wrote to `from` into the repository, and syncs the pack
+/// folder. Returns their names. On an error, git ignores packs whose index was not moved. Blocking.
 pub fn install_packs(from: &Path, repository: &Path) -> Result<Vec<String>, GitError> {
     let folder = pack_folder(repository);
     let mut names = Vec::new();
@@ -150,10 +141,7 @@ pub fn install_packs(from: &Path, repository: &Path) -> Result<Vec<String>, GitE
     Ok(names)
 }
 
-/// Removes a pack; one that is gone is no error. Blocking.
-///
-/// # Errors
-/// `Io`.
+/// Removes a pack, if it exists. Blocking.
 pub fn remove_pack(repository: &Path, name: &str) -> Result<(), GitError> {
     let folder = pack_folder(repository);
     for ending in PACK_FILES {
@@ -163,17 +151,17 @@ pub fn remove_pack(repository: &Path, name: &str) -> Result<(), GitError> {
     Ok(())
 }
 
-/// Removes the loose objects that `git prune-packed --dry-run` has listed, one `rm -f <path>` a line. Their folders stay: a write that has
-/// just found one there would fail. Blocking.
+/// Removes the loose objects listed by `git prune-packed --dry-run` (`rm -f <path>` lines). Keeps
+/// their folders: a write that just found one would fail. Blocking.
 pub fn remove_loose(repository: &Path, listed: &[u8]) {
     for line in listed.split(|byte| *byte == b'\n') {
         let Some((folder, file)) = std::str::from_utf8(line).ok().and_then(loose_name) else { continue };
-        // One that stays is listed again the next time.
+        // A leftover is listed again next time.
         drop(fs::remove_file(repository.join("objects").join(folder).join(file)));
     }
 }
 
-/// Returns the folder and the file of a loose object at the end of a line.
+/// Returns the folder and file name of a loose object at the end of a line.
 fn loose_name(line: &str) -> Option<(&str, &str)> {
     let mut parts = line.rsplit('/');
     let (file, folder) = (parts.next()?, parts.next()?);
@@ -181,7 +169,7 @@ fn loose_name(line: &str) -> Option<(&str, &str)> {
     (is_hex(folder, 2) && is_hex(file, 38)).then_some((folder, file))
 }
 
-/// Returns the folder of the packs of a repository.
+/// Returns the pack folder of a repository.
 pub fn pack_folder(repository: &Path) -> PathBuf {
     repository.join("objects/pack")
 }
@@ -210,7 +198,7 @@ mod tests {
         for index in 0..3 {
             (0..=index).for_each(|number| blob(path, &format!("{index}.{number}")));
             git(path, &["repack", "--geometric=2", "-q"]);
-            // Those that a pack has stay loose otherwise, and are packed again.
+            // Otherwise objects that are in a pack stay loose and are packed again.
             git(path, &["prune-packed", "-q"]);
             if index == 1 {
                 git(path, &["multi-pack-index", "write", "--no-progress"]);

@@ -1,7 +1,4 @@
-//! The folder of a store: paths, creation, deletion and clean-up of repositories, and the lock that one process holds on
-//! it.
-//!
-//! Not here: the contents of repositories (`repo`), and how their size is measured (`usage`).
+//! The folder of a store: its lock, and creation, deletion and clean-up of repositories.
 
 mod incoming;
 mod objects;
@@ -37,65 +34,62 @@ use crate::types::{
     name::{BranchName, RefName},
 };
 
-/// Time that a deleted repository stays in `trash/`.
 const TRASH_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Maximum lag of file times behind the system clock: the kernel stamps files with the time of its last tick.
+/// How far file times lag behind the system clock: the kernel uses the time of its last tick.
 pub const FILE_CLOCK_LAG: Duration = Duration::from_millis(20);
 
-/// Beginning of the names of quarantines, which git makes in the folder of objects.
+/// Name prefix of quarantines, which git creates in the object folder.
 pub const QUARANTINE_PREFIX: &str = "tmp_objdir-incoming-";
 
-/// The new content of `packed-refs`, which git does not replace if a killed process has left it.
+/// The new content of `packed-refs`. git does not replace a leftover of a killed process.
 pub const PACKED_REFS_NEW: &str = "packed-refs.new";
 
-/// The `config` file of a new repository: the format only, because each git process gets all settings on its command line.
+/// The `config` of a new repository. git processes get all other settings as arguments.
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n";
 
-/// The folders of a store that are made at start, below the first, which is the store itself.
+/// Folders created at start; the first is the store itself.
 const FOLDERS: [&str; 6] = ["", "repos", "incoming", "trash", "cache", "hooks"];
 
-/// Repositories of which is kept that their folders are synced; of all others they are synced again with the next write.
+/// Repositories remembered as having synced folders. All others are synced again by the next write.
 const MAX_SYNCED_REPOSITORIES: u64 = 10_000;
 
-/// Permissions of these folders.
 const PRIVATE_MODE: u32 = 0o700;
 
-/// The `info/attributes` file of a repository of which git makes archives.
+/// The `info/attributes` of a repository when git makes archives of it.
 const ATTRIBUTES: &str = "* -export-subst\n";
 
-/// A store: one folder of repositories, locked by one process.
+/// A folder of repositories, locked by one process.
 #[derive(Debug)]
 pub struct RepositoryStore {
     root: PathBuf,
     name: String,
     usages: DiskUsageCache,
     sync_threads: SyncThreads,
-    /// Repositories in which the names of all folders of loose objects are on disk.
+    /// Repositories whose loose object folders all have durable names.
     synced_folders: Cache<RepositoryId, ()>,
-    /// Held while a repository is marked.
+    /// Held while a repository is being marked.
     marking: Mutex<()>,
-    /// The locked file `lock`; closing it releases the lock.
+    /// Closing the locked file releases the lock.
     _lock: fs::File,
 }
 
 /// The result of [`RepositoryStore::create`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Created {
-    /// True if the repository existed before and was not changed.
+    /// Whether the repository already existed; then nothing was changed.
     pub existed: bool,
     /// The first commit, if this call created one.
     pub first_commit: Option<git2::Oid>,
 }
 
 impl RepositoryStore {
-    /// Opens the store `name` at `root` and locks it for this process. A folder that does not exist is created.
-    ///
-    /// Waits up to `timeout` while another process holds the lock: the previous process may still be shutting down.
+    /// Opens the store `name` at `root`, creating the folder if needed, and locks it. Waits up to
+    /// `timeout` for the lock: the previous process may still be shutting down.
     ///
     /// # Errors
-    /// `StoreHeld` when the lock is not free in time, `StoreIdentity` when the folder belongs to a store of another name,
-    /// `Io`.
+    /// `StoreHeld` if the lock is not free in time, `StoreIdentity` if the folder belongs to
+    /// another store.
     pub async fn open(root: &Path, name: &str, timeout: Duration) -> Result<Self, GitError> {
         for folder in FOLDERS {
             make_private(&root.join(folder))?;
@@ -110,25 +104,25 @@ impl RepositoryStore {
         Ok(Self { root, name: name.to_owned(), usages, sync_threads, synced_folders, marking, _lock: lock })
     }
 
-    /// The name that the store was opened with.
+    /// The name of the store.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The store's folder, absolute.
+    /// The store's absolute path.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder for caches, which may be deleted at any time while the service is stopped.
+    /// The cache folder. It may be deleted while the service is stopped.
     #[must_use]
     pub fn cache(&self) -> PathBuf {
         self.root.join("cache")
     }
 
-    /// The path of the repository; the same whether or not it exists.
+    /// The path of a repository, whether or not it exists.
     #[must_use]
     pub fn path(&self, id: RepositoryId) -> PathBuf {
         let hash = hex::encode(Sha256::digest(id.to_string().as_bytes()));
@@ -141,21 +135,16 @@ impl RepositoryStore {
         self.path(id).join("HEAD").is_file()
     }
 
-    /// Checks that the repository exists.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`.
+    /// Fails with `RepositoryNotFound` if the repository does not exist.
     pub fn check_exists(&self, id: RepositoryId) -> Result<(), GitError> {
         if self.exists(id) { Ok(()) } else { Err(GitError::RepositoryNotFound) }
     }
 
-    /// Creates a bare repository whose HEAD points to `branch`, and publishes it once all of its files are synced.
+    /// Creates a bare repository whose HEAD points to `branch`, and publishes it once all files are
+    /// synced. An existing one is not changed. Blocking.
     ///
-    /// `fill` may write objects and return a first commit, which `branch` is set to. An existing repository is not changed.
-    /// Blocking: call it from a thread that may wait.
-    ///
-    /// # Errors
-    /// The error of `fill`, `Io`, and `StoreFull` when the disk is full; the partly built repository is removed.
+    /// `fill` may write objects and return the first commit of `branch`. On an error, the partly
+    /// built repository is removed.
     pub fn create<F>(&self, id: RepositoryId, branch: &BranchName, fill: F) -> Result<Created, GitError>
     where
         F: FnOnce(&git2::Repository) -> Result<Option<git2::Oid>, GitError>,
@@ -177,7 +166,7 @@ impl RepositoryStore {
         }
     }
 
-    /// Moves the built repository into place; false if another call published the repository first.
+    /// Moves the built repository into place. Returns false if another call was first.
     fn publish(&self, id: RepositoryId, incoming: &Path) -> Result<bool, GitError> {
         let path = self.path(id);
         let inner = path.parent().expect("a repository's path has two levels above it");
@@ -192,16 +181,13 @@ impl RepositoryStore {
         Ok(true)
     }
 
-    /// Moves the repository to `trash/`; a missing one is no error. Blocking. The caller makes the caches forget it.
-    ///
-    /// # Errors
-    /// `Io`.
+    /// Moves the repository to `trash/`, if it exists. The caller clears the caches. Blocking.
     pub fn delete(&self, id: RepositoryId) -> Result<(), GitError> {
         self.usages.forget(id);
         self.synced_folders.invalidate(&id);
         let path = self.path(id);
         let trash = self.root.join("trash");
-        // `empty_trash` goes by this time; without it the retention would count from the repository's last change.
+        // `empty_trash` goes by this time, or else by the last change.
         if let Ok(folder) = fs::File::open(&path) {
             folder.set_modified(SystemTime::now()).map_err(GitError::io("marking the repository deleted"))?;
         }
@@ -214,11 +200,8 @@ impl RepositoryStore {
         sync(&trash)
     }
 
-    /// Removes repositories that were not completely built, and those deleted more than a week before `now`. Called at
+    /// Removes unfinished repositories, and those deleted more than a week before `now`. Called at
     /// start. Blocking.
-    ///
-    /// # Errors
-    /// `Io`.
     pub fn sweep(&self, now: SystemTime) -> Result<(), GitError> {
         for entry in list_dir(&self.root.join("incoming"))? {
             incoming::remove_left_behind(&entry.path())?;
@@ -226,7 +209,7 @@ impl RepositoryStore {
         self.empty_trash(now)
     }
 
-    /// Removes repositories and objects that were moved to `trash/` more than a week before `now`. Blocking.
+    /// Removes what was moved to `trash/` more than a week before `now`. Blocking.
     pub fn empty_trash(&self, now: SystemTime) -> Result<(), GitError> {
         for entry in list_dir(&self.root.join("trash"))? {
             let changed = entry.metadata().and_then(|data| data.modified()).map_err(GitError::io("reading `trash`"))?;
@@ -237,24 +220,21 @@ impl RepositoryStore {
         Ok(())
     }
 
-    /// Removes files that killed git processes left in a repository: quarantines, temporary and lock files last modified
-    /// more than `age` ago, which must be longer than any git process lives. Blocking.
+    /// Removes what killed git processes left behind: quarantines, temporary and lock files last
+    /// modified more than `age` ago, which must exceed the lifetime of any git process. Blocking.
     pub fn remove_abandoned_files(&self, id: RepositoryId, age: Duration) {
         remove_abandoned_files_in(&self.path(id), SystemTime::now(), age);
     }
 
-    /// Creates a folder in `trash/` for expired unreachable objects of a repository. Blocking.
+    /// Creates a folder in `trash/` for expired unreachable objects. Blocking.
     pub fn make_trash(&self, id: RepositoryId) -> Result<PathBuf, GitError> {
         let folder = self.root.join("trash").join(format!("{id}-expired-{}", Uuid::new_v4()));
-        fs::create_dir(&folder).map_err(GitError::io("making a folder in `trash`"))?;
+        fs::create_dir(&folder).map_err(GitError::io("creating a folder in `trash`"))?;
         Ok(folder)
     }
 
-    /// Removes quarantines that were last modified before `before`. git leaves them behind when a signal ends it; no
-    /// running push may have begun before that time. Blocking.
-    ///
-    /// # Errors
-    /// `Io`.
+    /// Removes quarantines last modified before `before`, which git leaves behind when killed. No
+    /// running push may have started before that time. Blocking.
     pub fn remove_quarantines(&self, id: RepositoryId, before: SystemTime) -> Result<(), GitError> {
         for entry in list_dir(&self.path(id).join("objects"))? {
             let is_quarantine = entry.file_name().to_string_lossy().starts_with(QUARANTINE_PREFIX);
@@ -267,32 +247,26 @@ impl RepositoryStore {
         Ok(())
     }
 
-    /// Returns the bytes of the repository's objects on disk. Blocking.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`.
+    /// Returns the size of the repository's objects in bytes. Blocking.
     pub fn size(&self, id: RepositoryId) -> Result<u64, GitError> {
         self.usage(id).map(|usage| usage.bytes)
     }
 
-    /// Returns what the repository's objects take on disk, by a measurement of the last minute and the writes since. Blocking.
+    /// Returns the disk usage: measured within the last minute, plus writes since. Blocking.
     pub fn usage(&self, id: RepositoryId) -> Result<DiskUsage, GitError> {
         if self.exists(id) { Ok(self.usages.get(id, &self.path(id))) } else { Err(GitError::RepositoryNotFound) }
     }
 
-    /// Measures what the repository's objects take on disk. Blocking.
+    /// Measures the repository's disk usage now. Blocking.
     pub fn measure(&self, id: RepositoryId) -> Result<DiskUsage, GitError> {
         self.usages.forget(id);
-        // Maintenance may have changed folders, too.
+        // Maintenance may also have changed folders.
         self.synced_folders.invalidate(&id);
         self.usage(id)
     }
 
-    /// Writes the repository's own attributes, which win over those in its trees: git then expands no text in archives, where a small file
-    /// could become one of any size. Blocking.
-    ///
-    /// # Errors
-    /// `Io`.
+    /// Writes attributes that override those in the repository's trees, so that git expands no text
+    /// in archives: a small file could become one of any size. Blocking.
     pub fn write_attributes(&self, id: RepositoryId) -> Result<(), GitError> {
         let folder = self.path(id).join("info");
         let file = folder.join("attributes");
@@ -306,14 +280,13 @@ impl RepositoryStore {
         written.map_err(GitError::io("writing the repository's attributes"))
     }
 
-    /// Returns a new path for a file that is to be renamed into the repository. One that a killed process left is removed at the next
-    /// start.
+    /// Returns a new path for a file to rename into the repository. Start-up removes leftovers.
     pub fn incoming_file(&self, id: RepositoryId) -> PathBuf {
         self.root.join("incoming").join(format!("{id}-file-{}", Uuid::new_v4()))
     }
 }
 
-/// Makes a folder that nobody but this user may enter, with the folders above it, or closes the one that exists. Blocking.
+/// Creates a folder and its parents, or restricts it, for this user only. Blocking.
 fn make_private(folder: &Path) -> Result<(), GitError> {
     let made = fs::DirBuilder::new().recursive(true).mode(PRIVATE_MODE).create(folder);
     made.map_err(GitError::io(format!("creating `{}`", folder.display())))?;
@@ -321,25 +294,26 @@ fn make_private(folder: &Path) -> Result<(), GitError> {
     if found.permissions().mode() & 0o077 != 0
         && let Err(error) = fs::set_permissions(folder, fs::Permissions::from_mode(PRIVATE_MODE))
     {
-        // A volume may belong to another user, who lets this one in as a member of a group.
-        tracing::warn!(folder = %folder.display(), %error, "a folder of the store is open to other users");
+        // A volume may belong to another user who grants access through a group.
+        tracing::warn!(folder = %folder.display(), %error, "cannot restrict a folder of the store to this user");
     }
     Ok(())
 }
 
-/// Creates an empty folder, after removing the one that an earlier process left at the path. Blocking.
+/// Creates an empty folder, replacing one that an earlier process left. Blocking.
 pub fn recreate_dir(folder: &Path) -> Result<(), GitError> {
     let removed = ignore_missing(fs::remove_dir_all(folder));
     removed.map_err(GitError::io(format!("removing `{}`", folder.display())))?;
     fs::create_dir_all(folder).map_err(GitError::io(format!("creating `{}`", folder.display())))
 }
 
-/// Removes abandoned files of one repository. Files that cannot be removed are tried again at the next call.
+/// Removes abandoned files of one repository. Failures are retried at the next call.
 fn remove_abandoned_files_in(repository: &Path, now: SystemTime, age: Duration) {
     let objects = repository.join("objects");
-    // A branch may be called `tmp_x`, so only `objects` is searched for temporary names; no ref name ends in `.lock`.
+    // A branch may be called `tmp_x`, so only `objects` is searched for temporary names. No ref
+    // name ends in `.lock`.
     let is_left_over = |folder: &Path, name: &str| {
-        // `receive-pack` holds a `.keep` file until its refs are changed.
+        // `receive-pack` holds a `.keep` file until its refs are updated.
         let is_temporary = name.starts_with("tmp_") || name.starts_with(".tmp-") || name.ends_with(".keep");
         let is_packed_refs = folder == repository && name == PACKED_REFS_NEW;
         let is_lock = name.ends_with(".lock") || is_packed_refs;
@@ -362,14 +336,14 @@ fn remove_abandoned_files_in(repository: &Path, now: SystemTime, age: Duration) 
     }
 }
 
-/// Returns whether `name` is a file of a pack without an index, which git ignores: the index is written last and removed
-/// first.
+/// Returns whether `name` belongs to a pack without an index, which git ignores: the index is
+/// written last and removed first.
 fn lacks_index(folder: &Path, name: &str) -> bool {
     let stem = name.strip_prefix("pack-").and_then(|name| name.rsplit_once('.'));
     stem.is_some_and(|(stem, kind)| kind != "idx" && !folder.join(format!("pack-{stem}.idx")).exists())
 }
 
-/// Locks `<root>/lock`, polling until `timeout` is over.
+/// Locks `<root>/lock`, polling until `timeout`.
 async fn acquire_lock(root: &Path, timeout: Duration) -> Result<fs::File, GitError> {
     let path = root.join("lock");
     let file = fs::File::options().create(true).truncate(false).write(true).open(&path);
@@ -389,12 +363,12 @@ async fn acquire_lock(root: &Path, timeout: Duration) -> Result<fs::File, GitErr
     }
 }
 
-/// Compares `store.id` with `name`, or writes the file for a new store.
+/// Compares `store.id` with `name`, or writes it for a new store.
 fn check_identity(root: &Path, name: &str) -> Result<(), GitError> {
     let path = root.join("store.id");
     match fs::read_to_string(&path) {
         Ok(found) if found.trim_end() == name => Ok(()),
-        // A crash came between the creation and the write of the file, so the store was never in use.
+        // A crash after creation and before the write: the store was never in use.
         Ok(found) if found.is_empty() => write_file(&path, name),
         Ok(found) => Err(GitError::StoreIdentity { expected: name.to_owned(), found: found.trim_end().to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => write_file(&path, name),
@@ -410,7 +384,6 @@ fn write_file(path: &Path, text: &str) -> Result<(), GitError> {
     written.map_err(GitError::io(format!("writing `{}`", path.display())))
 }
 
-/// Builds a repository at `path` and syncs all of it; returns the first commit.
 fn build<F>(path: &Path, branch: &BranchName, fill: F) -> Result<Option<git2::Oid>, GitError>
 where
     F: FnOnce(&git2::Repository) -> Result<Option<git2::Oid>, GitError>,
@@ -424,7 +397,7 @@ where
     Ok(commit)
 }
 
-/// Writes the folders and files of an empty repository whose HEAD points to `branch`.
+/// Writes an empty repository whose HEAD points to `branch`.
 fn lay_out(path: &Path, branch: &BranchName) -> Result<(), GitError> {
     for folder in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
         fs::create_dir_all(path.join(folder)).map_err(GitError::io("creating the repository"))?;
@@ -435,7 +408,7 @@ fn lay_out(path: &Path, branch: &BranchName) -> Result<(), GitError> {
     fs::write(path.join("config"), CONFIG).map_err(GitError::io("writing config"))
 }
 
-/// Writes a ref of a repository that is not published yet; the caller syncs it.
+/// Writes a ref of an unpublished repository; the caller syncs it.
 fn write_unpublished(repository: &Path, name: &RefName, target: git2::Oid) -> Result<(), GitError> {
     let path = ref_path(repository, name);
     let parent = path.parent().expect("a ref's file has a folder");
@@ -453,7 +426,6 @@ fn list_dir(folder: &Path) -> Result<Vec<fs::DirEntry>, GitError> {
     entries.map_err(GitError::io(format!("listing `{}`", folder.display())))
 }
 
-/// Removes a file, or a folder with its contents; a missing one is no error.
 fn remove(path: &Path) -> Result<(), GitError> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     ignore_missing(removed).map_err(GitError::io(format!("removing `{}`", path.display())))

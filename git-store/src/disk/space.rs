@@ -1,7 +1,4 @@
-//! The room on the disk of the store, for those who place repositories. Measured again when the last figures are some seconds old, however
-//! many ask.
-//!
-//! Not here: the sizes of repositories (`usage`), and errors of a full disk (`full`).
+//! Free space on the store's disk, for placing repositories. Cached for a few seconds.
 
 use std::{
     fs, io,
@@ -16,29 +13,25 @@ use uuid::Uuid;
 use super::repositories::RepositoryStore;
 use crate::types::error::GitError;
 
-/// Age up to which figures are given again.
 const MAX_AGE: Duration = Duration::from_secs(2);
 
-/// The room on a disk.
+/// Space on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// Bytes that may still be used.
+    /// Bytes available.
     pub free_bytes: u64,
-    /// Bytes in all.
+    /// Bytes in total.
     pub total_bytes: u64,
-    /// False if no file can be made, for another reason than a lack of room.
+    /// False if files cannot be created for a reason other than a full disk.
     pub is_writable: bool,
 }
 
-/// The figures of the last measurement. Clones share them.
+/// Caches the last measurement. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct DiskSpaceMeter(Arc<Mutex<Option<(Instant, DiskSpace)>>>);
 
 impl DiskSpaceMeter {
-    /// Returns the room on the disk of `store`.
-    ///
-    /// # Errors
-    /// `Io` when the file system cannot be measured.
+    /// Returns the space on the disk of `store`.
     pub async fn measure(&self, store: &Arc<RepositoryStore>) -> Result<DiskSpace, GitError> {
         let mut last = Arc::clone(&self.0).lock_owned().await;
         if let Some((measured, space)) = *last
@@ -47,7 +40,7 @@ impl DiskSpaceMeter {
             return Ok(space);
         }
         let folder = store.root().join("incoming");
-        // The lock goes along: a disk that hangs holds up one thread, even if the callers have left.
+        // The job keeps the lock: a hanging disk blocks one thread, even if the callers have left.
         let work = move || {
             let space = space_of(&folder)?;
             *last = Some((Instant::now(), space));
@@ -55,7 +48,7 @@ impl DiskSpaceMeter {
         };
         #[expect(clippy::disallowed_methods, reason = "one at a time, under the lock")]
         let measured = tokio::task::spawn_blocking(work).await;
-        measured.map_err(|error| GitError::Internal(format!("the disk was not measured: {error}")))?
+        measured.map_err(|error| GitError::Internal(format!("could not measure the disk: {error}")))?
     }
 }
 
@@ -68,7 +61,7 @@ fn space_of(folder: &Path) -> Result<DiskSpace, GitError> {
     })
 }
 
-/// Makes a file and removes it again. One that a crash leaves is removed with unfinished repositories.
+/// Creates and removes a file. A leftover is removed with unfinished repositories.
 fn is_writable(folder: &Path) -> bool {
     let path = folder.join(format!("tmp_probe-{}", Uuid::new_v4()));
     let made = fs::File::create_new(&path);

@@ -1,6 +1,4 @@
-//! Disk usage of repositories: measured from their folders, and kept up to date by writes, which tell what they have added.
-//!
-//! Not here: when a repository needs maintenance (`maintenance`).
+//! Disk usage of repositories, measured from their folders and updated by writes.
 
 use std::{fs, ops::AddAssign, path::Path, sync::Arc, time::Duration};
 
@@ -10,35 +8,35 @@ use parking_lot::Mutex;
 
 use super::packs::{PackRole, packs_among};
 
-/// Repositories whose usage is kept.
 const MAX_CACHED_REPOSITORIES: u64 = 1000;
-/// Time for which a measured usage is kept up to date by writes. Then a repository is measured anew, which finds what no write reports:
-/// objects of refused writes, and what failed maintenance leaves. What is written while a repository is measured may count twice until then.
+/// How long writes keep a measurement up to date. A new one finds what writes do not report:
+/// objects of rejected writes and leftovers of failed maintenance. Until then, writes during a
+/// measurement may count twice.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(60);
-/// Share of the objects that no bitmap covers from which on a new base is made: a quarter of the base, which keeps the cost of an object
-/// constant, and so many at least that an index is worth a process.
+/// A new base is due once the objects outside bitmaps are a quarter of it, so the cost per object
+/// stays constant. There is also a minimum, so that an index is worth a process.
 const RECENT_SHARE: u64 = 4;
 const MIN_RECENT_OBJECTS: u64 = 1000;
 
 /// Disk usage of the objects of one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskUsage {
-    /// Bytes of all objects and their indexes. Temporary files of unfinished transfers do not count.
+    /// Bytes of all objects and indexes, without temporary files of unfinished transfers.
     pub bytes: u64,
     /// Number of loose objects.
     pub loose: u64,
     /// Packs that a bitmap covers.
     pub base: PackCount,
-    /// Packs that came since. Those of pushes under way and cruft packs are left out.
+    /// Packs added since, without cruft packs and those of pushes in progress.
     pub recent: PackCount,
     /// Bytes of cruft packs, which hold unreachable objects.
     pub cruft: u64,
-    /// Time of the oldest object in the cruft packs, in microseconds since 1970; `None` unless [`DiskUsage::date_cruft`]
-    /// found one.
+    /// Time of the oldest object in the cruft packs, in microseconds since 1970, if
+    /// [`DiskUsage::date_cruft`] found one.
     pub oldest_cruft_us: Option<i64>,
 }
 
-/// Number of packs of one role, and of their objects.
+/// Packs of one role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackCount {
     /// Number of packs.
@@ -47,24 +45,24 @@ pub struct PackCount {
     pub objects: u64,
 }
 
-/// The usage of many repositories.
+/// Cached usage of many repositories.
 #[derive(Debug)]
 pub struct DiskUsageCache(Cache<RepositoryId, Arc<Mutex<Measured>>>);
 
-/// What a repository held when it was measured, with what writes have added since.
+/// A measurement and what writes have added since.
 #[derive(Debug)]
 struct Measured {
     loose: LooseObjects,
-    /// All but the loose objects.
+    /// Everything but loose objects.
     packed: DiskUsage,
 }
 
-/// Number of loose objects, and bytes of their files.
+/// Loose objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LooseObjects {
     /// Number of objects.
     pub objects: u64,
-    /// Bytes of their files.
+    /// Size of their files.
     pub bytes: u64,
 }
 
@@ -74,13 +72,14 @@ impl Default for DiskUsageCache {
     }
 }
 
-/// All calls block, and measure a repository that was not measured within the interval. Files that vanish meanwhile do not count.
+/// All calls block, and measure a repository if the last measurement is too old. Ignores files that
+/// vanish meanwhile.
 impl DiskUsageCache {
     fn new(interval: Duration) -> Self {
         Self(Cache::builder().max_capacity(MAX_CACHED_REPOSITORIES).time_to_live(interval).build())
     }
 
-    /// Drops what is known about a repository that is gone, or is to be measured anew.
+    /// Forgets a repository that is gone or must be measured again.
     pub fn forget(&self, id: RepositoryId) {
         self.0.invalidate(&id);
     }
@@ -90,14 +89,14 @@ impl DiskUsageCache {
         self.with(id, path, |measured| measured.total())
     }
 
-    /// Counts loose objects that were just written, unless the repository is to be measured anyway.
+    /// Adds loose objects just written, unless the repository will be measured anyway.
     pub fn add_loose(&self, id: RepositoryId, written: LooseObjects) {
         if let Some(measured) = self.0.get(&id) {
             measured.lock().loose += written;
         }
     }
 
-    /// Reads the folder of packs, where some were just written.
+    /// Reads the pack folder again after packs were written.
     pub fn update_packs(&self, id: RepositoryId, path: &Path) {
         self.with(id, path, |measured| measured.packed = DiskUsage::without_loose(path));
     }
@@ -140,7 +139,6 @@ impl AddAssign for LooseObjects {
 }
 
 impl DiskUsage {
-    /// Measures packs and indexes.
     fn without_loose(repository: &Path) -> Self {
         let bytes = list_dir(&repository.join("objects/info")).map(|(_, bytes)| bytes).sum();
         let (mut usage, folder) = (Self { bytes, ..Self::default() }, repository.join("objects/pack"));
@@ -164,17 +162,17 @@ impl DiskUsage {
         usage
     }
 
-    /// Number of objects that no bitmap covers.
+    /// Returns the number of objects outside bitmaps.
     pub fn recent_objects(&self) -> u64 {
         self.recent.objects.saturating_add(self.loose)
     }
 
-    /// Returns whether so many objects came since the base that it is to be made anew.
+    /// Returns whether so many objects were added that a new base is due.
     pub fn has_outgrown_base(&self) -> bool {
         self.recent_objects() >= MIN_RECENT_OBJECTS.max(self.base.objects / RECENT_SHARE)
     }
 
-    /// Sets `oldest_cruft_us` if the cruft packs take more than `percent` of all bytes; zero percent switches this off.
+    /// Sets `oldest_cruft_us` if cruft packs exceed `percent` of all bytes; 0 disables it.
     /// Blocking.
     pub fn date_cruft(&mut self, repository: &Path, percent: u64) {
         if percent > 0 && self.cruft > self.bytes / 100 * percent {
@@ -185,8 +183,9 @@ impl DiskUsage {
     }
 }
 
-/// Reads the oldest time, in microseconds since 1970, from a `.mtimes` file (gitformat-pack(5)): `MTME`, version 1, hash
-/// kind 1 (SHA-1), a four-byte time in seconds per object, and two checksums.
+/// Reads the oldest time, in microseconds since 1970, from a `.mtimes` file (gitformat-pack(5)):
+/// `MTME`, version 1, hash kind 1 (SHA-1), a four-byte time in seconds per object, and two
+/// checksums.
 fn oldest(path: &Path) -> Option<i64> {
     let bytes = fs::read(path).ok()?;
     let times = bytes.strip_prefix(b"MTME\0\0\0\x01\0\0\0\x01")?;
@@ -203,7 +202,7 @@ fn list_dir(folder: &Path) -> impl Iterator<Item = (String, u64)> + use<> {
     })
 }
 
-/// Counts refs that have their own file; stops above `limit`. Blocking.
+/// Counts loose refs, stopping above `limit`. Blocking.
 pub fn loose_refs(repository: &Path, limit: u64) -> u64 {
     let mut count = 0;
     let mut folders = vec![repository.join("refs")];

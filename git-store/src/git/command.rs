@@ -1,5 +1,6 @@
-//! Runs git: constant arguments, a fixed environment, and processes that are ended and reaped in every case. No text of a
-//! client reaches the arguments: those are constants, object ids, and paths made from repository ids.
+//! Runs git with constant arguments and a fixed environment. Every process is stopped and reaped.
+//! No client text reaches the arguments: they are constants, object ids, and paths made from
+//! repository ids.
 
 mod capabilities;
 mod child;
@@ -43,27 +44,26 @@ const ARCHIVE_MTIME_VERSION: (u32, u32) = (2, 40);
 /// The first git in which `pack.allowPackReuse` is more than a boolean. Older ones reuse objects of a single pack only.
 const PACK_REUSE_MODES_VERSION: (u32, u32) = (2, 44);
 
-/// The `PATH` of git processes, and the folders searched for git. No variable of the service's environment is passed on.
+/// The only `PATH` of git processes, also searched for git itself.
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The largest allocation of a process that receives a pack: the sender declares the size of each object. Files above
-/// `core.bigFileThreshold` are never in memory as a whole.
+/// Largest allocation of a process that receives a pack, where the sender declares object sizes.
+/// Files above `core.bigFileThreshold` are never loaded whole.
 const MAX_ALLOCATION: &str = "1g";
 
-/// Bytes that a pipe to or from a process holds: with the usual 64 KiB both sides mostly wait for each other.
+/// Pipe buffer size. With the usual 64 KiB, both sides mostly wait for each other.
 const PIPE_BYTES: usize = 1 << 20;
 
-/// Settings of every process.
 const SETTINGS: &[&str] = &[
     "core.fsmonitor=false",
     "core.fsync=all",
     "core.logAllRefUpdates=false",
-    // Windows into packs count as address space, of which a process has a limit.
+    // Mapped pack windows count toward the address space limit of the process.
     "core.packedGitLimit=2g",
     "core.packedGitWindowSize=256m",
     "core.useReplaceRefs=false",
     "gc.auto=0",
-    // `export-subst` in `.gitattributes` can make `git archive` verify signatures: no program is run for that.
+    // For `export-subst`, `git archive` may verify signatures. Run no program then.
     "gpg.program=/bin/false",
     "gpg.ssh.program=/bin/false",
     "gpg.x509.program=/bin/false",
@@ -80,13 +80,14 @@ const SETTINGS: &[&str] = &[
     "transfer.unpackLimit=1",
     "uploadpack.allowFilter=true",
     "uploadpack.allowReachableSHA1InWant=true",
-    // Not `receive.hideRefs`, with which receive-pack rejects such refs before the hook: an atomic push would lose a
-    // part.
+    // Not `receive.hideRefs`: receive-pack would reject such refs before the hook, and an atomic
+    // push would lose a part.
     "uploadpack.hideRefs=refs/ferrite",
     "uploadpack.hideRefs=refs/pull",
     "uploadpack.hideRefs=refs/replace",
     "uploadpack.keepAlive=5",
-    // Others cost what the client likes: `sparse:oid` matches the patterns of any file against every path.
+    // The cost of other filters is up to the client: `sparse:oid` matches the patterns of any file
+    // against every path.
     "uploadpackfilter.allow=false",
     "uploadpackfilter.blob:limit.allow=true",
     "uploadpackfilter.blob:none.allow=true",
@@ -98,7 +99,7 @@ const SETTINGS: &[&str] = &[
 /// Maximum depth of the filter `tree:<depth>`.
 pub const MAX_TREE_FILTER_DEPTH: u32 = 32;
 
-/// Maximum CPU time of a process that makes an archive, a little above the time for which one is waited for.
+/// CPU limit of a process that makes an archive, a little above the wall-clock limit.
 const ARCHIVE_CPU: Duration = Duration::from_secs(160);
 
 /// Options of git processes.
@@ -108,15 +109,15 @@ pub struct GitOptions {
     pub program: Option<PathBuf>,
     /// Threads of one `pack-objects` process.
     pub pack_threads: usize,
-    /// Bytes of the delta window of each of those threads.
+    /// Size of the delta window per thread, in bytes.
     pub pack_window_bytes: u64,
-    /// Bytes above which a file is not delta-compressed and is streamed instead of loaded.
+    /// Larger files, in bytes, are streamed instead of loaded and get no deltas.
     pub big_file_bytes: u64,
     /// The largest pack a push may send, in bytes.
     pub max_push_bytes: u64,
-    /// Address space of one process, in bytes; 0 for no limit.
+    /// Address space limit of one process, in bytes; 0 for none.
     pub process_memory_bytes: u64,
-    /// CPU time of one process, over all its threads; zero for no limit.
+    /// CPU time limit of one process, over all its threads; zero for none.
     pub process_cpu: Duration,
 }
 
@@ -135,14 +136,14 @@ impl Default for GitOptions {
     }
 }
 
-/// The git program, found and with its version checked.
+/// The git program. Its version has been checked.
 #[derive(Debug)]
 pub struct Git {
     program: PathBuf,
     version: (u32, u32),
     options: GitOptions,
     reaper: Reaper,
-    /// Capability advertisements for fetch (protocol version 2) and push; each is filled by the first call that needs it.
+    /// Capability advertisements for fetch (protocol version 2) and push, filled on first use.
     capabilities: OnceCell<Bytes>,
     push_capabilities: OnceCell<Bytes>,
 }
@@ -168,10 +169,11 @@ impl Exchange {
     }
 }
 
-/// Hooks that a process runs.
+/// Hooks of a git process.
 #[derive(Debug)]
 pub struct HookSettings<'a> {
-    /// The program that makes packs, for a fetch; for a push the folder with the `proc-receive` hook, which gets every ref command.
+    /// For a fetch, the program that makes packs. For a push, the folder with the `proc-receive`
+    /// hook, which gets every ref command.
     pub path: &'a Path,
     /// Environment variables for the hooks.
     pub env: Vec<(&'static str, OsString)>,
@@ -181,24 +183,21 @@ impl Git {
     /// Finds the git program and checks its version.
     ///
     /// # Errors
-    /// `Program` when git is missing, too old, or silent for 10 seconds; `Io` when the reaper thread cannot be started.
+    /// `Program` if git is missing, too old, or silent for 10 seconds.
     pub async fn find(options: GitOptions) -> Result<Self, GitError> {
         let (program, version) = find_program(options.program.as_deref()).await?;
         let (capabilities, push_capabilities) = (OnceCell::new(), OnceCell::new());
         Ok(Self { program, version, options, reaper: Reaper::start()?, capabilities, push_capabilities })
     }
 
-    /// The program's major and minor version.
+    /// The git version, major and minor.
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// Starts `upload-pack`, which serves a fetch. It runs a hook instead of `pack-objects` if there is one
-    /// (`uploadpack.packObjectsHook`).
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    /// Starts `upload-pack`, which serves a fetch. With a hook (`uploadpack.packObjectsHook`), it
+    /// runs that instead of `pack-objects`.
     pub fn upload_pack(
         &self,
         repository: &Path,
@@ -216,11 +215,8 @@ impl Git {
         self.spawn("upload-pack", command.arg(repository))
     }
 
-    /// Starts `receive-pack`, which serves a push: it stores objects, and its `proc-receive` hook gets all ref commands. An advertisement
-    /// needs no hooks.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    /// Starts `receive-pack`, which serves a push: it stores objects and passes all ref commands to
+    /// its `proc-receive` hook. An advertisement needs no hooks.
     pub fn receive_pack(
         &self,
         repository: &Path,
@@ -243,11 +239,8 @@ impl Git {
         self.spawn("receive-pack", command.arg(repository))
     }
 
-    /// Starts `upload-archive`, which reads a request from standard input and sends a tree. The request is one of ours: it names the tree
-    /// by its id, and paths in it are no patterns.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    /// Starts `upload-archive`, which reads a request and sends a tree. We build the request: it
+    /// names the tree by id, and its paths are not patterns.
     pub fn upload_archive(&self, repository: &Path) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.args(["-c", "uploadArchive.allowUnreachable=true"]);
@@ -255,7 +248,7 @@ impl Git {
         self.spawn_with("upload-archive", command.arg("upload-archive").arg(repository), ARCHIVE_CPU)
     }
 
-    /// Starts `update-ref --stdin -z`, which runs the ref transaction that is written to its standard input.
+    /// Starts `update-ref --stdin -z`, which runs the ref transaction on its standard input.
     pub fn update_ref(&self, repository: &Path) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg(option("--git-dir", repository)).args(["update-ref", "--no-deref", "--stdin", "-z"]);
@@ -263,9 +256,6 @@ impl Git {
     }
 
     /// Starts `cat-file blob`, which writes a blob to its standard output.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
     pub fn cat_file(&self, repository: &Path, blob: git2::Oid) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg(option("--git-dir", repository)).args(["cat-file", "blob"]).arg(blob.to_string());
@@ -273,7 +263,7 @@ impl Git {
         self.spawn("cat-file", &mut command)
     }
 
-    /// Starts `rev-list` for a path: commit and path come on standard input, as `<id>\n--\n<path>\n`.
+    /// Starts `rev-list` for a path. Standard input is `<id>\n--\n<path>\n`.
     pub fn rev_list(&self, repository: &Path, skip: usize, count: usize) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.env("GIT_LITERAL_PATHSPECS", "1").arg(option("--git-dir", repository)).arg("rev-list");
@@ -283,7 +273,7 @@ impl Git {
         self.spawn("rev-list", &mut command)
     }
 
-    /// Starts `archive`, which writes the tree of a commit to its standard output, below the folder `prefix`.
+    /// Starts `archive`, which writes the tree of a commit to its standard output, under `prefix`.
     pub fn archive(
         &self,
         repository: &Path,
@@ -304,7 +294,7 @@ impl Git {
         self.spawn_with("archive", &mut command, ARCHIVE_CPU)
     }
 
-    /// Returns a git command with environment and settings, to which the caller adds the subcommand.
+    /// Returns a git command with environment and settings; the caller adds the subcommand.
     fn command(&self, repository: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.env_clear().envs([
@@ -338,20 +328,19 @@ impl Git {
         self.spawn_with(name, command, self.options.process_cpu)
     }
 
-    /// Starts a process that may use `cpu` as CPU time.
     fn spawn_with(&self, name: &'static str, command: &mut Command, cpu: Duration) -> Result<GitChild, GitError> {
         let mut child = command.spawn().map_err(|error| {
-            // The working folder is the repository. The git program still exists, so the repository is what is missing.
+            // The working folder is the repository. If git exists, the repository is missing.
             let is_gone = error.kind() == io::ErrorKind::NotFound && self.program.is_file();
             if is_gone { GitError::RepositoryNotFound } else { GitError::io(format!("starting git {name}"))(error) }
         })?;
         for pipe in
             [child.stdin.as_ref().map(AsFd::as_fd), child.stdout.as_ref().map(AsFd::as_fd)].into_iter().flatten()
         {
-            // The kernel limits the total pipe memory of a user. A pipe that stays small only transfers more slowly.
+            // The kernel limits a user's total pipe memory. A pipe that stays small is just slower.
             let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE_BYTES);
         }
-        // Set before the process gets input, and inherited by the processes that it starts.
+        // Set before the process gets input; its children inherit the limits.
         set_limits(&child, self.options.process_memory_bytes, cpu);
         Ok(GitChild {
             name,

@@ -1,22 +1,19 @@
-//! Which findings of git's object check (fsck) are accepted: one table for pushes, imports and mirrors. A fork copies objects that have
-//! passed it.
+//! Which findings of git's object check (fsck) we accept: one table for pushes, imports and
+//! mirrors. Forks copy objects that have passed it.
 //!
-//! Histories on GitHub and GitLab have commits, tags and trees that tools of their time wrote wrongly. No program runs into danger by
-//! them, and they cannot be corrected without new ids for everything after them, so they are accepted. Whatever can harm a server or a
-//! client stays refused.
-//!
-//! Not here: reading such objects (`repo::objects`, `repo::text`).
+//! Histories on GitHub and GitLab contain malformed commits, tags and trees written by old tools.
+//! They harm no program, and fixing them would change every later id, so they are accepted.
+//! Anything that could harm a server or a client is refused.
 
 use git2::Oid;
 
-/// The verdict on a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Accepted without a word.
+    /// Accepted silently.
     Accept,
     /// Accepted; git warns the pusher.
     Warn,
-    /// Refused. git does so by itself: by default, or because `--strict` makes errors of its warnings.
+    /// Refused by git itself: by default, or because `--strict` turns warnings into errors.
     Refuse,
     /// Not about objects: only `git refs verify` reports it.
     Refs,
@@ -24,82 +21,83 @@ enum Verdict {
 
 use Verdict::{Accept, Refs, Refuse, Warn};
 
-/// Every message id of git, in alphabetical order, with the reason of the verdict. A test compares it with `git help --config`.
+/// Every message id of git in alphabetical order, with the reason for the verdict. A test compares
+/// the list with `git help --config`.
 const VERDICTS: &[(&str, Verdict, &str)] = &[
-    ("badDate", Accept, "no digits where the date should be, or an address in between; rabbitmq-c, dropwizard"),
-    ("badDateOverflow", Accept, "a number that no date has; the line is a field for display, whatever is in it"),
+    ("badDate", Accept, "no digits where the date should be, or another address in between; rabbitmq-c, dropwizard"),
+    ("badDateOverflow", Accept, "a number out of range for a date; the line is only displayed"),
     ("badEmail", Accept, "a `<` within the address, or no `>`"),
-    ("badFilemode", Accept, "bits that old versions of git kept, such as 100664; every reader drops them"),
-    ("badGpgsig", Refuse, "a signature that is cut off; git 2.51"),
-    ("badHeaderContinuation", Refuse, "a header line that belongs to none; git 2.51"),
+    ("badFilemode", Accept, "bits that old versions of git kept, such as 100664; all readers ignore them"),
+    ("badGpgsig", Refuse, "a truncated signature; git 2.51"),
+    ("badHeaderContinuation", Refuse, "a continuation line without a header; git 2.51"),
     ("badHeadTarget", Refs, ""),
     ("badName", Accept, "a `>` within the name; TrinityCore"),
-    ("badObjectSha1", Refuse, "a tag that leads nowhere"),
+    ("badObjectSha1", Refuse, "a tag without a valid target"),
     ("badPackedRefEntry", Refs, ""),
     ("badPackedRefHeader", Refs, ""),
-    ("badParentSha1", Refuse, "a commit whose history leads nowhere"),
+    ("badParentSha1", Refuse, "a commit without a valid parent id"),
     ("badRefContent", Refs, ""),
     ("badReferentName", Refs, ""),
     ("badRefFiletype", Refs, ""),
     ("badRefName", Refs, ""),
     ("badRefOid", Refs, ""),
     ("badReftableTableName", Refs, ""),
-    ("badTagName", Accept, "the name within the tag names nothing: the ref does"),
-    ("badTimezone", Accept, "an offset of five digits or none; requests, all of vim-scripts"),
+    ("badTagName", Accept, "the name in the tag object is not used; the ref has the name"),
+    ("badTimezone", Accept, "an offset of five digits, or none; requests, all of vim-scripts"),
     ("badTree", Refuse, "cannot be parsed"),
-    ("badTreeSha1", Refuse, "a commit without files"),
-    ("badType", Refuse, "a tag of nothing that exists"),
-    ("duplicateEntries", Refuse, "a link and a folder of one name: a checkout writes through the link"),
-    ("emptyName", Refuse, "a path that is that of its folder"),
+    ("badTreeSha1", Refuse, "a commit without a valid tree id"),
+    ("badType", Refuse, "a tag for an unknown type"),
+    ("duplicateEntries", Refuse, "a symbolic link and a folder with the same name: a checkout writes through the link"),
+    ("emptyName", Refuse, "the path equals that of its folder"),
     ("emptyPackedRefsFile", Refs, ""),
-    ("extraHeaderEntry", Accept, "signatures, encodings and fields of later versions"),
-    ("fullPathname", Refuse, "a `/` within a name: a checkout leaves its folder"),
+    ("extraHeaderEntry", Accept, "signatures, encodings and fields of newer versions"),
+    ("fullPathname", Refuse, "a `/` in a name: a checkout escapes its folder"),
     ("gitattributesBlob", Refuse, "cannot be checked"),
     ("gitattributesLarge", Refuse, "old clients overflow"),
     ("gitattributesLineLength", Refuse, "old clients overflow (CVE-2022-23521)"),
     ("gitattributesMissing", Refuse, "cannot be checked"),
-    ("gitattributesSymlink", Warn, "current clients do not follow it; git only warns, and no host refuses it"),
+    ("gitattributesSymlink", Warn, "current clients do not follow it; git only warns, and no host rejects it"),
     ("gitignoreSymlink", Warn, "as before; many repositories have one"),
     ("gitmodulesBlob", Refuse, "cannot be checked"),
     ("gitmodulesLarge", Refuse, "cannot be checked"),
     ("gitmodulesMissing", Refuse, "cannot be checked"),
-    ("gitmodulesName", Refuse, "a name that leads out of `.git/modules` (CVE-2018-11235)"),
+    ("gitmodulesName", Refuse, "a name that escapes `.git/modules` (CVE-2018-11235)"),
     ("gitmodulesParse", Warn, "clients do not read it either"),
-    ("gitmodulesPath", Refuse, "a path that is an option (CVE-2018-17456)"),
-    ("gitmodulesSymlink", Refuse, "is read through the link"),
+    ("gitmodulesPath", Refuse, "a path that looks like an option (CVE-2018-17456)"),
+    ("gitmodulesSymlink", Refuse, "clients read it through the link"),
     ("gitmodulesUpdate", Refuse, "a command (CVE-2019-19604)"),
-    ("gitmodulesUrl", Refuse, "a URL that is an option, or has a line break (CVE-2018-17456, CVE-2020-11008)"),
-    ("hasDot", Refuse, "a path that is that of its folder"),
-    ("hasDotdot", Refuse, "a checkout leaves its folder"),
+    ("gitmodulesUrl", Refuse, "a URL that looks like an option or has a line break (CVE-2018-17456, CVE-2020-11008)"),
+    ("hasDot", Refuse, "the path equals that of its folder"),
+    ("hasDotdot", Refuse, "a checkout escapes its folder"),
     ("hasDotgit", Refuse, "a checkout writes hooks (CVE-2014-9390)"),
-    ("largePathname", Refuse, "clients fail, or overflow"),
+    ("largePathname", Refuse, "clients fail or overflow"),
     ("mailmapSymlink", Warn, "as `gitattributesSymlink`"),
-    ("missingAuthor", Refuse, "clients of libgit2 and JGit cannot read the commit, and no known history needs it"),
+    ("missingAuthor", Refuse, "libgit2 and JGit cannot read the commit, and no known history needs it"),
     ("missingCommitter", Refuse, "as before"),
-    ("missingEmail", Accept, "no address at all"),
-    ("missingNameBeforeEmail", Accept, "no name at all; highlight.js, haddock"),
-    ("missingObject", Refuse, "a tag that leads nowhere"),
+    ("missingEmail", Accept, "no email address"),
+    ("missingNameBeforeEmail", Accept, "no name; highlight.js, haddock"),
+    ("missingObject", Refuse, "a tag without a target"),
     ("missingSpaceBeforeDate", Accept, "no space, or no date; coreutils, mesa"),
     ("missingSpaceBeforeEmail", Accept, "LibreOffice, werkzeug"),
     ("missingTag", Refuse, "cannot be parsed"),
     ("missingTagEntry", Refuse, "cannot be parsed"),
-    ("missingTaggerEntry", Accept, "tags of 2005 have none; Linux"),
-    ("missingTree", Refuse, "a commit without files"),
+    ("missingTaggerEntry", Accept, "tags from 2005 have none; Linux"),
+    ("missingTree", Refuse, "a commit without a tree"),
     ("missingType", Refuse, "cannot be parsed"),
     ("missingTypeEntry", Refuse, "cannot be parsed"),
     ("multipleAuthors", Accept, "the first one is shown; freeswitch"),
-    ("nulInCommit", Accept, "a NUL in the message, which ends there for every reader; passbolt_api"),
-    ("nulInHeader", Refuse, "programs differ in where the line ends"),
-    ("nullSha1", Refuse, "an entry that is nothing, which clients take for a deletion"),
+    ("nulInCommit", Accept, "a NUL in the message, where all readers stop; passbolt_api"),
+    ("nulInHeader", Refuse, "programs disagree on where the line ends"),
+    ("nullSha1", Refuse, "a null id, which clients treat as a deletion"),
     ("packedRefEntryNotTerminated", Refs, ""),
     ("packedRefUnsorted", Refs, ""),
     ("refMissingNewline", Refs, ""),
     ("symlinkRef", Refs, ""),
     ("symrefTargetIsNotARef", Refs, ""),
     ("trailingRefContent", Refs, ""),
-    ("treeNotSorted", Refuse, "programs differ in what they find"),
+    ("treeNotSorted", Refuse, "programs disagree on which entry they find"),
     ("unknownType", Refuse, "cannot be parsed"),
-    ("unterminatedHeader", Refuse, "programs differ in where the message begins"),
+    ("unterminatedHeader", Refuse, "programs disagree on where the message starts"),
     ("zeroPaddedDate", Accept, "the same date"),
     ("zeroPaddedFilemode", Accept, "the same mode; oh-my-zsh"),
 ];
@@ -109,7 +107,7 @@ pub fn push_settings() -> impl Iterator<Item = String> {
     settings("receive.fsck", "warn")
 }
 
-/// Returns the settings for `git fetch`. Nobody reads its warnings, which would take the place of its errors.
+/// Returns the settings for `git fetch`, without warnings, which would hide its errors.
 pub fn fetch_settings() -> impl Iterator<Item = String> {
     settings("fetch.fsck", "ignore")
 }
@@ -125,13 +123,13 @@ fn settings(prefix: &'static str, warn: &'static str) -> impl Iterator<Item = St
 /// An object that git refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The object.
+    /// The refused object.
     pub object: Oid,
-    /// The id of git's message.
+    /// git's id of the message.
     pub message_id: String,
 }
 
-/// Longest message id that is believed.
+/// Longer message ids are not trusted.
 const MAX_MESSAGE_ID_BYTES: usize = 40;
 
 impl Finding {

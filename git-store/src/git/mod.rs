@@ -1,4 +1,4 @@
-//! git itself: its processes, its packet format, its packs and its check of objects. Not here: the contents of repositories (`repo`).
+//! git itself: its processes, packet format, packs and object check.
 
 pub mod command;
 pub mod fsck;

@@ -1,7 +1,5 @@
-//! Entries of a pack, read by its index: kinds, sizes, delta bases and the beginnings of contents. No object is loaded as a whole. The
-//! formats are those of git's `gitformat-pack`: packs, and indexes of version 2.
-//!
-//! Not here: objects that are put together from deltas (libgit2 does that).
+//! Reads entries of a pack through its index: kinds, sizes, delta bases and the start of contents.
+//! Never loads a whole object. Formats: gitformat-pack(5), with indexes of version 2.
 
 use std::{
     cmp::Ordering,
@@ -15,16 +13,16 @@ use std::{
 use flate2::bufread::ZlibDecoder;
 use git2::{ObjectType, Oid};
 
-/// Offset of the object ids in an index: behind the magic `\377tOc`, the version 2, and 256 counts by first byte.
+/// Offset of the object ids in an index: after the magic `\377tOc`, the version 2, and 256 counts
+/// by first byte.
 const IDS_OFFSET: u64 = 8 + 256 * 4;
-/// Magic and version of an index.
 const INDEX_MAGIC: [u8; 8] = *b"\xfftOc\0\0\0\x02";
 pub(super) const ID_BYTES: usize = 20;
-/// Bytes of a pack that are read at once for a content. Of most entries only the beginning is wanted.
+/// Read size for contents. Of most entries only the start is needed.
 const READ_BYTES: usize = 1 << 10;
 pub(super) const OFS_DELTA: u8 = 6;
 pub(super) const REF_DELTA: u8 = 7;
-/// Bytes of a delta that hold the sizes of its base and of its result: two numbers of up to 10 bytes.
+/// Longest delta header, in bytes: the sizes of base and result, up to 10 bytes each.
 pub(super) const MAX_DELTA_SIZES_BYTES: usize = 20;
 
 /// A pack and its index.
@@ -35,7 +33,6 @@ pub struct PackFile {
     count: u32,
 }
 
-/// Reads a file from an offset on.
 struct FileReader {
     file: Arc<File>,
     offset: u64,
@@ -52,20 +49,20 @@ impl Read for FileReader {
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PackedKind {
-    /// A whole object; `None` for a kind that no pack may have.
+    /// A whole object; `None` for a kind that is not allowed in packs.
     Whole(Option<ObjectType>),
-    /// A delta, and the offset of its base if the pack has that.
+    /// A delta, with the offset of its base if that is in the pack.
     Delta(Option<u64>),
 }
 
 /// The header of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedEntry {
-    /// The kind of the entry.
+    /// Whole object or delta.
     pub kind: PackedKind,
-    /// Size of the content in bytes, inflated; for a delta that of the delta itself.
+    /// Inflated size of the content, in bytes; for a delta, the size of the delta itself.
     pub size: u64,
-    /// Offset of the deflated content in the pack.
+    /// Offset of the deflated content.
     data: u64,
 }
 
@@ -81,7 +78,7 @@ impl PackFile {
         Ok((head == INDEX_MAGIC).then_some(Self { index, pack, count }))
     }
 
-    /// Returns the size of the pack, in bytes.
+    /// Returns the size of the pack in bytes.
     pub fn bytes(&self) -> io::Result<u64> {
         Ok(self.pack.metadata()?.len())
     }
@@ -99,7 +96,7 @@ impl PackFile {
         small.map(|offset| self.whole(offset)).collect()
     }
 
-    /// Reads the ids of the entries at `offsets`, which are sorted.
+    /// Reads the ids of the entries at `offsets`, which must be sorted.
     pub fn ids_at(&self, offsets: &[u64]) -> io::Result<Vec<Oid>> {
         let mut ids = Vec::with_capacity(offsets.len());
         for (position, offset) in self.offsets()?.iter().enumerate() {
@@ -134,11 +131,11 @@ impl PackFile {
 
     /// Reads the header of the entry at `offset`.
     pub fn entry(&self, offset: u64) -> io::Result<PackedEntry> {
-        // At most 10 bytes of kind and size, then at most 10 of a distance, or 20 of an id.
+        // At most 10 bytes of kind and size, then at most 10 of a distance or 20 of an id.
         let mut bytes = [0; 32];
         let count = self.pack.read_at(&mut bytes, offset)?;
         let Some((kind, size, used)) = entry_header(&bytes[..count]) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "an entry of a pack is cut off"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a pack entry is truncated"));
         };
         let rest = &bytes[used..count];
         let (kind, base_bytes) = match kind {
@@ -156,21 +153,21 @@ impl PackFile {
         Ok(PackedEntry { kind, size, data: offset + (used + base_bytes) as u64 })
     }
 
-    /// Returns a stream of the inflated content of an entry; that of a delta is the delta itself.
+    /// Returns a stream of an entry's inflated content. For a delta, that is the delta itself.
     pub fn content(&self, entry: &PackedEntry) -> impl Read + use<> {
         let reader = FileReader { file: Arc::clone(&self.pack), offset: entry.data };
         ZlibDecoder::new(BufReader::with_capacity(READ_BYTES, reader)).take(entry.size)
     }
 
-    /// Reads the sizes of the base of a delta and of the object that it makes.
+    /// Reads the sizes of a delta's base and result.
     pub fn delta_sizes(&self, delta: &PackedEntry) -> io::Result<(u64, u64)> {
         let mut sizes = Vec::new();
         self.content(delta).take(MAX_DELTA_SIZES_BYTES as u64).read_to_end(&mut sizes)?;
-        delta_sizes(&sizes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a delta of a pack has no size"))
+        delta_sizes(&sizes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a delta in a pack has no sizes"))
     }
 
     fn table(&self, column: u64) -> u64 {
-        // Tables in order: ids, checksums of 4 bytes, offsets of 4 bytes, and offsets that need 8.
+        // Tables in order: ids, 4-byte checksums, 4-byte offsets, and 8-byte offsets where needed.
         IDS_OFFSET + u64::from(self.count) * column
     }
 
@@ -194,7 +191,7 @@ pub(super) fn object_type(kind: u8) -> Option<ObjectType> {
     }
 }
 
-/// Decodes kind and size at the beginning of an entry, and returns them with the number of bytes that they take.
+/// Decodes kind and size of an entry, and returns them with the number of bytes they take.
 fn entry_header(bytes: &[u8]) -> Option<(u8, u64, usize)> {
     let first = *bytes.first()?;
     let (mut size, mut shift, mut used) = (u64::from(first & 0x0f), 4, 1);
@@ -207,7 +204,8 @@ fn entry_header(bytes: &[u8]) -> Option<(u8, u64, usize)> {
     Some((first >> 4 & 7, size, used))
 }
 
-/// Decodes the distance of an `OFS_DELTA`, 7 bits per byte and one more for each byte that follows, and the number of its bytes.
+/// Decodes the distance of an `OFS_DELTA`: 7 bits per byte, plus one for each further byte. Also
+/// returns its length.
 fn distance(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut distance = 0_u64;
     for (index, byte) in bytes.iter().take(9).enumerate() {
@@ -220,14 +218,13 @@ fn distance(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Decodes the sizes of the base and of the result at the beginning of an inflated delta.
 pub(super) fn delta_sizes(delta: &[u8]) -> Option<(u64, u64)> {
     let (base, used) = delta_size(delta)?;
     let (result, _) = delta_size(&delta[used..])?;
     Some((base, result))
 }
 
-/// Decodes a number of 7 bits per byte, the lowest first, and the number of its bytes.
+/// Decodes a number of 7 bits per byte, lowest first. Also returns its length.
 fn delta_size(bytes: &[u8]) -> Option<(u64, usize)> {
     let mut size = 0_u64;
     for (index, byte) in bytes.iter().take(9).enumerate() {

@@ -1,8 +1,9 @@
-//! A pack as it comes in: the sizes of its objects, checked before git gets them. The format is that of git's `gitformat-pack`.
+//! Checks the object sizes of a pack while it arrives, before git sees it. Format:
+//! gitformat-pack(5).
 //!
-//! A pack does not say where an entry ends. So every entry is inflated, and its bytes are dropped. No more is inflated than the limits
-//! allow. What an entry may inflate to follows from the bytes so far, because how many follow is not known: a bomb begins like a pack that
-//! would be within the limit as a whole. Not here: packs on disk (`pack_file`).
+//! A pack does not say where an entry ends, so we inflate every entry and drop the bytes. The limit
+//! grows with the bytes received so far, because nobody knows how many will follow: a bomb starts
+//! like a pack that would be within the limit as a whole.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -12,65 +13,64 @@ use crate::types::limits::{
     PackLimits,
 };
 
-/// Bytes of the header of a pack: `PACK`, version, number of entries.
+/// Pack header: `PACK`, version, number of entries.
 const HEADER_BYTES: usize = 12;
-/// Bytes of the checksum behind the last entry. git puts deltas together once it has it.
+/// The checksum after the last entry. git resolves deltas once it has it.
 const CHECKSUM_BYTES: u64 = 20;
-/// Bytes that are inflated at once.
 const SCRATCH_BYTES: usize = 64 << 10;
-/// Most bytes of a size or a distance.
+/// Most bytes that encode a size or a distance.
 const MAX_NUMBER_BYTES: u32 = 10;
 
-/// The reason for which a pack is refused while it comes in.
+/// Why a pack is refused while it arrives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackRefusal {
     /// The pack cannot be read.
     #[error("the pack is malformed")]
     Malformed,
-    /// An object above the limit.
-    #[error("the pack has an object of {bytes} bytes, at most {limit} are taken")]
+    /// An object is too large.
+    #[error("the pack has an object of {bytes} bytes; the limit is {limit}")]
     LargeObject {
-        /// Bytes of the object.
+        /// Size of the object, in bytes.
         bytes: u64,
         /// The limit.
         limit: u64,
     },
-    /// A delta of an object, or one that makes an object, of which git makes no deltas.
+    /// The base or the result of a delta is so large that git itself would not make deltas of it.
     #[error(
-        "the pack has a delta of an object of {bytes} bytes, at most {limit} are taken: pack larger files whole (core.bigFileThreshold)"
+        "the pack has a delta for an object of {bytes} bytes; the limit is {limit}: pack large files without deltas (core.bigFileThreshold)"
     )]
     LargeDelta {
-        /// Bytes of the object.
+        /// Size of the object, in bytes.
         bytes: u64,
         /// The limit.
         limit: u64,
     },
-    /// A delta that is longer than the object that it makes, which would be shorter as a whole.
-    #[error("the pack has a delta of {bytes} bytes that makes an object of {result}, at most {limit} are taken")]
+    /// A delta is longer than its result.
+    #[error("the pack has a delta of {bytes} bytes for an object of {result} bytes; the limit is {limit}")]
     LongDelta {
-        /// Bytes of the delta.
+        /// Size of the delta.
         bytes: u64,
-        /// Bytes of the object.
+        /// Size of its result.
         result: u64,
-        /// The limit for an object of this size.
+        /// The limit for a result of this size.
         limit: u64,
     },
-    /// Entries that inflate to too much.
-    #[error("the pack inflates to more than {limit} bytes after {bytes} bytes, {} times these and {}", of.factor, of.base_bytes)]
+    /// The entries inflate to too much.
+    #[error("the pack inflates to more than {limit} bytes after {bytes} bytes (limit: {} times that plus {})", of.factor, of.base_bytes)]
     Inflated {
-        /// The limit after so many bytes.
+        /// The limit at this point.
         limit: u64,
-        /// Bytes of the pack so far, or of the request if that is compressed and has fewer.
+        /// Bytes of the pack so far, or of the request if that is compressed and shorter.
         bytes: u64,
-        /// The rule that it follows from.
+        /// The rule behind the limit.
         of: Expansion,
     },
-    /// Deltas that make too much.
-    #[error("the deltas of the pack make more than {limit} bytes, {} times its size and {}: push fewer commits at once", of.factor, of.base_bytes)]
+    /// The deltas build too much.
+    #[error("the deltas of the pack expand to more than {limit} bytes ({} times its size plus {}): push fewer commits at once", of.factor, of.base_bytes)]
     Deltas {
         /// The limit for a pack of this size.
         limit: u64,
-        /// The rule that it follows from.
+        /// The rule behind the limit.
         of: Expansion,
     },
 }
@@ -89,17 +89,17 @@ impl PackRefusal {
     }
 }
 
-/// Sums of the sizes in one pack.
+/// Total sizes in one pack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PackSums {
-    /// Bytes of all entries, inflated.
+    /// Inflated bytes of all entries.
     pub inflated: u64,
-    /// Bytes of the objects that deltas make, and of bases that are named by id, which may be outside of the pack.
+    /// Bytes built from deltas, and of bases named by id, which may be outside the pack.
     pub deltas: u64,
 }
 
 impl PackSums {
-    /// Returns whether a pack of `pack_bytes` may have these sums.
+    /// Checks these sums against the limits for a pack of `pack_bytes`.
     pub fn check(&self, limits: &PackLimits, pack_bytes: u64) -> Result<(), PackRefusal> {
         let PackLimits { inflated, deltas, .. } = *limits;
         if self.inflated > inflated.limit(pack_bytes) {
@@ -113,31 +113,31 @@ impl PackSums {
     }
 }
 
-/// Returns an error if one object has more bytes than are taken.
+/// Checks the size of one object.
 pub fn check_object(limits: &PackLimits, bytes: u64) -> Result<(), PackRefusal> {
     let limit = limits.object_bytes;
     if bytes > limit { Err(PackRefusal::LargeObject { bytes, limit }) } else { Ok(()) }
 }
 
-/// Sizes that a delta has to do with, in bytes.
+/// Sizes of a delta, its base and its result, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaSizes {
-    /// The delta itself, inflated.
+    /// The inflated delta.
     pub delta: u64,
-    /// The object that it is made from.
+    /// The base.
     pub base: u64,
-    /// The object that it makes.
+    /// The result.
     pub result: u64,
 }
 
 impl DeltaSizes {
-    /// Returns an error if git would make no such delta.
+    /// Fails if git would not make such a delta.
     pub fn check(&self) -> Result<(), PackRefusal> {
         let (bytes, limit) = (self.largest(), MAX_DELTA_OBJECT_BYTES);
         if bytes > limit {
             return Err(PackRefusal::LargeDelta { bytes, limit });
         }
-        // A copy of one byte takes 8 bytes, so a delta could have 8 times the bytes of the object.
+        // A one-byte copy takes 8 bytes, so a delta could be 8 times as long as its result.
         let limit = self.result.saturating_add(self.result / BYTES_PER_DELTA_EXCESS + MAX_DELTA_EXCESS_BYTES);
         if self.delta > limit {
             return Err(PackRefusal::LongDelta { bytes: self.delta, result: self.result, limit });
@@ -145,33 +145,33 @@ impl DeltaSizes {
         Ok(())
     }
 
-    /// Returns the bytes of the delta, its base or the object, whichever has the most.
+    /// Returns the largest of the three sizes.
     pub fn largest(&self) -> u64 {
         self.delta.max(self.base).max(self.result)
     }
 
-    /// Returns whether one of them is too large for libgit2 to load.
+    /// Returns whether any of them is too large for libgit2 to load.
     pub fn is_large(&self) -> bool {
         self.largest() > MAX_LOADED_DELTA_OBJECT_BYTES
     }
 
-    /// Returns the bytes that are in memory at once while the object is made.
+    /// Returns the memory needed to build the result, in bytes.
     pub fn sum(&self) -> u64 {
         self.delta.saturating_add(self.base).saturating_add(self.result)
     }
 }
 
-/// Reads one pack in pieces.
+/// Reads a pack piece by piece.
 pub struct PackStream {
     limits: PackLimits,
     state: State,
-    /// Entries that have not ended.
+    /// Entries left.
     entries: u32,
     inflater: Decompress,
     scratch: Box<[u8]>,
-    /// The beginning of an inflated delta, until its sizes are known.
+    /// Start of an inflated delta, until its sizes are known.
     delta_head: Vec<u8>,
-    /// Bytes of that delta, inflated.
+    /// Inflated size of that delta.
     delta_bytes: u64,
     pack_bytes: u64,
     sums: PackSums,
@@ -180,26 +180,26 @@ pub struct PackStream {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// In the header of the pack, of which so many bytes were read.
+    /// In the pack header; the value counts the bytes read.
     Header(usize),
     /// Before an entry.
     Kind,
     /// In the size of an entry.
     Size { kind: u8, size: u64, shift: u32 },
-    /// In the distance to the base of a delta, of which so many bytes were read.
+    /// In the distance to a delta's base; `count` bytes have been read.
     Distance { size: u64, count: u32 },
-    /// In the id of the base of a delta, of which so many bytes are left.
+    /// In the id of a delta's base.
     BaseId { size: u64, left: usize },
-    /// In the content of an entry, of which so many bytes are left once inflated.
+    /// In the content of an entry; `left` counts inflated bytes.
     Content { kind: u8, left: u64 },
-    /// In the checksum behind the last entry, of which so many bytes are left.
+    /// In the checksum after the last entry.
     Checksum { left: u64 },
-    /// Behind the pack.
+    /// After the pack.
     End,
 }
 
 impl PackStream {
-    /// Returns the reader of a pack that begins with the next bytes.
+    /// Creates a reader whose next bytes are the start of a pack.
     pub fn new(limits: PackLimits) -> Self {
         Self {
             limits,
@@ -215,21 +215,21 @@ impl PackStream {
         }
     }
 
-    /// Returns whether a delta so far is [large](DeltaSizes::is_large).
+    /// Returns whether any delta so far is [large](DeltaSizes::is_large).
     pub fn has_large_deltas(&self) -> bool {
         self.has_large_deltas
     }
 
-    /// Returns whether the pack was read to its end.
+    /// Returns whether the whole pack has been read.
     pub fn is_whole(&self) -> bool {
         matches!(self.state, State::End)
     }
 
-    /// Reads the next bytes. `received` is the number of bytes that the client has sent so far: fewer than those of the pack if the
-    /// request is compressed.
+    /// Reads the next bytes. `received` counts the bytes from the client so far, which are fewer
+    /// than those of the pack if the request is compressed.
     ///
     /// # Errors
-    /// The reason to refuse the pack. Nothing can be read after it.
+    /// Why the pack is refused. Read no further after an error.
     pub fn read(&mut self, mut bytes: &[u8], received: u64) -> Result<(), PackRefusal> {
         loop {
             bytes = match self.state {
@@ -248,7 +248,6 @@ impl PackStream {
         }
     }
 
-    /// Reads one byte outside of a content.
     fn next(&mut self, state: State, byte: u8, received: u64) -> Result<State, PackRefusal> {
         let low_bits = u64::from(byte & 0x7f);
         let has_more = byte & 0x80 != 0;
@@ -283,7 +282,7 @@ impl PackStream {
         }
     }
 
-    /// Begins the next entry, or the checksum behind the last one.
+    /// Starts the next entry, or the checksum after the last one.
     fn begin_entry(&mut self, received: u64) -> Result<State, PackRefusal> {
         if self.entries > 0 {
             return Ok(State::Kind);
@@ -293,7 +292,6 @@ impl PackStream {
         Ok(State::Checksum { left: CHECKSUM_BYTES })
     }
 
-    /// Begins an entry of this kind and size.
     fn begin(&mut self, kind: u8, size: u64) -> Result<State, PackRefusal> {
         check_object(&self.limits, size)?;
         if matches!(kind, OFS_DELTA | REF_DELTA) {
@@ -309,7 +307,7 @@ impl PackStream {
         }
     }
 
-    /// Inflates the content of an entry, and returns the bytes behind it; `None` if they have not come yet.
+    /// Inflates content and returns the input after it; `None` if the content goes on.
     fn inflate<'a>(
         &mut self,
         mut bytes: &'a [u8],
@@ -344,7 +342,7 @@ impl PackStream {
                     self.state = self.begin_entry(received)?;
                     return Ok(Some(bytes));
                 }
-                // The inflater has more than the scratch had room for.
+                // The scratch buffer is full, and more output is pending.
                 Status::Ok | Status::BufError if made == self.scratch.len() as u64 => {}
                 Status::Ok | Status::BufError if bytes.is_empty() => return Ok(None),
                 Status::Ok if used > 0 => {}
@@ -353,7 +351,7 @@ impl PackStream {
         }
     }
 
-    /// Reads the sizes at the beginning of a delta from the `made` bytes in the scratch.
+    /// Reads the sizes of a delta from the first `made` bytes of the scratch buffer.
     fn read_delta(&mut self, kind: u8, made: usize, has_ended: bool) -> Result<(), PackRefusal> {
         let room = MAX_DELTA_SIZES_BYTES - self.delta_head.len();
         self.delta_head.extend_from_slice(self.scratch.get(..made.min(room)).unwrap_or_default());
@@ -361,7 +359,7 @@ impl PackStream {
             let is_whole = has_ended || self.delta_head.len() >= MAX_DELTA_SIZES_BYTES;
             return if is_whole { Err(PackRefusal::Malformed) } else { Ok(()) };
         };
-        // Not read again for this entry.
+        // So that this entry's sizes are not read again.
         self.delta_head.resize(MAX_DELTA_SIZES_BYTES, 0);
         check_object(&self.limits, base.max(result))?;
         let sizes = DeltaSizes { delta: self.delta_bytes, base, result };

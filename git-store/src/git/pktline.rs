@@ -1,16 +1,16 @@
-//! pkt-lines (gitprotocol-common(5)): a length of four hexadecimal digits, then data. Not here: the meaning of the data.
+//! pkt-lines (gitprotocol-common(5)): a length of four hex digits, then data.
 
 use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Bytes of the longest packet, including its length field.
+/// Longest packet, including its length field.
 pub const MAX_PACKET: usize = 65_520;
 
-/// Bytes of data that one packet carries at most.
+/// Most data in one packet.
 pub const MAX_DATA: usize = MAX_PACKET - 4;
 
-/// Bytes at the end of a reply that are searched for an error packet.
+/// How much of the end of a reply is searched for an error packet.
 const MAX_REASON_BYTES: usize = 1024;
 
 /// One packet.
@@ -26,10 +26,10 @@ pub enum Packet {
     Data(Vec<u8>),
 }
 
-/// The reason why bytes are not a valid packet.
+/// Why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PacketError {
-    /// The length is not four hexadecimal digits.
+    /// The length is not four hex digits.
     #[error("the length is not four hexadecimal digits")]
     Length,
     /// The length is 3, or above the limit.
@@ -63,9 +63,6 @@ impl Packet {
     }
 
     /// Appends the encoded packet to `out`.
-    ///
-    /// # Errors
-    /// [`PacketError::TooLong`].
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), PacketError> {
         match self {
             Self::Flush => out.extend_from_slice(b"0000"),
@@ -82,10 +79,8 @@ impl Packet {
         Ok(())
     }
 
-    /// Decodes the packet at the start of `bytes` and returns it with its encoded length; `None` when it is incomplete.
-    ///
-    /// # Errors
-    /// [`PacketError::Length`] and [`PacketError::Range`].
+    /// Decodes the packet at the start of `bytes` and returns it with its encoded length; `None` if
+    /// it is incomplete.
     pub fn decode(bytes: &[u8]) -> Result<Option<(Self, usize)>, PacketError> {
         let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
         match PacketHeader::parse(*length)? {
@@ -97,7 +92,7 @@ impl Packet {
     /// Reads one packet; `None` at the end of the stream.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the stream ends inside a packet, `InvalidData` for an invalid length, and those of the stream.
+    /// `UnexpectedEof` if the stream ends inside a packet, `InvalidData` for an invalid length.
     pub async fn read<R: AsyncRead + Unpin>(from: &mut R) -> io::Result<Option<Self>> {
         let mut length = [0; 4];
         if from.read(&mut length[..1]).await? == 0 {
@@ -117,7 +112,7 @@ impl Packet {
     /// Writes the packet; the caller flushes.
     ///
     /// # Errors
-    /// `InvalidData` when the packet is too long, and those of the stream.
+    /// `InvalidData` if the packet is too long.
     pub async fn write<W: AsyncWrite + Unpin>(&self, to: &mut W) -> io::Result<()> {
         let mut bytes = Vec::new();
         self.encode(&mut bytes)?;
@@ -125,14 +120,16 @@ impl Packet {
     }
 }
 
-/// Returns the start of a smart HTTP reply to `info/refs` (gitprotocol-http(5)): `# service=<service>` and a flush packet.
+/// Returns the first lines of a smart HTTP reply to `info/refs` (gitprotocol-http(5)): `#
+/// service=<service>` and a flush packet.
 #[must_use]
 pub fn service_header(service: &str) -> Vec<u8> {
     let line = format!("# service={service}\n");
     format!("{:04x}{line}0000", line.len() + 4).into_bytes()
 }
 
-/// Returns whether a reply that ends in `bytes` ends with an error message: a packet on side-band 3, or one with `ERR`.
+/// Returns whether a reply that ends in `bytes` ends with an error: a packet on side-band 3, or one
+/// with `ERR`.
 #[must_use]
 pub fn ends_in_reason(bytes: &[u8]) -> bool {
     let longest = bytes.len().saturating_sub(MAX_REASON_BYTES);

@@ -1,7 +1,5 @@
-//! Files that are stored as deltas. Who reads one puts it together, and has it and each object of its chain in memory as a whole: also
-//! a small file, if it is a delta of a large one.
-//!
-//! Not here: which deltas are taken (`git::pack_stream`), and commits, tags and trees, whose sizes have limits of their own.
+//! Finds files stored as deltas. Reading one loads every object of its chain as a whole, so even a
+//! small file may be expensive.
 
 use std::{cell::OnceCell, collections::BTreeSet, ffi::OsString, fs, io, path::Path};
 
@@ -17,25 +15,22 @@ use crate::{
     types::error::GitError,
 };
 
-/// Deltas of a chain that are looked at. No pack with a deeper one is taken.
+/// Longest delta chain followed. No pack with a longer one is accepted.
 const MAX_CHAIN_DEPTH: usize = 4095;
-/// Attempts to open all packs while maintenance replaces some.
+/// Attempts to open all packs while maintenance replaces some of them.
 const MAX_ATTEMPTS: usize = 3;
 
-/// What reading an object takes that is stored as a delta.
+/// The cost of reading an object stored as a delta.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeltaCost {
-    /// Bytes that are in memory at once; 0 for an object that is stored as a whole.
+    /// Bytes in memory at once; 0 for an object stored whole.
     pub bytes: u64,
-    /// True if libgit2 must not load it.
+    /// Whether it is too large for libgit2.
     pub is_large: bool,
 }
 
 impl DeltaCost {
-    /// Returns the cost of one object, as [`StoredDeltas::cost`] does.
-    ///
-    /// # Errors
-    /// `Io`.
+    /// Returns the cost of one object.
     pub fn of(repo: &Repository, id: Oid) -> Result<Self, GitError> {
         StoredDeltas::open(repo)?.cost(id)
     }
@@ -45,14 +40,13 @@ impl DeltaCost {
         self.is_large |= sizes.is_large();
     }
 
-    /// Adds the chain of deltas that begins with the entry at `offset`.
     fn add_chain(&mut self, pack: &PackFile, mut offset: u64) -> io::Result<()> {
         for _ in 0..=MAX_CHAIN_DEPTH {
             let entry = pack.entry(offset)?;
             let PackedKind::Delta(base_offset) = entry.kind else { return Ok(()) };
             let (base, result) = pack.delta_sizes(&entry)?;
             self.add(&DeltaSizes { delta: entry.size, base, result });
-            // Without a base the object cannot be read.
+            // Without its base, the object cannot be read.
             let Some(base_offset) = base_offset else { return Ok(()) };
             offset = base_offset;
         }
@@ -60,39 +54,33 @@ impl DeltaCost {
     }
 }
 
-/// Tells which files of a repository libgit2 may load: all, if the repository is marked. One request has one check, which opens the packs of
-/// a repository without a mark at its first file.
+/// Tells which files libgit2 may load: all, if the repository is marked. Create one per request; it
+/// opens the packs of an unmarked repository at the first file.
 pub struct LoadCheck<'repo> {
     repo: &'repo Repository,
-    /// The packs once they are open; `None` inside if the repository is marked.
+    /// The open packs; `Some(None)` if the repository is marked.
     deltas: OnceCell<Option<StoredDeltas>>,
 }
 
 impl<'repo> LoadCheck<'repo> {
-    /// Returns a check for the files of a repository.
+    /// Creates a check for the files of a repository.
     #[must_use]
     pub fn new(repo: &'repo Repository) -> Self {
         Self { repo, deltas: OnceCell::new() }
     }
 
-    /// Returns the repository.
+    /// The repository.
     #[must_use]
     pub fn repo(&self) -> &'repo Repository {
         self.repo
     }
 
     /// Returns whether libgit2 may load a file.
-    ///
-    /// # Errors
-    /// `Io`.
     pub fn is_loadable(&self, id: Oid) -> Result<bool, GitError> {
         Ok(!self.cost(id)?.is_large)
     }
 
-    /// Returns what reading a file takes; nothing, if the repository is marked.
-    ///
-    /// # Errors
-    /// `Io`.
+    /// Returns the cost of reading a file; zero if the repository is marked.
     pub fn cost(&self, id: Oid) -> Result<DeltaCost, GitError> {
         let deltas = match self.deltas.get() {
             Some(deltas) => deltas,
@@ -114,7 +102,7 @@ impl StoredDeltas {
         let folder = repo.path().join("objects/pack");
         for _ in 1..MAX_ATTEMPTS {
             match open_packs(&folder) {
-                // Maintenance has replaced a pack: its objects are in one that was not listed.
+                // Maintenance moved the objects of a pack to a new one. List again.
                 Err(error) if error.kind() == io::ErrorKind::NotFound && folder.exists() => {}
                 opened => return opened.map(Self).map_err(GitError::io("opening the packs")),
             }
@@ -122,7 +110,7 @@ impl StoredDeltas {
         open_packs(&folder).map(Self).map_err(GitError::io("opening the packs"))
     }
 
-    /// Returns the cost of an object by the way it is stored. An object that several packs have costs the most of them.
+    /// Returns the cost of an object; the highest, if several packs have it.
     fn cost(&self, id: Oid) -> Result<DeltaCost, GitError> {
         let mut cost = DeltaCost::default();
         let added = self.0.iter().try_for_each(|pack| match pack.find(id.as_bytes())? {
@@ -133,7 +121,6 @@ impl StoredDeltas {
     }
 }
 
-/// Opens all packs of a folder.
 fn open_packs(folder: &Path) -> io::Result<Vec<PackFile>> {
     let mut packs = Vec::new();
     for name in index_names(folder)? {
@@ -142,7 +129,6 @@ fn open_packs(folder: &Path) -> io::Result<Vec<PackFile>> {
     Ok(packs)
 }
 
-/// Returns the names of the indexes in a folder of packs.
 fn index_names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
     let mut names = BTreeSet::new();
     for file in fs::read_dir(folder)? {
@@ -157,31 +143,29 @@ fn index_names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
 /// The result of [`mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marking {
-    /// It is marked.
+    /// The mark is set.
     Marked,
-    /// It has no large delta, but one may be on its way.
+    /// No large delta was found, but one may be arriving.
     None,
-    /// It has a large delta.
+    /// The repository has a large delta.
     Large,
-    /// It was not searched: it has too many objects, or another one was being marked.
+    /// There were too many objects, or another repository was being marked.
     NotSearched,
 }
 
-/// Marks a repository if no pack has a large delta: one of an earlier version has no mark. Reads the sizes of all deltas, unless the packs
-/// have more than `max_objects` or another repository is being marked. One that is known to have got a large delta is searched only without
-/// such a limit. Blocking.
+/// Marks a repository if no pack has a large delta. Reads the sizes of all deltas, unless there are
+/// more than `max_objects` or another repository is being marked. A repository known to have
+/// received a large delta is checked only if `max_objects` is `u64::MAX`. Blocking.
 ///
-/// Pushes and syncs may go on. One that brings large deltas removes the mark, also one that is not finished yet, while its objects are in
-/// quarantine. So if there is no quarantine afterwards and no new pack, all of them are among the packs that were read, or still to come.
-///
-/// # Errors
-/// `Io`.
+/// Pushes and syncs may go on meanwhile: they remove the mark as soon as a large delta arrives in
+/// their quarantine. So if there is no quarantine and no new pack afterwards, every object was
+/// either checked or is still to come.
 pub fn mark(store: &RepositoryStore, id: RepositoryId, max_objects: u64) -> Result<Marking, GitError> {
     let repository = store.path(id);
     if delta_mark::is_set(&repository) {
         return Ok(Marking::Marked);
     }
-    // Those that are gone again are found by maintenance.
+    // Maintenance notices when large deltas are gone.
     if max_objects < u64::MAX && delta_mark::has_large(&repository) {
         return Ok(Marking::Large);
     }
@@ -202,7 +186,8 @@ pub fn mark(store: &RepositoryStore, id: RepositoryId, max_objects: u64) -> Resu
     Ok(if is_marked { Marking::Marked } else { Marking::None })
 }
 
-/// Returns whether the packs with these indexes have a large delta, or an index that cannot be read; `None` if they have more objects.
+/// Returns whether these packs have a large delta or an unreadable index; `None` if they have more
+/// than `max_objects`.
 fn has_large_deltas(folder: &Path, indexes: &BTreeSet<OsString>, max_objects: u64) -> io::Result<Option<bool>> {
     let (mut packs, mut objects) = (Vec::new(), 0);
     for index in indexes {
@@ -214,7 +199,7 @@ fn has_large_deltas(folder: &Path, indexes: &BTreeSet<OsString>, max_objects: u6
         return Ok(None);
     }
     for pack in packs {
-        // Sorted, for the disk.
+        // Sorted for sequential reads.
         let mut offsets = pack.offsets()?;
         offsets.sort_unstable();
         for offset in offsets {

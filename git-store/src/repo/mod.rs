@@ -1,6 +1,4 @@
-//! The contents of repositories: refs, and reads and writes of objects, which run on a pool of threads.
-//!
-//! Not here: permissions, the journal of ref updates, and transfers.
+//! The contents of repositories: refs, and reads and writes of objects on a pool of threads.
 
 pub mod deltas;
 pub mod objects;

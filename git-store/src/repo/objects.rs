@@ -1,7 +1,6 @@
-//! Commits, tags and trees within their limits. The size of an object is read before the object, so that one that is larger, from times
-//! without limits, is never in memory. Of a larger commit or tag the fields and the beginning of the message can be read.
-//!
-//! Not here: blobs (`read::entry`), and the encoding of texts (`text`).
+//! Reads commits, tags and trees within limits. Checks the size before loading, so oversized
+//! objects from before the limits are never in memory. Of oversized commits and tags, the fields
+//! and the start of the message can be read.
 
 use std::{
     cell::RefCell,
@@ -20,41 +19,35 @@ use crate::{
     },
 };
 
-/// Bytes of an oversized object that are read for its fields. What is behind them is left out.
+/// How much of an oversized object is read for its fields, in bytes.
 const MAX_SCANNED_BYTES: u64 = 64 << 20;
-/// Maximum length of a chain of tags that point to tags.
 pub(super) const MAX_TAG_DEPTH: usize = 1000;
-/// Longest line of an oversized object's header that is kept, in bytes.
+/// Header lines of oversized objects are cut at this many bytes.
 const MAX_LINE_BYTES: usize = 4096;
-/// Lines of a header that are kept, by their first words.
+/// First words of the header lines kept.
 const KEPT_LINES: [&[u8]; 8] =
     [b"tree ", b"author ", b"committer ", b"encoding ", b"object ", b"type ", b"tag ", b"tagger "];
 
-/// Headers that a thread remembers, by the first bytes of the object ids.
+/// Headers that a thread caches, indexed by the first bytes of the id.
 const REMEMBERED_HEADERS: usize = 1024;
 
-/// The type and the size in bytes of an object.
+/// Type of an object and its size in bytes.
 pub type Header = (ObjectType, u64);
 
 thread_local! {
     static HEADERS: RefCell<Vec<Option<(Oid, Header)>>> = RefCell::new(vec![None; REMEMBERED_HEADERS]);
 }
 
-/// Reads the header of an object. The next [`header`] of it need not.
-///
-/// # Errors
-/// Those of libgit2.
+/// Reads the header of an object and caches it for [`header`].
 pub fn read_header(repo: &Repository, id: Oid) -> Result<Header, git2::Error> {
     let (size, kind) = repo.odb()?.read_header(id)?;
     HEADERS.with_borrow_mut(|headers| headers[slot(id)] = Some((id, (kind, size as u64))));
     Ok((kind, size as u64))
 }
 
-/// Returns the header of an object that is to be read, perhaps as this thread remembers it: an id is the hash of type, size and content, so
-/// the object has the same header in every repository. Whether it is in this one is known once it is read.
-///
-/// # Errors
-/// Those of libgit2.
+/// Returns the header of an object, possibly cached. The cache works across repositories because an
+/// id is a hash of type, size and content, so it does not show whether this repository has the
+/// object.
 pub fn header(repo: &Repository, id: Oid) -> Result<Header, git2::Error> {
     let remembered = HEADERS.with_borrow(|headers| headers[slot(id)]);
     match remembered {
@@ -71,42 +64,33 @@ fn slot(id: Oid) -> usize {
 /// Reads the fields of a commit, and up to `max_message_bytes` of its message.
 ///
 /// # Errors
-/// `TooLarge` for a commit above [`MAX_COMMIT_BYTES`] whose fields cannot be read, and those of libgit2.
+/// `TooLarge` if the fields of a commit above [`MAX_COMMIT_BYTES`] cannot be read.
 pub fn commit_head(repo: &Repository, id: Oid, max_message_bytes: usize) -> Result<ObjectHead, GitError> {
     ObjectHead::read(repo, id, ObjectType::Commit, max_message_bytes)
 }
 
-/// Reads the fields of a tag object, and up to `max_message_bytes` of its message.
-///
-/// # Errors
-/// As [`commit_head`].
+/// Reads the fields of a tag object; as [`commit_head`].
 pub fn tag_head(repo: &Repository, id: Oid, max_message_bytes: usize) -> Result<ObjectHead, GitError> {
     ObjectHead::read(repo, id, ObjectType::Tag, max_message_bytes)
 }
 
-/// Returns a tree.
-///
-/// # Errors
-/// `TooLarge` above [`MAX_TREE_BYTES`], `Unreadable`, and those of libgit2.
+/// Loads a tree, up to [`MAX_TREE_BYTES`].
 pub fn find_tree(repo: &Repository, id: Oid) -> Result<Tree<'_>, GitError> {
     sized_tree(repo, id).map(|(tree, _)| tree)
 }
 
-/// Returns a tree and its size in bytes, as it is stored.
-///
-/// # Errors
-/// As [`find_tree`].
+/// Loads a tree, and returns it with its stored size in bytes.
 pub fn sized_tree(repo: &Repository, id: Oid) -> Result<(Tree<'_>, u64), GitError> {
     let size = check_size(repo, id, ObjectType::Tree)?;
     match repo.find_tree(id) {
-        // A mode of more than 16 bits, of which git drops the rest.
+        // A mode of more than 16 bits, which git truncates.
         Err(error) if error.class() == git2::ErrorClass::Tree => Err(GitError::Unreadable { what: "the folder" }),
         tree => Ok((tree?, size)),
     }
 }
 
-/// Returns the mode of an entry as git reads it, which drops bits that old versions kept. libgit2 takes links and submodules that have
-/// bits of permissions for programs.
+/// Returns the mode of an entry as git reads it, without bits that old versions kept. libgit2
+/// accepts links and submodules with executable bits.
 pub fn entry_mode(entry: &TreeEntry<'_>) -> i32 {
     let mode = entry.filemode_raw();
     match mode & 0o170_000 {
@@ -118,30 +102,20 @@ pub fn entry_mode(entry: &TreeEntry<'_>) -> i32 {
 }
 
 /// Returns the id of a commit's tree.
-///
-/// # Errors
-/// As [`commit_head`].
 pub fn tree_id(repo: &Repository, commit: Oid) -> Result<Oid, GitError> {
     commit_head(repo, commit, 0)?.tree()
 }
 
-/// Returns the tree of a commit.
-///
-/// # Errors
-/// `TooLarge`, and those of libgit2.
+/// Loads the tree of a commit.
 pub fn tree_of(repo: &Repository, commit: Oid) -> Result<Tree<'_>, GitError> {
     find_tree(repo, tree_id(repo, commit)?)
 }
 
-/// Returns the id of the object that a tag object points to.
-///
-/// # Errors
-/// As [`tag_head`].
+/// Returns the id that a tag object points to.
 pub fn tag_target(repo: &Repository, tag: Oid) -> Result<Oid, GitError> {
     tag_head(repo, tag, 0)?.target()
 }
 
-/// Returns the size of an object of this type, if that is within its limit.
 fn check_size(repo: &Repository, id: Oid, kind: ObjectType) -> Result<u64, GitError> {
     let (found, size) = header(repo, id)?;
     let (what, limit) = match kind {
@@ -149,7 +123,7 @@ fn check_size(repo: &Repository, id: Oid, kind: ObjectType) -> Result<u64, GitEr
         ObjectType::Tag => ("the tag", MAX_COMMIT_BYTES as u64),
         _ => ("the commit", MAX_COMMIT_BYTES as u64),
     };
-    // The error of libgit2, which loads an object before it compares the types.
+    // The same error as in libgit2, which loads an object before it compares types.
     if found != kind {
         let message = format!("the object is a {found}, not a {kind}");
         return Err(git2::Error::new(git2::ErrorCode::NotFound, git2::ErrorClass::Invalid, message).into());
@@ -157,26 +131,25 @@ fn check_size(repo: &Repository, id: Oid, kind: ObjectType) -> Result<u64, GitEr
     if size > limit { Err(GitError::TooLarge { what, limit }) } else { Ok(size) }
 }
 
-/// The fields of a commit or tag of any size, and the beginning of its message. Read by ourselves, as libgit2 reads no commit and no tag
-/// whose author, committer or tagger is malformed, of which old histories have many.
+/// Fields of a commit or tag of any size, and the start of its message. We parse it ourselves
+/// because libgit2 rejects a malformed author, committer or tagger, common in old histories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectHead {
-    /// The lines of [`KEPT_LINES`], the first of each word. Those of an oversized object are cut at [`MAX_LINE_BYTES`].
+    /// The first line for each of [`KEPT_LINES`], cut at [`MAX_LINE_BYTES`] in oversized objects.
     lines: Vec<Vec<u8>>,
     /// The first parents of a commit, at most [`MAX_COMMIT_PARENTS`].
     pub parents: Vec<Oid>,
-    /// The beginning of the message.
+    /// Start of the message.
     pub message: Vec<u8>,
     /// True if the object is above its limit, or has more parents or a longer message.
     pub is_cut: bool,
 }
 
-/// The state of [`ObjectHead::parse`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    /// Before the end of the parents, which git reads behind the tree and nowhere else.
+    /// Before the end of the parents, which git accepts only right after the tree.
     Parents,
-    /// Behind them.
+    /// After the parents.
     Rest,
 }
 
@@ -193,17 +166,14 @@ impl ObjectHead {
         }
     }
 
-    /// Reads the fields of an oversized object as a stream; `None` for one that is stored as a delta, which cannot be read in part.
-    ///
-    /// # Errors
-    /// Those of libgit2, and `Io`.
+    /// Streams the fields of an oversized object; `None` for a delta, which must be read whole.
     fn stream(repo: &Repository, id: Oid, max_message_bytes: usize) -> Result<Option<Self>, GitError> {
         let parse = |stream: &mut dyn Read| {
             let stream = BufReader::new(stream.take(MAX_SCANNED_BYTES));
             Self::parse(stream, MAX_LINE_BYTES, max_message_bytes).map(|head| Self { is_cut: true, ..head })
         };
         let odb = repo.odb()?;
-        // libgit2 streams objects that are in files of their own, and no others.
+        // libgit2 can stream loose objects only.
         if let Ok((mut stream, ..)) = odb.reader(id) {
             return parse(&mut stream).map(Some).map_err(GitError::io("reading an object"));
         }
@@ -212,7 +182,7 @@ impl ObjectHead {
         head.map_err(GitError::io("reading an object of a pack"))
     }
 
-    /// Reads the head of a commit from `stream`, with limits on a line and on the message.
+    /// Parses a commit or tag, with limits on lines and message.
     pub fn parse(mut stream: impl BufRead, max_line_bytes: usize, max_message_bytes: usize) -> io::Result<Self> {
         let (mut head, mut place) = (Self::default(), Place::Parents);
         let mut line = Vec::new();
@@ -220,7 +190,7 @@ impl ObjectHead {
             line.clear();
             (&mut stream).take(max_line_bytes as u64).read_until(b'\n', &mut line)?;
             match line.as_slice() {
-                // The end of the object.
+                // End of the object.
                 b"" => return Ok(head),
                 b"\n" => break,
                 _ => {}
@@ -253,45 +223,39 @@ impl ObjectHead {
         if line.starts_with(b"tree ") { place } else { Place::Rest }
     }
 
-    /// Returns the rest of the first header line that begins with `word`, a word of [`KEPT_LINES`].
+    /// Returns the rest of the first header line that starts with `word`, one of [`KEPT_LINES`].
     pub fn after(&self, word: &[u8]) -> Option<&[u8]> {
         self.lines.iter().find_map(|line| line.strip_prefix(word))
     }
 
-    /// Returns the label of the encoding of names and message.
+    /// Returns the encoding label of names and message.
     pub fn encoding(&self) -> Option<&[u8]> {
         self.after(b"encoding ")
     }
 
-    /// Returns the tree of a commit.
-    ///
-    /// # Errors
-    /// `Unreadable` for an object that fsck would have refused.
+    /// Returns the tree of a commit; `Unreadable` if the header is malformed.
     pub fn tree(&self) -> Result<Oid, GitError> {
         self.id_after(b"tree ")
     }
 
-    /// Returns what a tag points to.
-    ///
-    /// # Errors
-    /// As [`ObjectHead::tree`].
+    /// Returns what a tag points to; `Unreadable` if the header is malformed.
     pub fn target(&self) -> Result<Oid, GitError> {
         self.id_after(b"object ")
     }
 
-    /// Returns the object id in the header line that begins with `word`.
+    /// Parses the object id in the header line that starts with `word`.
     fn id_after(&self, word: &[u8]) -> Result<Oid, GitError> {
         self.after(word).and_then(full_id).ok_or(GitError::Unreadable { what: "the commit or tag" })
     }
 }
 
-/// Parses an object id of 40 hexadecimal digits.
+/// Parses an object id of 40 hex digits.
 pub fn full_id(text: &[u8]) -> Option<Oid> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
     Oid::from_str(text).ok()
 }
 
-/// Returns a stream of the object in a pack of the folder `packs`; `None` if no pack has it, or as a delta only.
+/// Streams an object from the packs in `packs`; `None` if no pack has it whole.
 fn packed_stream(packs: &Path, id: Oid) -> io::Result<Option<impl Read + use<>>> {
     for file in fs::read_dir(packs)? {
         let path = file?.path();
@@ -299,7 +263,7 @@ fn packed_stream(packs: &Path, id: Oid) -> io::Result<Option<impl Read + use<>>>
             continue;
         }
         let pack = match PackFile::open(&path) {
-            // Maintenance has replaced the pack.
+            // Maintenance replaced the pack.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             pack => pack?,
         };

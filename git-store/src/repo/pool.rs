@@ -1,7 +1,8 @@
-//! The threads that call libgit2: a fixed number of workers, a bounded queue of jobs, and the repositories that each worker
-//! keeps open.
+//! The threads that call libgit2: a fixed number of workers with a bounded queue, each keeping
+//! repositories open.
 //!
-//! No other code calls libgit2: calls block, and a repository handle may be used by one thread at a time only.
+//! No other code calls libgit2, because calls block and a repository handle is not shared between
+//! threads.
 
 use std::{
     any::Any,
@@ -23,15 +24,15 @@ use crate::{disk::repositories::RepositoryStore, types::error::GitError};
 pub struct PoolOptions {
     /// Number of worker threads.
     pub workers: usize,
-    /// Jobs that may wait in the queue.
+    /// Maximum length of the queue.
     pub queue: usize,
-    /// Repositories that one worker keeps open.
+    /// Repositories that each worker keeps open.
     pub repos: usize,
-    /// Time without use after which a repository is closed.
+    /// Idle time after which a repository is closed.
     pub idle: Duration,
 }
 
-/// Repositories that all workers together keep open by default: about 18 KiB each.
+/// Default number of open repositories of all workers: about 18 KiB each.
 const MAX_OPEN_REPOSITORIES: usize = 2000;
 
 impl Default for PoolOptions {
@@ -42,7 +43,7 @@ impl Default for PoolOptions {
     }
 }
 
-/// A pool of worker threads. Clones share the threads, which end when the last clone is dropped.
+/// A pool of worker threads. Clones share it; dropping the last one stops the threads.
 #[derive(Clone)]
 pub struct Pool {
     owner: Arc<Owner>,
@@ -63,7 +64,7 @@ struct Queue {
     jobs: VecDeque<Job>,
     /// Per worker: repositories to close before the next job.
     forget: Vec<Vec<RepositoryId>>,
-    /// Workers that wait for a job. Waking takes a system call, also if none waits.
+    /// Workers waiting for a job. Waking costs a system call even if none waits.
     waiting: usize,
     closed: bool,
 }
@@ -72,9 +73,6 @@ type Job = Box<dyn FnOnce(&mut RepoCache) + Send>;
 
 impl Pool {
     /// Starts the worker threads.
-    ///
-    /// # Errors
-    /// `Io` when a thread cannot be started.
     pub fn new(store: Arc<RepositoryStore>, options: PoolOptions) -> Result<Self, GitError> {
         set_library_options();
         let workers = options.workers.max(1);
@@ -89,13 +87,12 @@ impl Pool {
         Ok(Self { owner })
     }
 
-    /// Runs `job` on the repository.
-    ///
-    /// If a handle that was already open does not find an object, the job runs a second time on a fresh handle. The job
-    /// does not run if the caller drops the future while it is queued. A panic of the job becomes [`GitError::Internal`].
+    /// Runs `job` on the repository. If an already open handle does not find an object, runs it
+    /// again on a fresh one. Dropping the future cancels a queued job. A panic becomes
+    /// [`GitError::Internal`].
     ///
     /// # Errors
-    /// `Overloaded` when the queue is full, `RepositoryNotFound`, and those of the job.
+    /// `Overloaded` if the queue is full, `RepositoryNotFound`, and those of the job.
     pub async fn run<T, F>(&self, id: RepositoryId, job: F) -> Result<T, GitError>
     where
         T: Send + 'static,
@@ -104,11 +101,8 @@ impl Pool {
         self.submit(move |repos| repos.run(id, &job)).await
     }
 
-    /// Runs `job` on a handle of its own that also finds the objects of a push in quarantine. `quarantine` is the name of their folder,
-    /// beside the objects of the repository. No other job sees them.
-    ///
-    /// # Errors
-    /// As [`Pool::run`].
+    /// Runs `job` on a separate handle that also sees a push's quarantined objects. `quarantine` is
+    /// the name of their folder, next to the repository's objects. No other job sees them.
     pub async fn run_in_quarantine<T, F>(&self, id: RepositoryId, quarantine: String, job: F) -> Result<T, GitError>
     where
         T: Send + 'static,
@@ -124,10 +118,7 @@ impl Pool {
         self.run_blocking(with_quarantine).await
     }
 
-    /// Runs a blocking operation on the store (create, delete, measure) on a worker thread.
-    ///
-    /// # Errors
-    /// `Overloaded` when the queue is full, and those of the job.
+    /// Runs a blocking operation on the store on a worker thread.
     pub async fn run_blocking<T, F>(&self, job: F) -> Result<T, GitError>
     where
         T: Send + 'static,
@@ -156,7 +147,7 @@ impl Pool {
         let (answer, answered) = oneshot::channel();
         let boxed: Job = Box::new(move |repos| {
             if !answer.is_closed() {
-                // Fails if the caller dropped the future while the job ran.
+                // Fails if the caller dropped the future meanwhile.
                 drop(answer.send(job(repos)));
             }
         });
@@ -180,7 +171,7 @@ impl Shared {
         }
         queue.jobs.push_back(job);
         let has_waiting = queue.waiting > 0;
-        // Unlocked first, because the woken worker takes the lock at once.
+        // Unlock first: the woken worker takes the lock at once.
         drop(queue);
         if has_waiting {
             self.wake.notify_one();
@@ -188,7 +179,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Runs jobs until the queue is closed and empty. Without jobs, closes idle repositories.
+    /// Runs jobs until the queue is closed and empty, and closes idle repositories in between.
     fn work(self: Arc<Self>, index: usize) {
         let mut repos = RepoCache { shared: Arc::clone(&self), open: HashMap::new() };
         let poll_interval = self.options.idle.div_f32(4.0).max(Duration::from_millis(10));
@@ -217,7 +208,6 @@ impl Shared {
     }
 }
 
-/// The repositories that one worker keeps open.
 struct RepoCache {
     shared: Arc<Shared>,
     open: HashMap<RepositoryId, (git2::Repository, Instant)>,
@@ -249,7 +239,7 @@ impl RepoCache {
             self.open.remove(&id);
             return Err(GitError::RepositoryNotFound);
         }
-        // Removed from the map while the job runs, so that a handle is not used again after a panic.
+        // Taken out while the job runs, so that a handle is not reused after a panic.
         let (repository, _) = match self.open.remove(&id) {
             Some(handle) => handle,
             None => (git2::Repository::open_bare(self.shared.store.path(id))?, Instant::now()),
@@ -260,7 +250,7 @@ impl RepoCache {
         result
     }
 
-    /// Closes the least recently used repository if the worker has the maximum number open.
+    /// Closes the least recently used repository if the worker is at its limit.
     fn evict_oldest(&mut self) {
         if self.open.len() < self.shared.options.repos.max(1) {
             return;
@@ -281,10 +271,10 @@ fn panicked(panic: &(dyn Any + Send)) -> GitError {
     GitError::Internal(format!("a job panicked: {}", panic_text(panic)))
 }
 
-/// Sets the process-wide options of libgit2. Options that only `unsafe` functions set (cache sizes) keep their defaults.
+/// Sets process-wide options of libgit2. Cache sizes need `unsafe`, so they stay at defaults.
 fn set_library_options() {
     static ONCE: Once = Once::new();
-    // Hashing every object on each read would detect bit rot. `git fsck` detects it too, outside of requests.
+    // Hashing on each read would detect bit rot. So does `git fsck`, outside of requests.
     ONCE.call_once(|| git2::opts::strict_hash_verification(false));
 }
 

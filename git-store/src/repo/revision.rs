@@ -1,5 +1,5 @@
-//! Resolves the revisions of clients, by exact look-ups only: no text of a client reaches git's revision parser. Not
-//! supported: other revision syntax, such as `main~1`.
+//! Resolves revisions from clients by exact look-up only. No client text reaches git's revision
+//! parser, so syntax such as `main~1` is not supported.
 
 use git2::{ObjectType, Oid, Repository};
 
@@ -9,15 +9,14 @@ use super::{
 };
 use crate::types::{error::GitError, name::RefName};
 
-/// Minimum number of digits of an abbreviated object id.
 const MIN_SHORT: usize = 7;
 
-/// A revision as a client wrote it, validated but not resolved.
+/// A validated, unresolved revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
-    /// The text as lower-case hexadecimal digits, if it has the form of an object id.
+    /// The text as lower-case hex digits, if it looks like an object id.
     digits: Option<String>,
-    /// The refs that the text may name, in the order in which they are tried.
+    /// The refs that the text may name, in the order tried.
     names: Vec<Name>,
 }
 
@@ -30,17 +29,17 @@ enum Name {
 /// A resolved revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
-    /// The id of the commit.
+    /// The commit.
     pub commit: Oid,
-    /// The branch or tag that was named, or that HEAD points to; `None` for object ids.
+    /// The named branch or tag, or the branch of HEAD; `None` for object ids.
     pub name: Option<RefName>,
-    /// True if the short name leads to something else: a tag of the name of a branch, a branch of the name of a commit.
+    /// Whether the short name resolves to something else, such as a branch named like this tag.
     is_shadowed: bool,
 }
 
 impl Resolved {
-    /// Returns the name of the revision in links: the short name of the branch or tag, the full one if the short one leads elsewhere, or the
-    /// commit's id.
+    /// Returns the name for links: the short name of the branch or tag, the full one if the short
+    /// one is ambiguous, or the commit id.
     #[must_use]
     pub fn display(&self) -> Vec<u8> {
         match &self.name {
@@ -52,10 +51,7 @@ impl Resolved {
 }
 
 impl Revision {
-    /// Validates the form of a revision; empty text and `HEAD` mean the default branch.
-    ///
-    /// # Errors
-    /// `RevisionNotFound` for text that cannot name a revision.
+    /// Validates a revision. Empty text and `HEAD` mean the default branch.
     pub fn parse(text: &[u8]) -> Result<Self, GitError> {
         if text.is_empty() || text == b"HEAD" {
             return Ok(Self { digits: None, names: vec![Name::Head] });
@@ -78,10 +74,7 @@ impl Revision {
         Ok(Self { digits, names })
     }
 
-    /// Finds the commit. Ids take precedence over names, and branches over tags; annotated tags are peeled.
-    ///
-    /// # Errors
-    /// `RevisionNotFound`, also for objects that lead to no commit.
+    /// Finds the commit, peeling tags. Ids take precedence over names, and branches over tags.
     pub fn resolve(&self, repo: &Repository) -> Result<Resolved, GitError> {
         let (commit, name) = self.find(repo)?;
         let is_shadowed = match &name {
@@ -91,11 +84,11 @@ impl Revision {
         Ok(Resolved { commit, name, is_shadowed })
     }
 
-    /// Returns whether the short form of the name to which this leads, leads elsewhere.
+    /// Returns whether the short form of `name` resolves to something else.
     fn is_shadowed(&self, repo: &Repository, name: &RefName) -> Result<bool, GitError> {
         match Self::parse(name.short()) {
             Ok(short) if short == *self => Ok(false),
-            // Nothing comes before a branch but ids.
+            // Only ids take precedence over a branch.
             Ok(short)
                 if short.digits.is_none() && matches!(short.names.first(), Some(Name::Ref(first)) if first == name) =>
             {
@@ -133,10 +126,7 @@ impl Revision {
         Err(GitError::RevisionNotFound)
     }
 
-    /// Finds the tree: that of the commit, or the tree that an id or a tag names.
-    ///
-    /// # Errors
-    /// `RevisionNotFound`, also for objects that lead to no tree.
+    /// Finds the tree of the commit, or the tree that an id or a tag names.
     pub fn resolve_tree(&self, repo: &Repository) -> Result<Oid, GitError> {
         if let Some(digits) = &self.digits
             && let Some(id) = object_by_id(repo, digits)?
@@ -159,20 +149,19 @@ impl Revision {
     }
 }
 
-/// Returns `text` in lower case if it has the form of a full or abbreviated object id.
+/// Returns `text` in lower case if it looks like a full or abbreviated object id.
 #[must_use]
 pub fn object_id(text: &[u8]) -> Option<String> {
     let has_form = (MIN_SHORT..=40).contains(&text.len()) && text.iter().all(u8::is_ascii_hexdigit);
     has_form.then(|| String::from_utf8_lossy(text).to_ascii_lowercase())
 }
 
-/// Returns the commit with this full or abbreviated id, which may be that of a tag object; `None` if there is none or the
-/// id is ambiguous.
+/// Finds the commit with this full or abbreviated id, peeling tags; `None` if ambiguous.
 pub fn commit_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
     object_by_id(repo, digits)?.map_or(Ok(None), |id| peel(repo, id))
 }
 
-/// Returns the full id of the object with this full or abbreviated id; `None` if there is none or the id is ambiguous.
+/// Finds the object with this full or abbreviated id; `None` if missing or ambiguous.
 pub fn object_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitError> {
     let odb = repo.odb()?;
     let Ok(short) = Oid::from_str(digits) else { return Ok(None) };
@@ -186,7 +175,7 @@ pub fn object_by_id(repo: &Repository, digits: &str) -> Result<Option<Oid>, GitE
     }
 }
 
-/// Peels an object to a tree; `None` if it leads to none.
+/// Peels an object to a tree, if it leads to one.
 pub fn peel_to_tree(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
     match follow(repo, id)? {
         Some((commit, ObjectType::Commit)) => objects::tree_id(repo, commit).map(Some),
@@ -195,13 +184,13 @@ pub fn peel_to_tree(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError>
     }
 }
 
-/// Peels a commit or tag object to a commit; `None` for other objects.
+/// Peels a commit or tag object to a commit.
 pub fn peel(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
     Ok(follow(repo, id)?.filter(|(_, kind)| *kind == ObjectType::Commit).map(|(commit, _)| commit))
 }
 
-/// Returns the object that tags lead to, and its type; the object itself if it is no tag, and `None` if an object is missing. Loads
-/// nothing but tags. The repository has `id`, so that a thread that remembers its header reads nothing.
+/// Follows tags to an object and its type; `None` if an object is missing. Loads only tags. The
+/// repository must have `id`, because its header may be cached.
 fn follow(repo: &Repository, id: Oid) -> Result<Option<(Oid, ObjectType)>, GitError> {
     let mut id = id;
     for _ in 0..=objects::MAX_TAG_DEPTH {

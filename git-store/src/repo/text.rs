@@ -1,17 +1,17 @@
-//! Names and messages of commits and tags as text, and the sizes of texts in responses.
+//! Decodes names and messages of commits and tags, and measures texts in responses.
 //!
-//! The header `encoding` names the encoding of a text by a label, as git writes it; without one, or with one that nobody knows, it is
-//! UTF-8. What is no text becomes U+FFFD. As in git, a text ends at a NUL.
+//! The header `encoding` labels the encoding; without one, or with an unknown one, it is UTF-8.
+//! Invalid bytes become U+FFFD. As in git, a NUL ends the text.
 //!
-//! Sizes are those in JSON, so that a response that would be too large is not begun. The gateway, which writes the responses, escapes what
-//! HTML and JavaScript interpret.
+//! Sizes are those in JSON, so that we do not start a response that is too large. The gateway
+//! escapes what HTML and JavaScript interpret.
 
 use encoding_rs::{CoderResult, Encoding, UTF_8};
 
-/// Bytes beyond the limit for which a decoder has room, so that it stops behind the limit and not before it.
+/// Extra room for a decoder, so that it stops after the limit and not before it.
 const SLACK_BYTES: usize = 16;
 
-/// Decodes a text up to `max_bytes` of UTF-8, and not within a character. Returns whether it is longer.
+/// Decodes up to `max_bytes` of UTF-8 in whole characters. Returns whether there was more.
 pub fn decode(bytes: &[u8], label: Option<&[u8]>, max_bytes: usize) -> (String, bool) {
     let end = bytes.iter().position(|byte| *byte == 0);
     let bytes = &bytes[..end.unwrap_or(bytes.len())];
@@ -25,7 +25,7 @@ pub fn decode(bytes: &[u8], label: Option<&[u8]>, max_bytes: usize) -> (String, 
     (text, is_longer || end.is_some())
 }
 
-/// Cuts a text, not within a character. Returns whether it was longer.
+/// Truncates a text without splitting a character. Returns whether it was longer.
 pub fn truncate(text: &mut String, max_bytes: usize) -> bool {
     let is_longer = text.len() > max_bytes;
     if is_longer {
@@ -35,7 +35,7 @@ pub fn truncate(text: &mut String, max_bytes: usize) -> bool {
     is_longer
 }
 
-/// Returns the bytes of a text within a string. Those of invalid UTF-8 count as the character that replaces it.
+/// Returns the size of a text in a JSON string, with invalid UTF-8 replaced.
 #[must_use]
 pub fn json_bytes(text: &[u8]) -> usize {
     text.utf8_chunks().map(|chunk| escaped(chunk.valid()) + 3 * usize::from(!chunk.invalid().is_empty())).sum()
@@ -50,7 +50,7 @@ fn escaped(text: &str) -> usize {
     text.chars().map(bytes).sum()
 }
 
-/// Returns the bytes of a text within a URL, where other than letters, digits and a few marks take three.
+/// Returns the size of a text in a URL, where most punctuation and non-ASCII is encoded.
 #[must_use]
 pub fn url_bytes(text: &[u8]) -> usize {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/');

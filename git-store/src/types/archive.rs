@@ -1,10 +1,9 @@
-//! Archive formats, and the name of the folder that holds an archive's entries.
+//! Archive formats and the top folder of an archive.
 
 use std::fmt;
 
 use super::error::GitError;
 
-/// Bytes of the longest prefix.
 const MAX_PREFIX: usize = 100;
 
 /// The format of an archive.
@@ -17,10 +16,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Parses a format name, which is also the extension of the file name.
-    ///
-    /// # Errors
-    /// `Invalid` (field `format`).
+    /// Parses a format name, which is also the file extension.
     pub fn parse(name: &[u8]) -> Result<Self, GitError> {
         match name {
             b"zip" => Ok(Self::Zip),
@@ -29,7 +25,7 @@ impl Format {
         }
     }
 
-    /// The name of the format, which is also the extension of the file name.
+    /// The format name, which is also the file extension.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,20 +35,18 @@ impl Format {
     }
 }
 
-/// The name of the top folder of an archive. Safe as one component of a path: no `.`, `..`, `.git` or leading dash.
+/// The name of an archive's top folder. Safe as one path component: no `.`, `..`, `.git` or leading
+/// dash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(String);
 
 impl Prefix {
     /// Checks a prefix against the rules for repository names.
-    ///
-    /// # Errors
-    /// `Invalid` (field `prefix`).
     pub fn parse(name: &[u8]) -> Result<Self, GitError> {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
         let is_named = name.iter().any(|byte| *byte != b'.') && !name.starts_with(b"-");
         if name.len() > MAX_PREFIX || !is_named || !name.iter().all(is_plain) || name.eq_ignore_ascii_case(b".git") {
-            return Err(GitError::invalid("prefix", "invalid", "must be a name of letters, digits, `.`, `_` and `-`"));
+            return Err(GitError::invalid("prefix", "invalid", "must contain only letters, digits, `.`, `_` and `-`"));
         }
         Ok(Self(String::from_utf8_lossy(name).into_owned()))
     }

@@ -1,6 +1,4 @@
-//! The error type of the git core, and the table that gives each variant its kind, reason and field violations.
-//!
-//! Not here: errors of the parts around the core (`rpc_error`).
+//! The errors of the git core, with their kinds, reasons and field violations.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -12,7 +10,7 @@ use ferrite_proto::{
 /// The action that a branch protection rule denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    /// A change by an account that the rule does not list.
+    /// The rule does not list the account.
     #[error("you are not allowed to push to it")]
     Pusher,
     /// A force push.
@@ -50,22 +48,22 @@ pub enum GitError {
     /// One field of the request is invalid.
     #[error("`{}`: {}", .0.field, .0.message)]
     Invalid(FieldViolation),
-    /// The commit would not change the tree.
-    #[error("the file has this content already")]
+    /// The commit would not change anything.
+    #[error("the file already has this content")]
     UnchangedContent,
     /// The repository is a mirror of a remote.
     #[error("the repository is a mirror and cannot be written")]
     MirrorReadOnly,
     /// The blob at the path is not the one that the caller expects.
-    #[error("the file is not at the given blob any more")]
+    #[error("the file has changed since the given blob")]
     StaleBlob,
     /// The blob of one of several files is not the one that the caller expects.
-    #[error("`files[{index}]` is not at the given blob any more")]
+    #[error("`files[{index}]` has changed since the given blob")]
     StaleFile {
         /// Index of the file in the request.
         index: usize,
     },
-    /// The file on the branch is not as the precondition of the request says.
+    /// The file on the branch does not meet the precondition of the request.
     #[error("precondition failed")]
     Precondition {
         /// The short name of the branch.
@@ -74,8 +72,8 @@ pub enum GitError {
     /// The branch protection rule does not exist.
     #[error("protection rule not found")]
     ProtectionNotFound,
-    /// The repository has the maximum number of branch protection rules.
-    #[error("the repository has {limit} protection rules already")]
+    /// The repository has as many branch protection rules as it may have.
+    #[error("the repository already has {limit} protection rules, the maximum")]
     TooManyProtections {
         /// The maximum number of rules.
         limit: usize,
@@ -86,23 +84,23 @@ pub enum GitError {
         /// The denied action.
         denial: Denial,
     },
-    /// The repository has no import here.
+    /// The repository has no import on this store.
     #[error("import not found")]
     ImportNotFound,
-    /// The repository is no mirror.
-    #[error("the repository is no mirror")]
+    /// The repository is not a mirror.
+    #[error("the repository is not a mirror")]
     NotAMirror,
-    /// The most imports wait already.
-    #[error("too many imports are waiting")]
+    /// The import queue is full.
+    #[error("the import queue is full")]
     TooManyImports,
-    /// The most imports that one user may have wait already.
-    #[error("{limit} of your imports are waiting, which is the limit")]
+    /// The user's share of the import queue is full.
+    #[error("you already have {limit} imports in the queue, the maximum")]
     TooManyImportsOfUser {
         /// The limit.
         limit: u64,
     },
     /// The ref is not at the expected value, or is locked by another writer.
-    #[error("`{name}` has moved or is being changed")]
+    #[error("`{name}` has changed or is locked")]
     RefConflict {
         /// The ref's full name.
         name: String,
@@ -113,59 +111,59 @@ pub enum GitError {
         /// The ref's full name.
         name: String,
     },
-    /// The ref cannot be set to this object: the object is missing, or is no commit although the ref is a branch.
-    #[error("`{name}` cannot be set to that object")]
+    /// The ref cannot point to this object: it is missing, or not a commit and the ref is a branch.
+    #[error("`{name}` cannot point to this object")]
     RefTarget {
         /// The ref's full name.
         name: String,
     },
     /// The request names another store.
-    #[error("this is not the store that holds the repository")]
+    #[error("this store does not hold the repository")]
     WrongStore,
     /// A size is above its limit.
-    #[error("{what} is larger than {limit} allowed")]
+    #[error("{what} exceeds the limit of {limit}")]
     TooLarge {
         /// The thing that is too large.
         what: &'static str,
         /// The limit, in the unit of `what`.
         limit: u64,
     },
-    /// An object that git takes and that cannot be read here.
+    /// git accepts the object, but it cannot be read here.
     #[error("{what} is malformed and cannot be read")]
     Unreadable {
         /// The object.
         what: &'static str,
     },
-    /// The owner of the repository may not store that many bytes more.
+    /// The write would exceed the owner's storage quota.
     #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
     StorageQuota {
-        /// Bytes that they take.
+        /// Bytes in use.
         used: u64,
-        /// Bytes that they may take.
+        /// The quota in bytes.
         limit: u64,
     },
     /// Every worker is busy and the queue is full.
-    #[error("too much work is waiting")]
+    #[error("the server is overloaded, try again later")]
     Overloaded,
-    /// One client, or one repository, has as much work of one kind as it may have.
-    #[error("too many requests of this kind at once: {limit} per {holder}, try again")]
+    /// A client or a repository has reached its limit of concurrent requests of one kind.
+    #[error("too many concurrent requests of this kind: at most {limit} per {holder}, try again")]
     ShareFull {
-        /// The most that run at once.
+        /// The limit.
         limit: usize,
-        /// Holder of the limit: an account, a deploy key, an address or a repository.
+        /// Who has the limit: an account, a deploy key, an address or a repository.
         holder: &'static str,
     },
-    /// An operation reached its time limit and was ended.
+    /// An operation reached its time limit and was stopped.
     #[error("{what} took too long")]
     TimedOut {
         /// The name of the operation.
         what: &'static str,
     },
     /// Another process holds the store.
-    #[error("the store `{}` is held by another process", .0.display())]
+    #[error("the store `{}` is in use by another process", .0.display())]
     StoreHeld(PathBuf),
     /// The folder belongs to a store of another name.
-    #[error("the folder is the store `{found}`, not `{expected}`")]
+    #[error("the folder belongs to the store `{found}`, not `{expected}`")]
     StoreIdentity {
         /// The configured name.
         expected: String,
@@ -182,7 +180,8 @@ pub enum GitError {
         command: &'static str,
         /// The exit status.
         status: String,
-        /// Start of its standard error, or of its standard output if that is empty; 16 KiB or 1 MiB at most.
+        /// Start of its standard error (16 KiB), or of its standard output (1 MiB) if that is
+        /// empty.
         stderr: String,
     },
     /// libgit2 returned an error.
@@ -196,14 +195,14 @@ pub enum GitError {
         /// The cause.
         source: io::Error,
     },
-    /// The client disconnected before the end of its request, so no reply reaches it.
-    #[error("the request was broken off")]
+    /// The client disconnected before the end of its request, so it gets no reply.
+    #[error("the client disconnected")]
     ClientGone,
     /// The client sends or receives more slowly than the minimum rate.
     #[error("the client was too slow")]
     TooSlow,
-    /// The git processes of a push used up the CPU time for a pack of its size.
-    #[error("the push took more than {seconds} s of CPU time, which a pack of its size may take")]
+    /// The git processes of a push used up the CPU time allowed for a pack of this size.
+    #[error("the push took more than {seconds} s of CPU time, the limit for a pack of its size")]
     CpuTime {
         /// The limit, in seconds.
         seconds: u64,
@@ -216,12 +215,12 @@ pub enum GitError {
     Internal(String),
 }
 
-/// Time after which an import that the queue had no place for may be asked for again.
+/// When to retry an import that found the queue full.
 const IMPORT_RETRY_AFTER: Duration = Duration::from_secs(60);
-/// Error kinds of a full disk: no space, a used-up quota, or a file above the process's file size limit (`RLIMIT_FSIZE`).
+/// Error kinds of a full disk: no space, quota used up, `RLIMIT_FSIZE` reached.
 const FULL_KINDS: &[io::ErrorKind] =
     &[io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
-/// Messages of the C library for these kinds, which `LC_ALL=C` keeps constant, and git's own.
+/// Messages of the C library for these kinds, which `LC_ALL=C` keeps constant, and one of git's.
 const FULL_WORDS: &[&str] = &["No space left on device", "Disk quota exceeded", "File too large", "Out of diskspace"];
 
 /// Returns whether a message reports a full disk.
@@ -229,7 +228,7 @@ pub fn says_full(message: &str) -> bool {
     FULL_WORDS.iter().any(|words| message.contains(words))
 }
 
-/// Returns the error of a write that does not fit into the quota of the owner, and counts it.
+/// Returns the error of a write that exceeds the owner's quota, and counts it.
 pub fn quota_exceeded(quota: ByteQuota) -> GitError {
     metrics::counter!("ferrite_quota_refused_total", "kind" => "bytes").increment(1);
     GitError::StorageQuota { used: quota.used, limit: quota.limit }
@@ -247,12 +246,12 @@ impl GitError {
         move |source| Self::Io { what, source }
     }
 
-    /// Returns whether a limit ended a transfer. The client gets the error.
+    /// Returns whether a limit stopped a transfer. The client gets the error.
     pub fn is_transfer_limit(&self) -> bool {
         matches!(self, Self::TimedOut { .. } | Self::TooLarge { .. } | Self::TooSlow | Self::CpuTime { .. })
     }
 
-    /// Returns whether a ref transaction with this error was rejected as a whole, so that no ref has changed.
+    /// Returns whether the error rejects a whole ref transaction, so that no ref has changed.
     pub fn is_refused_transaction(&self) -> bool {
         matches!(
             self,
@@ -260,8 +259,8 @@ impl GitError {
         )
     }
 
-    /// Returns `StoreFull` if the cause is a full disk, else the error itself. git and libgit2 report the cause in their
-    /// message only.
+    /// Returns `StoreFull` if the cause is a full disk, else the error itself. git and libgit2
+    /// report the cause only in their message.
     pub fn or_full(self) -> Self {
         let is_full = match &self {
             Self::Io { source, .. } => FULL_KINDS.contains(&source.kind()),
@@ -277,13 +276,13 @@ impl GitError {
         Self::StoreFull
     }
 
-    /// Returns whether an object is there and cannot be read, which must not keep others from being read.
+    /// Returns whether one object cannot be read. Others still can.
     pub fn is_unreadable(&self) -> bool {
         matches!(self, Self::TooLarge { .. } | Self::Unreadable { .. })
     }
 
-    /// Returns whether libgit2 did not find an object. An open repository handle may not know packs that were written
-    /// since.
+    /// Returns whether libgit2 did not find an object. An open repository handle may not see packs
+    /// written after it was opened.
     pub fn is_missing_object(&self) -> bool {
         matches!(self, Self::Git(error) if error.code() == git2::ErrorCode::NotFound
             && matches!(error.class(), git2::ErrorClass::Odb | git2::ErrorClass::Object))

@@ -1,46 +1,47 @@
-//! Limits that are not configurable. Not here: settings (`config`).
+//! Limits that are not configurable.
 
 use std::time::Duration;
 
 /// Largest file that can be written through the API, in bytes.
 pub const MAX_FILE_BYTES: u64 = 50 << 20;
 
-/// Largest delta that is taken, and largest object that it may be made from or make, in bytes: git's default of `core.bigFileThreshold`,
-/// above which it makes none. Who reads such an object has it in memory as a whole.
+/// Largest delta accepted, and largest base or result of one, in bytes. This is git's default of
+/// `core.bigFileThreshold`, above which it makes no deltas. Readers load such an object into memory
+/// as a whole.
 pub const MAX_DELTA_OBJECT_BYTES: u64 = 512 << 20;
-/// Most bytes that a delta may have beyond those of the object that it makes, and one more for each [`BYTES_PER_DELTA_EXCESS`] bytes of the
-/// object. git and libgit2 make no delta that is longer than half the object.
+/// How far a delta may exceed its result, in bytes, plus one byte per [`BYTES_PER_DELTA_EXCESS`]
+/// bytes of the result. git and libgit2 make no delta longer than half the result.
 pub const MAX_DELTA_EXCESS_BYTES: u64 = 1 << 10;
-/// Bytes of an object for which its delta may have one byte more: half of what one byte inserts, in a delta that copies nothing.
+/// Result bytes per extra delta byte: about half of what one insert instruction covers.
 pub const BYTES_PER_DELTA_EXCESS: u64 = 64;
-/// Largest object or delta that libgit2 may load to put a file together, in bytes. Other files are left to a process of git.
+/// Largest object or delta, in bytes, that libgit2 may load. git handles larger ones.
 pub const MAX_LOADED_DELTA_OBJECT_BYTES: u64 = 32 << 20;
 
-/// Largest commit or annotated tag that is taken, header and message together, in bytes.
+/// Largest commit or annotated tag accepted, in bytes, header and message together.
 pub const MAX_COMMIT_BYTES: usize = 1 << 20;
-/// Most parents of a commit that is taken. Of a stored one with more, those are followed.
+/// Most parents of an accepted commit, and most that are read of a stored one.
 pub const MAX_COMMIT_PARENTS: usize = 4096;
-/// Bytes of a line that names a parent: `parent`, a blank, the id, and the end of the line.
+/// Bytes of a `parent` line: `parent`, a space, the id, and the line feed.
 pub const PARENT_LINE_BYTES: u64 = 48;
-/// Largest tree that is taken, in bytes: a folder without those below it.
+/// Largest tree object accepted, in bytes, without subtrees.
 pub const MAX_TREE_BYTES: u64 = 32 << 20;
-/// Most entries of a tree that is taken.
+/// Most entries of a tree accepted.
 pub const MAX_TREE_ENTRIES: usize = 1_000_000;
-/// Bytes of the shortest entry of a tree: `40000`, a blank, a letter, NUL, and the id.
+/// Bytes of the shortest tree entry: `40000`, a space, one letter, NUL, and the id.
 pub const MIN_TREE_ENTRY_BYTES: u64 = 28;
 
-/// Times and rates that a transfer must keep.
+/// Timeouts and the minimum rate of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct TransferLimits {
-    /// Longest time in which no byte moves.
+    /// Idle timeout.
     pub idle: Duration,
-    /// Longest time of a whole transfer or session.
+    /// Time limit for a whole transfer or session.
     pub total: Duration,
-    /// Longest pause of a client inside its request, before its rate is measured.
+    /// Longest pause of a client within its request before its rate is measured.
     pub pause: Duration,
-    /// Fewest bytes a second that a client must send or take; 0 for no such limit.
+    /// Minimum rate at which a client must send or receive, in bytes per second; 0 for none.
     pub min_rate: u64,
-    /// Longest time in which no byte moves in a session over SSH.
+    /// Idle timeout of an SSH session.
     pub session_idle: Duration,
 }
 
@@ -51,7 +52,7 @@ pub struct PushLimits {
     pub bytes: u64,
     /// Most objects in the pack.
     pub objects: u64,
-    /// Most refs that the push changes.
+    /// Most refs changed by the push.
     pub refs: usize,
     /// Limits on what the pack contains.
     pub pack: PackLimits,
@@ -62,20 +63,20 @@ pub struct PushLimits {
 pub struct PackLimits {
     /// Largest object, in bytes.
     pub object_bytes: u64,
-    /// Bytes of all entries, inflated.
+    /// Limit on the inflated bytes of all entries.
     pub inflated: Expansion,
-    /// Bytes of the objects that deltas make.
+    /// Limit on the bytes of all objects built from deltas.
     pub deltas: Expansion,
-    /// CPU time of the git processes that take the pack.
+    /// Limit on the CPU time of the git processes that receive the pack.
     pub cpu: CpuAllowance,
 }
 
-/// A limit on bytes that grows with the bytes of a pack.
+/// A byte limit that grows with the size of a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expansion {
-    /// Bytes for each byte of the pack.
+    /// Bytes allowed per byte of the pack.
     pub factor: u64,
-    /// Bytes for every pack.
+    /// Bytes allowed for any pack.
     pub base_bytes: u64,
 }
 
@@ -86,12 +87,12 @@ impl Expansion {
     }
 }
 
-/// A limit on CPU time that grows with the bytes of a pack.
+/// A limit on CPU time that grows with the size of a pack.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuAllowance {
-    /// Time for every pack.
+    /// Time allowed for any pack.
     pub base: Duration,
-    /// Time for each MiB of the pack.
+    /// Extra time per MiB of the pack.
     pub per_mib: Duration,
 }
 

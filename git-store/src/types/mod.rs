@@ -1,6 +1,6 @@
-//! Plain values used by all other modules: names, paths, protection rules, limits, errors and a map. No input or output.
+//! Plain values that all other modules use: names, paths, protection rules, limits, errors. No I/O.
 
-/// Prints types that wrap bytes as text.
+/// Displays types that wrap bytes as text.
 macro_rules! printed {
     ($($name:ident)*) => {$(
         impl std::fmt::Display for $name {

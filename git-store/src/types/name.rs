@@ -1,12 +1,11 @@
-//! Validated names of branches and refs. Not here: whether they exist (`repo::refs`), and how a revision is resolved
-//! (`repo::revision`).
+//! Validated names of branches and refs.
 
 use super::error::GitError;
 
-/// Bytes of the longest branch name.
+/// Longest branch name, in bytes.
 pub const MAX_BRANCH: usize = 1000;
 
-/// Bytes of the longest component of a ref name: the file system allows 255 bytes, and git appends `.lock`.
+/// Longest component of a ref name, in bytes: file systems allow 255, and git appends `.lock`.
 const MAX_PART: usize = 250;
 
 /// The reason why a name is invalid.
@@ -18,14 +17,14 @@ pub enum NameError {
     /// The name or one component is too long.
     #[error("is too long")]
     TooLong,
-    /// A control byte or blank, or one of `~^:?*[\`.
-    #[error("holds a character that git does not allow")]
+    /// A control byte or space, or one of `~^:?*[\`.
+    #[error("contains a character that git does not allow")]
     Character,
-    /// `..`, `@{`, `//`, a part that begins with a dot or ends in `.lock`, a final dot.
-    #[error("holds a sequence that git does not allow")]
+    /// `..`, `@{`, `//`, a component that starts with a dot or ends in `.lock`, a final dot.
+    #[error("contains a sequence that git does not allow")]
     Sequence,
-    /// `-…`, `refs/…`, `HEAD`, `@`, forty hexadecimal digits: could be taken for something else.
-    #[error("could be taken for an option, a ref or an object id")]
+    /// `-…`, `refs/…`, `HEAD`, `@` or forty hex digits, which git would read as something else.
+    #[error("could be mistaken for an option, a ref or an object id")]
     Misleading,
     /// The name does not start with `refs/`.
     #[error("is not a full ref name")]
@@ -71,16 +70,12 @@ fn check(name: &[u8]) -> Result<(), NameError> {
     Ok(())
 }
 
-/// The short name of a branch: a name that git accepts and that cannot be mistaken for an option, a full ref name or an
-/// object id.
+/// The short name of a branch, which git cannot mistake for an option, a full ref or an id.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BranchName(Vec<u8>);
 
 impl BranchName {
     /// Validates a short branch name.
-    ///
-    /// # Errors
-    /// The rule that the name breaks.
     pub fn parse(name: &[u8]) -> Result<Self, NameError> {
         check(name)?;
         if name.len() > MAX_BRANCH {
@@ -112,9 +107,6 @@ pub struct RefName(Vec<u8>);
 
 impl RefName {
     /// Validates a full ref name.
-    ///
-    /// # Errors
-    /// The rule that the name breaks.
     pub fn parse(name: &[u8]) -> Result<Self, NameError> {
         check(name)?;
         if !name.starts_with(b"refs/") {
@@ -129,7 +121,8 @@ impl RefName {
         &self.0
     }
 
-    /// Returns the names above this one, such as `refs/heads/a` of `refs/heads/a/b`: no ref may have one of them beside this one.
+    /// Returns the names above this one, such as `refs/heads/a` for `refs/heads/a/b`. No ref with
+    /// such a name can exist beside this one.
     pub fn parents(&self) -> impl Iterator<Item = &[u8]> {
         let slashes = self.0.iter().enumerate().filter(|(_, byte)| **byte == b'/');
         slashes.map(|(index, _)| &self.0[..index])
@@ -156,7 +149,7 @@ impl RefName {
             .any(|space| self.0.strip_prefix(*space).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")))
     }
 
-    /// Returns whether clients may push to the ref: not internal, and with a valid short name if it is a branch or tag.
+    /// Returns whether clients may push to the ref: not internal, with a valid short name.
     #[must_use]
     pub fn is_pushable(&self) -> bool {
         if self.is_hidden() {
@@ -165,11 +158,11 @@ impl RefName {
         if let Some(short) = self.0.strip_prefix(b"refs/heads/").or_else(|| self.0.strip_prefix(b"refs/tags/")) {
             return BranchName::parse(short).is_ok();
         }
-        // `refs/x` has no namespace: clients may push only to names below one.
+        // Clients may push only below a namespace, and `refs/x` has none.
         self.0.iter().filter(|byte| **byte == b'/').count() >= 2
     }
 
-    /// Returns the name as text, which libgit2 needs; `None` if it is not UTF-8.
+    /// Returns the name as text for libgit2; `None` if it is not UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()

@@ -1,11 +1,11 @@
-//! Validated paths inside a tree. Not here: paths on disk, which are made from repository ids only (`disk::repositories`).
+//! Validated paths inside a tree.
 
 use super::error::GitError;
 
-/// Bytes of the longest path.
+/// Longest path, in bytes.
 pub const MAX_PATH: usize = 4096;
 
-/// Bytes of the longest component.
+/// Longest component, in bytes.
 pub const MAX_COMPONENT: usize = 255;
 
 /// The reason why a path is invalid.
@@ -14,17 +14,17 @@ pub enum PathError {
     /// The path is empty.
     #[error("must not be empty")]
     Empty,
-    /// The path or one component is too long.
+    /// The path or a component is too long.
     #[error("is too long")]
     TooLong,
     /// Not UTF-8, a control character, or a backslash.
-    #[error("holds a character that is not allowed")]
+    #[error("contains a character that is not allowed")]
     Character,
     /// An empty component, `.` or `..`.
-    #[error("must not hold an empty component, `.` or `..`")]
+    #[error("must not contain an empty component, `.` or `..`")]
     Component,
     /// A component that some file system reads as `.git`.
-    #[error("must not lead into `.git`")]
+    #[error("must not be inside `.git`")]
     DotGit,
 }
 
@@ -53,11 +53,8 @@ impl TreePath {
         Self(Vec::new())
     }
 
-    /// Validates a path to write: UTF-8 without control characters and backslashes, and no component that some file system
-    /// treats specially.
-    ///
-    /// # Errors
-    /// The rule that the path breaks.
+    /// Validates a path to write: UTF-8 without control characters or backslashes, and no component
+    /// that some file system treats specially.
     pub fn strict(path: &[u8]) -> Result<Self, PathError> {
         if path.is_empty() {
             return Err(PathError::Empty);
@@ -83,10 +80,10 @@ impl TreePath {
         Ok(Self(path.to_vec()))
     }
 
-    /// Normalizes a path to read as a browser does: empty components and `.` are dropped, and `..` drops the component
-    /// before it, if any.
+    /// Normalizes a path to read as a browser does: drops empty components and `.`, and resolves
+    /// `..`.
     ///
-    /// The result is looked up entry by entry, so it cannot lead out of the tree.
+    /// The result is looked up entry by entry, so it cannot escape the tree.
     ///
     /// # Errors
     /// [`PathError::TooLong`], and [`PathError::Character`] for a NUL.
@@ -108,10 +105,7 @@ impl TreePath {
         Ok(Self(parts.join(&b'/')))
     }
 
-    /// Validates a path to read without normalizing it; components that no tree can hold are rejected.
-    ///
-    /// # Errors
-    /// The rule that the path breaks.
+    /// Validates a path to read without normalizing it. Rejects components that no tree can hold.
     pub fn literal(path: &[u8]) -> Result<Self, PathError> {
         if path.is_empty() {
             return Err(PathError::Empty);
@@ -160,11 +154,12 @@ impl TreePath {
 
 printed! { TreePath }
 
-/// Folds a component the way the most lenient file systems compare names: upper case, without ignored code points, NTFS
-/// streams (`:…`) and trailing dots and blanks.
+/// Folds a component as the most lenient file systems do when they compare names: upper case,
+/// without ignorable code points, NTFS streams (`:…`), trailing dots and spaces.
 fn folded(component: &str) -> String {
     let visible = component.chars().filter(|letter| !is_ignorable(*letter));
-    // Through lower case first: `İ` becomes `i` and a combining dot (dropped below), and the Kelvin sign becomes `k`.
+    // Through lower case first: `İ` becomes `i` and a combining dot (dropped below), and the Kelvin
+    // sign becomes `k`.
     let upper: String = visible
         .flat_map(char::to_lowercase)
         .filter(|letter| *letter != '\u{307}')
@@ -174,12 +169,11 @@ fn folded(component: &str) -> String {
     before_stream.trim_end_matches(['.', ' ']).to_owned()
 }
 
-/// Returns whether HFS+ ignores the code point in comparisons, or it is another invisible one.
+/// Returns whether HFS+ ignores the code point in comparisons, or it is invisible otherwise.
 fn is_ignorable(letter: char) -> bool {
     matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Returns whether some file system treats `component` as `.git`.
 fn is_dot_git(component: &str) -> bool {
     let folded = folded(component);
     folded == ".GIT" || is_short_name(&folded, "GIT")
@@ -199,7 +193,8 @@ pub fn is_dot_gitattributes(component: &str) -> bool {
     folded == ".GITATTRIBUTES" || is_short_name(&folded, "GITATT") || folded.starts_with("GI7D29~")
 }
 
-/// Returns whether `folded` is `<stem>~<digits>`, the short name (8.3) that NTFS gives to a long one.
+/// Returns whether `folded` is `<stem>~<digits>`, the short name (8.3) that NTFS gives to a long
+/// one.
 fn is_short_name(folded: &str, stem: &str) -> bool {
     let digits = folded.strip_prefix(stem).and_then(|rest| rest.strip_prefix('~'));
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))

@@ -1,4 +1,4 @@
-//! Branch protection rules of one repository, and the effective rule of a branch and an account. Plain values; no database.
+//! Branch protection rules of a repository, and the rule in effect for a branch and an account.
 
 use ferrite_proto::{
     Permission,
@@ -10,11 +10,10 @@ use super::{
     name::BranchName,
 };
 
-/// Bytes of the longest pattern.
 const MAX_PATTERN: usize = 200;
-/// Rules per repository.
+/// Most rules per repository.
 pub const MAX_RULES: usize = 50;
-/// Accounts that one rule lists.
+/// Most accounts that one rule lists.
 pub const MAX_USERS: usize = 100;
 
 /// A branch name, or a pattern in which `*` matches any text, including slashes.
@@ -22,10 +21,7 @@ pub const MAX_USERS: usize = 100;
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Validates a pattern: with `x` for every `*`, the text must be a valid branch name.
-    ///
-    /// # Errors
-    /// `Invalid` (field `pattern`).
+    /// Validates a pattern: with `x` for every `*`, it must be a valid branch name.
     pub fn parse(text: &str) -> Result<Self, GitError> {
         if text.len() > MAX_PATTERN {
             return Err(GitError::invalid("pattern", "too_long", "is too long"));
@@ -34,7 +30,7 @@ impl Pattern {
         Ok(Self(text.to_owned()))
     }
 
-    /// Returns a pattern from the database, which was validated when it was stored.
+    /// Wraps a pattern from the database, which was validated when it was stored.
     pub fn stored(text: String) -> Self {
         Self(text)
     }
@@ -48,8 +44,8 @@ impl Pattern {
         !self.0.contains('*')
     }
 
-    /// Returns whether the pattern matches a branch name. Each text between two `*` is searched for once, so the time is
-    /// linear in the name for each `*`.
+    /// Returns whether the pattern matches a branch name. Searches once for each text between two
+    /// `*`, so each `*` costs time linear in the name.
     fn matches(&self, branch: &str) -> bool {
         let mut parts = self.0.split('*');
         let first = parts.next().unwrap_or_default();
@@ -68,15 +64,15 @@ impl Pattern {
 pub struct Rule {
     /// Id of the rule.
     pub id: i64,
-    /// The branches that it applies to.
+    /// The branches that the rule applies to.
     pub pattern: Pattern,
-    /// True if force pushes are allowed.
+    /// Whether force pushes are allowed.
     pub allow_force: bool,
-    /// True if the branch may be deleted.
+    /// Whether the branch may be deleted.
     pub allow_delete: bool,
-    /// User ids that may change the branch; empty if everyone with write permission may.
+    /// Users that may push to the branch; empty if everyone with write permission may.
     pub users: Vec<i64>,
-    /// Time of creation, in microseconds since 1970.
+    /// Creation time, in microseconds since 1970.
     pub created_us: i64,
 }
 
@@ -84,25 +80,25 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
 
-/// The combined permissions of the rules that apply to one branch, for one actor.
+/// What the rules of one branch together allow one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectiveRule {
-    /// True if force pushes are allowed.
+    /// Whether force pushes are allowed.
     pub allow_force: bool,
-    /// True if the branch may be deleted.
+    /// Whether the branch may be deleted.
     pub allow_delete: bool,
-    /// True if the actor may change the branch.
+    /// Whether the account may push to the branch.
     pub admits: bool,
 }
 
 impl Rules {
-    /// Returns these rules in their order.
+    /// Sorts the rules by pattern.
     pub fn new(mut rules: Vec<Rule>) -> Self {
         rules.sort_by(|one, other| one.pattern.cmp(&other.pattern));
         Self(rules)
     }
 
-    /// Returns whether there is no rule.
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -118,8 +114,8 @@ impl Rules {
         self.0.iter().any(|rule| rule.pattern.matches(&branch))
     }
 
-    /// Returns what `actor` may do to a branch; `None` if no rule applies. A rule with exactly this name overrides the
-    /// patterns; otherwise an action is allowed only if every matching rule allows it.
+    /// Returns what `actor` may do to a branch; `None` if no rule applies. A rule with exactly this
+    /// name overrides the patterns; otherwise every matching rule must allow an action.
     pub fn effective(&self, branch: &[u8], actor: &Actor) -> Option<EffectiveRule> {
         // Bytes that are not UTF-8 become U+FFFD, which `*` matches.
         let branch = String::from_utf8_lossy(branch);
@@ -149,11 +145,11 @@ impl EffectiveRule {
 /// The account that changes refs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actor {
-    /// The user id; zero for none.
+    /// The user id; zero if there is none.
     pub user: i64,
     /// The account's permission on the repository.
     pub permission: Permission,
-    /// Repositories whose issues the account may change by commit messages, as far as its credential reaches.
+    /// Repositories whose issues the account may change by commit messages.
     pub issue_reach: IssueReach,
 }
 

@@ -1,42 +1,36 @@
-//! Push options (`git push -o ci.skip`): validated, stored in the journal and passed on in push events. Not here: any
-//! meaning of theirs.
+//! Push options (`git push -o ci.skip`): stored in the journal and passed on in push events.
 
-/// Options per push.
 const MAX_OPTIONS: usize = 64;
-/// Bytes per option.
 const MAX_OPTION_BYTES: usize = 1 << 10;
-/// Bytes of all options of a push.
 const MAX_TOTAL_BYTES: usize = 16 << 10;
 
-/// The options of one push within the limits, in the order in which the client sent them.
+/// The options of one push, in the order sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushOptions {
     lines: Vec<String>,
     bytes: usize,
 }
 
-/// The reason why an option is rejected. The client gets this message for every ref of the push.
+/// Why an option is rejected. The client gets this message for every ref of the push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// Too many options.
-    #[error("a push may have {MAX_OPTIONS} options at most")]
+    #[error("a push may have at most {MAX_OPTIONS} options")]
     TooMany,
     /// The option is too long.
-    #[error("a push option may have {MAX_OPTION_BYTES} bytes at most")]
+    #[error("a push option may have at most {MAX_OPTION_BYTES} bytes")]
     TooLong,
     /// All options together are too long.
-    #[error("push options may have {MAX_TOTAL_BYTES} bytes in all at most")]
+    #[error("push options may have at most {MAX_TOTAL_BYTES} bytes in total")]
     TooLarge,
-    /// The option is not UTF-8, or contains a control character, which could end a line or move a terminal's cursor.
+    /// The option is not UTF-8, or contains a control character, which could end a line or move a
+    /// terminal's cursor.
     #[error("a push option must be UTF-8 text without control characters")]
     NoText,
 }
 
 impl PushOptions {
     /// Validates and appends an option.
-    ///
-    /// # Errors
-    /// The limit or rule that the option breaks.
     pub fn add(&mut self, line: &[u8]) -> Result<(), OptionError> {
         if self.lines.len() == MAX_OPTIONS {
             return Err(OptionError::TooMany);
@@ -53,12 +47,13 @@ impl PushOptions {
         Ok(())
     }
 
-    /// The options in the order in which the client sent them.
+    /// The options in the order sent.
     pub fn lines(&self) -> &[String] {
         &self.lines
     }
 
-    /// Returns the options as stored in the journal, each with a line feed; `None` if there are none.
+    /// Returns the options as stored in the journal, each with a line feed; `None` if there are
+    /// none.
     pub fn to_row(&self) -> Option<String> {
         (!self.lines.is_empty()).then(|| self.lines.iter().flat_map(|line| [line, "\n"]).collect())
     }

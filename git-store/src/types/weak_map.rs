@@ -1,4 +1,4 @@
-//! Values by key that live as long as one of their users.
+//! A map whose values live as long as someone uses them.
 
 use std::{
     collections::HashMap,
@@ -8,17 +8,17 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Number of keys below which unused ones stay.
+/// Below this number of keys, unused ones stay.
 const MIN_PRUNE_LEN: usize = 1024;
 
-/// Values by key, each dropped with its last `Arc`.
+/// A map that drops each value with its last `Arc`.
 #[derive(Debug)]
 pub struct WeakMap<K, V>(Mutex<Entries<K, V>>);
 
 #[derive(Debug)]
 struct Entries<K, V> {
     by_key: HashMap<K, Weak<V>>,
-    /// Number of keys at which unused ones are removed: twice those that the last removal left.
+    /// Number of keys at which unused ones are removed: twice as many as the last removal left.
     prune_len: usize,
 }
 
@@ -29,7 +29,7 @@ impl<K, V> Default for WeakMap<K, V> {
 }
 
 impl<K: Eq + Hash, V> WeakMap<K, V> {
-    /// Returns the value of `key`, made by `make` if none is in use.
+    /// Returns the value of `key`; calls `make` if none is in use.
     pub fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> Arc<V> {
         let mut entries = self.0.lock();
         if let Some(value) = entries.by_key.get(&key).and_then(Weak::upgrade) {

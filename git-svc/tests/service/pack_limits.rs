@@ -81,8 +81,8 @@ async fn a_small_pack_that_inflates_to_much_is_refused_with_the_limit() {
     let bomb = zeros(256 * MIB);
     assert!(bomb.len() < MIB);
     let text = refused(&gateway, id, bomb, "the pack inflates to more than ").await;
-    assert!(text.contains(" bytes, 100 times these and 67108864"), "{text}");
-    // The header claims less than the content, which git would inflate to its end.
+    assert!(text.contains(" bytes (limit: 100 times that plus 67108864)"), "{text}");
+    // A header that says less than the content has, which git would inflate to its end.
     let liar = pack(1, &[entry(BLOB, 40 * MIB as u64, b"", &vec![0; 50 * MIB])]);
     refused(&gateway, id, liar, "the pack is malformed").await;
     // Exactly what every pack may have.
@@ -112,12 +112,12 @@ async fn deltas_count_with_what_they_make() {
     let id = gateway.service.create().await;
     let bomb = copies(4 * MIB, 100);
     assert!(bomb.len() < 20_000, "{}", bomb.len());
-    refused(&gateway, id, bomb, "the deltas of the pack make more than ").await;
-    refused(&gateway, id, zeros(20 * MIB), "the pack has an object of 20971520 bytes, at most 20000000").await;
+    refused(&gateway, id, bomb, "the deltas of the pack expand to more than ").await;
+    refused(&gateway, id, zeros(20 * MIB), "the pack has an object of 20971520 bytes; the limit is 20000000").await;
     let large = [size(4), size(20_000_001), copy(4)].concat();
     let large = entry(OFS_DELTA, large.len() as u64, &distance(13), &large);
     let made = pack(2, &[entry(BLOB, 4, b"", b"base"), large]);
-    refused(&gateway, id, made, "the pack has an object of 20000001 bytes, at most 20000000").await;
+    refused(&gateway, id, made, "the pack has an object of 20000001 bytes; the limit is 20000000").await;
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn a_delta_of_an_object_that_git_makes_none_of_is_refused() {
     let gateway = start(&LOOSE).await;
     let id = gateway.service.create().await;
     let base = entry(BLOB, 4, b"", b"base");
-    let reason = "the pack has a delta of an object of 536870913 bytes, at most 536870912 are taken";
+    let reason = "the pack has a delta for an object of 536870913 bytes; the limit is 536870912";
     for sizes in [(4, (512 << 20) + 1), ((512 << 20) + 1, 4)] {
         let delta = [size(sizes.0), size(sizes.1), copy(4)].concat();
         let delta = entry(OFS_DELTA, delta.len() as u64, &distance(base.len()), &delta);
@@ -147,7 +147,7 @@ async fn bases_outside_of_the_pack_count_once_for_each_delta() {
     });
     let deltas: Vec<_> = deltas.collect();
     let text = push(&gateway.service, id, &[("refs/heads/x", &"1".repeat(40))], &mut pack(10, &deltas)).await;
-    assert!(text.contains("unpack the deltas of the pack make more than "), "{text}");
+    assert!(text.contains("unpack the deltas of the pack expand to more than "), "{text}");
     assert_unharmed(&gateway.service, 1).await;
 }
 

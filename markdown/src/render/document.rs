@@ -1,8 +1,9 @@
-//! The events of a text on their way to the writer, made well-formed and bounded: HTML in the text is taken apart, and its tags are
-//! closed where the element around them ends; elements are counted, and not nested too deeply; code is highlighted; text gets links.
+//! Makes the events of a text well-formed and bounded before they are written. Parses HTML in the
+//! text and closes its tags where the surrounding element ends; limits the number and nesting of
+//! elements; highlights code; adds links.
 //!
-//! So the tree that the sanitiser builds has no more elements than [`MAX_ELEMENTS`], and no element is repeated by the rules with which
-//! browsers repair wrongly nested tags, which would make a small text a huge tree.
+//! So the sanitiser's tree has at most [`MAX_ELEMENTS`], and the rules by which browsers repair
+//! misnested tags, which could turn a small text into a huge tree, repeat no element.
 
 use std::collections::VecDeque;
 
@@ -14,39 +15,32 @@ use super::raw_html::{Piece, Pieces};
 use super::{escape, highlight};
 use crate::walk::{Step, Walk, is_inline};
 
-/// Most elements of a text.
 const MAX_ELEMENTS: usize = 128 * 1024;
-/// Most bytes of addresses and of highlighting that are added to a text.
+/// Most bytes of URLs and highlighting added to a text.
 const MAX_ADDED_BYTES: usize = 4 * 1024 * 1024;
-/// Most elements of Markdown inside each other; deeper ones are left out, their text stays.
+/// Deepest nesting of Markdown elements. Deeper ones are dropped; their text stays.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Most elements of HTML inside each other; deeper ones are left out, their text stays.
+/// Deepest nesting of HTML elements. Deeper ones are dropped; their text stays.
 const MAX_HTML_DEPTH: usize = 32;
-/// Most tags of HTML that open an element; later ones are left out.
+/// Most HTML start tags; more are dropped.
 const MAX_HTML_TAGS: usize = 10_000;
-/// Longest name of a language of code.
 const MAX_LANGUAGE_BYTES: usize = 32;
-/// Elements in which text gets no links.
+/// Elements whose text gets no links.
 const WITHOUT_LINKS: [&str; 6] = ["a", "code", "kbd", "pre", "samp", "tt"];
 
-/// An element that is open.
 #[derive(Clone, Copy, Debug)]
 enum Open {
-    /// Of Markdown.
     Markdown { is_inline: bool },
-    /// Of HTML in the text.
     Html(&'static Element),
 }
 
-/// The events of a text.
 pub(super) struct Document<'t, I> {
     walk: Walk<'t, I>,
     links: Option<&'t ReferenceLinks>,
     ready: VecDeque<Event<'t>>,
     open: Vec<Open>,
-    /// Elements of HTML that are open.
     html_depth: usize,
-    /// Open elements of HTML in which text gets no links.
+    /// Open HTML elements whose text gets no links.
     without_links: usize,
     elements_left: usize,
     added_bytes_left: usize,
@@ -74,12 +68,12 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         }
     }
 
-    /// Returns whether the events ended early, because the text is above a limit.
+    /// Returns whether the events ended early because the text exceeds a limit.
     pub(super) fn is_too_large(&self) -> bool {
         self.is_too_large
     }
 
-    /// Counts elements and the bytes added with them.
+    /// Counts elements and added bytes.
     fn count(&mut self, elements: usize, added_bytes: usize) {
         match (self.elements_left.checked_sub(elements), self.added_bytes_left.checked_sub(added_bytes)) {
             (Some(elements), Some(bytes)) => (self.elements_left, self.added_bytes_left) = (elements, bytes),
@@ -93,7 +87,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
             Step::End(end) => self.end(end),
             Step::Text(text) => self.text(text),
             Step::Code { info, code } => self.code_block(&language(&info), &code),
-            // The content of an image becomes a text.
+            // The content of an image becomes text.
             Step::Html { .. } if self.walk.is_in_image() => {}
             Step::Html { html, is_block } => self.html(&html, !is_block),
             Step::Other(Event::Rule) => {
@@ -116,7 +110,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         }
         self.open.push(Open::Markdown { is_inline });
         let added_bytes = match &tag {
-            // A reference to one address repeats it.
+            // References to one URL repeat it.
             Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. } => dest_url.len() + title.len(),
             _ => 0,
         };
@@ -190,7 +184,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         self.ready.push_back(Event::Html(html.into()));
     }
 
-    /// Adds HTML that stands in the text: in a line, or as a block.
+    /// Adds HTML from the text, inline or as a block.
     fn html(&mut self, html: &str, is_in_line: bool) {
         for piece in Pieces::new(html) {
             match piece {
@@ -237,7 +231,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         }
     }
 
-    /// Closes an element of HTML that a text opened in the present element of Markdown, and those inside it. Another end is left out.
+    /// Closes an HTML element of the current Markdown element, and those inside it.
     fn close_html(&mut self, element: &'static Element) {
         let of_present = self.open.iter().rev().take_while(|open| matches!(open, Open::Html(_)));
         let place = of_present.map(|open| matches!(open, Open::Html(open) if *open == element)).position(|is_it| is_it);
@@ -246,7 +240,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         }
     }
 
-    /// Closes the last element, which is one of HTML.
+    /// Closes the last element, which must be HTML.
     fn close(&mut self) {
         let Some(Open::Html(element)) = self.open.pop() else { return };
         self.html_depth -= 1;
@@ -254,7 +248,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         self.ready.push_back(Event::InlineHtml(format!("</{}>", element.name).into()));
     }
 
-    /// Closes the elements of HTML that cannot have the block that begins: `next`, or one of Markdown.
+    /// Closes the HTML elements that cannot contain the next block: `next`, or a Markdown block.
     fn close_before_block(&mut self, next: Option<&Element>) {
         while let Some(Open::Html(last)) = self.open.last()
             && ends_before(last, next)
@@ -263,7 +257,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         }
     }
 
-    /// Returns whether the last element of HTML may have `element` in it.
+    /// Returns whether the last HTML element may contain `element`.
     fn may_have(&self, element: &Element) -> bool {
         let parent = match self.open.last() {
             Some(Open::Html(parent)) => Some(parent),
@@ -278,7 +272,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         }
     }
 
-    /// Returns whether the last element of Markdown is part of a line.
+    /// Returns whether the last Markdown element is inline.
     fn is_in_inline_markdown(&self) -> bool {
         let last = self.open.iter().rev().find_map(|open| match open {
             Open::Markdown { is_inline } => Some(*is_inline),
@@ -313,7 +307,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Iterator for Document<'t, I> {
     }
 }
 
-/// Returns whether the open element `last` ends before a block begins: `next`, or one of Markdown.
+/// Returns whether the open element `last` ends before a block: `next`, or a Markdown block.
 fn ends_before(last: &Element, next: Option<&Element>) -> bool {
     let next = next.map_or("", |next| next.name);
     let is_row = |name: &str| matches!(name, "tr" | "thead" | "tbody" | "tfoot");
@@ -329,7 +323,7 @@ fn ends_before(last: &Element, next: Option<&Element>) -> bool {
     }
 }
 
-/// Returns the name of the language that begins the line before code; empty if it cannot be a class.
+/// Returns the language name at the start of the info string; empty if it cannot be a class.
 fn language(info: &str) -> String {
     let name = info.split([' ', '\t', ',', '{']).next().unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'#' | b'-' | b'_' | b'.');

@@ -1,39 +1,38 @@
-//! The elements and attributes of HTML that a rendered text may have.
+//! HTML elements and attributes allowed in rendered texts.
 
-/// The rules by which an element may stand inside others.
+/// Where an element may be nested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Part of a line, with content.
+    /// Inline, with content.
     Inline,
-    /// Part of a line, without content.
+    /// Inline, without content.
     Void,
     /// A block with content.
     Block,
     /// A block without content.
     VoidBlock,
-    /// Table, group of rows, or row: has other parts of a table alone.
+    /// Table, row group or row. May contain only other parts of a table.
     TablePart,
-    /// A cell or the caption of a table.
+    /// Table cell or caption.
     Cell,
 }
 
-/// An element.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Element {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// Attributes beside those of [`ATTRIBUTES`].
+    /// Attributes in addition to [`ATTRIBUTES`].
     pub(super) attributes: &'static [&'static str],
 }
 
 /// Attributes of every element.
 pub(super) const ATTRIBUTES: &[&str] = &["title", "lang", "dir"];
-/// Language names of code (`language-rust`) begin with this class.
+/// Class prefix for languages of code (`language-rust`).
 pub(super) const LANGUAGE_CLASS: &str = "language-";
-/// Classes of highlighted code, those of Pygments: keyword, string, comment, number, name of a tag, and inserted, deleted and heading
-/// lines of a patch.
+/// Pygments classes of highlighted code: keyword, string, comment, number, tag name, and inserted,
+/// deleted and heading lines of a patch.
 pub(super) const HIGHLIGHT_CLASSES: &[&str] = &["k", "s", "c", "m", "nt", "gi", "gd", "gu"];
-/// Values of `style` that cells of tables may have.
+/// Values of `style` allowed in table cells.
 pub(super) const CELL_STYLES: &[&str] = &["text-align: left", "text-align: center", "text-align: right"];
 
 const fn element(name: &'static str, kind: Kind, attributes: &'static [&'static str]) -> Element {
@@ -48,7 +47,7 @@ const fn block(name: &'static str) -> Element {
     element(name, Kind::Block, &["align"])
 }
 
-/// The elements that a text may write itself. `input`, a task in a list, is written by the renderer alone.
+/// Elements that texts may contain. Only the renderer writes `input`, for task lists.
 pub(super) const ELEMENTS: &[Element] = &[
     element("a", Kind::Inline, &["href"]),
     inline("abbr"),
@@ -110,18 +109,17 @@ pub(super) const ELEMENTS: &[Element] = &[
 ];
 
 impl Element {
-    /// Returns the element with a name, written in any case.
+    /// Finds an element by name, ignoring case.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         ELEMENTS.iter().find(|element| element.name.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the attribute with a name, written in any case, if the element may have it.
+    /// Finds an attribute of the element by name, ignoring case.
     pub(super) fn attribute(&self, name: &str) -> Option<&'static str> {
         let all = self.attributes.iter().chain(ATTRIBUTES);
         all.copied().find(|attribute| attribute.eq_ignore_ascii_case(name))
     }
 
-    /// Returns whether the element has content.
     pub(super) fn has_content(&self) -> bool {
         !matches!(self.kind, Kind::Void | Kind::VoidBlock)
     }

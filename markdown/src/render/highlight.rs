@@ -1,19 +1,18 @@
-//! Highlighting of code as classes, by what languages have in common: comments, texts, numbers, keywords, tags. One pass over the code
-//! and no regular expressions, so that no code takes more than linear time.
+//! Highlights code with classes, by what languages have in common: comments, strings, numbers,
+//! keywords, tags. A single pass without regular expressions, so it always takes linear time.
 //!
-//! The names of the classes are those of Pygments, for which there are many style sheets.
+//! The class names are those of Pygments, for which there are many style sheets.
 
 use super::escape;
 use super::languages::Language;
 
-/// Longest block of code that is highlighted, in bytes.
 const MAX_BLOCK_BYTES: usize = 64 * 1024;
-/// Most bytes of code that are highlighted in a text; later blocks are plain.
+/// Most code highlighted per text, in bytes; later blocks are plain.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
-/// Names of patches, whose lines are highlighted.
+/// Language names of patches, whose lines are highlighted.
 const PATCHES: [&str; 2] = ["diff", "patch"];
 
-/// The code of a text that may still be highlighted.
+/// How much code of a text may still be highlighted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     bytes_left: usize,
@@ -25,16 +24,14 @@ impl Default for Budget {
     }
 }
 
-/// Code with its spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Highlighted {
     pub(super) html: String,
-    /// Number of spans.
     pub(super) spans: usize,
 }
 
 impl Budget {
-    /// Highlights a block of code in a language. `None` for an unknown language and for too much code.
+    /// Highlights a code block; `None` for an unknown language or too much code.
     pub(super) fn highlight(&mut self, language: &str, code: &str) -> Option<Highlighted> {
         let is_patch = PATCHES.contains(&language);
         let known = Language::find(language);
@@ -68,7 +65,6 @@ impl Highlighted {
     }
 }
 
-/// Highlights the lines of a patch.
 fn patch(code: &str) -> Highlighted {
     let mut highlighted = Highlighted::default();
     for line in code.split_inclusive('\n') {
@@ -85,13 +81,12 @@ fn patch(code: &str) -> Highlighted {
     highlighted
 }
 
-/// Takes code apart. Reads every byte a constant number of times.
+/// Splits code into tokens. Reads every byte a constant number of times.
 struct Lexer<'c> {
     language: &'static Language,
     code: &'c str,
-    /// The next byte to read.
     at: usize,
-    /// Begin of the plain text before `at` that is not written yet.
+    /// Start of plain text before `at` that is not written yet.
     plain: usize,
     done: Highlighted,
 }
@@ -117,7 +112,7 @@ impl<'c> Lexer<'c> {
         self.done
     }
 
-    /// Returns class and length of the token at the present place, if it gets a class.
+    /// Returns class and length of the token here, if it has a class.
     fn token(&self, next: char) -> Option<(&'static str, usize)> {
         let rest = &self.code[self.at..];
         let language = self.language;
@@ -151,29 +146,28 @@ impl<'c> Lexer<'c> {
         (word > 0 && language.is_keyword(&rest[..word])).then_some(("k", word))
     }
 
-    /// Returns whether a comment may begin at the present place. A comment of one sign begins behind white space alone, because scripts
-    /// have that sign in other places as well.
+    /// Returns whether a comment may start here. A one-character sign needs white space before it,
+    /// because scripts use it elsewhere too.
     fn may_begin_comment(&self, sign: &str) -> bool {
         sign.len() > 1 || !self.code[..self.at].ends_with(|before: char| !before.is_whitespace())
     }
 
-    /// Returns the length of plain text: a word, or one character.
+    /// Returns the length of plain text: a word or one character.
     fn plain_length(&self, next: char) -> usize {
         word_length(&self.code[self.at..]).max(next.len_utf8())
     }
 }
 
-/// Returns the length of the word that `text` begins with.
 fn word_length(text: &str) -> usize {
     text.find(|char: char| !char.is_alphanumeric() && char != '_').unwrap_or(text.len())
 }
 
-/// Returns the length up to the end of `end` behind the first `begin` bytes, or of the whole text.
+/// Returns the length up to and including `end`, searched from `begin`, or of the whole text.
 fn length_past(text: &str, begin: usize, end: &str) -> usize {
     text[begin..].find(end).map_or(text.len(), |at| begin + at + end.len())
 }
 
-/// Returns the length of a text in quotes; one without an end goes up to the end of the line.
+/// Returns the length of a quoted string. Without an end, it extends to the end of the line.
 fn quoted_length(text: &str, quote: char) -> usize {
     let mut is_escaped = false;
     for (at, char) in text.char_indices().skip(1) {
@@ -188,7 +182,7 @@ fn quoted_length(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Returns the length of a character in quotes, such as `'a'` or `'\n'`.
+/// Returns the length of a quoted character, such as `'a'` or `'\n'`.
 fn character_length(text: &str) -> Option<usize> {
     let mut chars = text.char_indices().skip(1);
     let (_, first) = chars.next()?;
@@ -196,7 +190,8 @@ fn character_length(text: &str) -> Option<usize> {
     closing.filter(|(_, char)| *char == '\'').map(|(at, _)| at + 1)
 }
 
-/// Returns the length of a number, with its letters and one dot at a time: `0xff_u8`, `1.5e3`, but `1` of `1..2`.
+/// Returns the length of a number with letters and single dots: `0xff_u8`, `1.5e3`, but `1` of
+/// `1..2`.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let is_part = |at: usize| match bytes.get(at) {
@@ -213,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// The spans of code, as `class:text`.
+    /// Spans as `class:text`.
     fn spans(language: &str, code: &str) -> Vec<String> {
         let html = Budget::default().highlight(language, code).unwrap().html;
         html.split("<span class=\"")

@@ -1,29 +1,28 @@
-//! Languages that are highlighted: their names before a block of code, and what tells comments, texts and keywords in them.
+//! Highlighted languages: their names, and the syntax of comments, strings and keywords.
 
-/// A language.
 #[derive(Debug)]
 pub(super) struct Language {
-    /// Names before a block of code, in lower case.
+    /// Names before a code block, in lower case.
     names: &'static [&'static str],
-    /// With blanks between them.
+    /// Separated by spaces.
     keywords: &'static str,
-    /// True if keywords may have any case.
+    /// Whether keywords may have any case.
     is_case_insensitive: bool,
-    /// Signs that begin a comment up to the end of the line.
+    /// Start of a comment up to the end of the line.
     pub(super) line_comments: &'static [&'static str],
-    /// Signs around comments.
+    /// Start and end of a comment.
     pub(super) block_comments: &'static [(&'static str, &'static str)],
-    /// Signs around texts of one line; a backslash quotes the next character.
+    /// Quotes of single-line strings; a backslash escapes the next character.
     pub(super) quotes: &'static [char],
-    /// Signs around texts of several lines.
+    /// Quotes of multi-line strings.
     pub(super) long_quotes: &'static [&'static str],
-    /// True if `'` stands around a single character, and elsewhere for something else.
+    /// Whether `'` quotes a single character, and has other meanings elsewhere.
     pub(super) has_characters: bool,
-    /// True if `<name` begins a tag.
+    /// Whether `<name` starts a tag.
     pub(super) has_tags: bool,
 }
 
-/// The language of which every other one is a variant: texts in double quotes, and nothing else.
+/// Base of all languages: only strings in double quotes.
 const PLAIN: Language = Language {
     names: &[],
     keywords: "",
@@ -35,10 +34,10 @@ const PLAIN: Language = Language {
     has_characters: false,
     has_tags: false,
 };
-/// Comments as in C, texts in both quotes.
+/// Comments as in C, strings in both quotes.
 const C_LIKE: Language =
     Language { line_comments: &["//"], block_comments: &[("/*", "*/")], quotes: &['"', '\''], ..PLAIN };
-/// Comments that begin with `#`, texts in both quotes.
+/// Comments start with `#`, strings in both quotes.
 const SCRIPT: Language = Language { line_comments: &["#"], quotes: &['"', '\''], ..PLAIN };
 
 const LANGUAGES: &[Language] = &[
@@ -186,7 +185,6 @@ const LANGUAGES: &[Language] = &[
 ];
 
 impl Language {
-    /// Returns the language with a name.
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         LANGUAGES.iter().find(|language| language.names.contains(&name))
     }

@@ -1,7 +1,7 @@
-//! Links that text gets: addresses that stand in it, and, relative to a repository, mentions (`@name`), references to issues (`#1`,
-//! `owner/repo#1`) and ids of commits.
+//! Links added to text: URLs in it and, relative to a repository, mentions (`@name`), issue
+//! references (`#1`, `owner/repo#1`) and commit ids.
 //!
-//! Nothing is looked up: a link does not tell whether its target exists.
+//! Nothing is looked up, so a link does not reveal whether its target exists.
 
 use std::ops::Range;
 
@@ -9,28 +9,27 @@ use http::Uri;
 
 use crate::scan::{IssueRef, Scanner, Token, is_owner_name, is_repository_name};
 
-/// Longest context, in bytes.
 const MAX_CONTEXT_BYTES: usize = 512;
-/// Shortest and longest id of a commit, in digits.
+/// Fewest and most digits of a commit id.
 const COMMIT_ID_DIGITS: std::ops::RangeInclusive<usize> = 7..=40;
-/// Digits of an id that are shown.
+/// Digits of a commit id shown.
 const SHOWN_ID_DIGITS: usize = 10;
 const SCHEMES: [&str; 2] = ["https", "http"];
-/// Most links of a kind in one run of text; later ones stay text.
+/// Most links of each kind in a run of text; the rest stays text.
 const MAX_LINKS: usize = 50_000;
 
-/// The targets of references.
+/// Builds the targets of references.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceLinks {
-    /// URL of the site, without a slash at the end.
+    /// URL of the site, without trailing slash.
     site: String,
-    /// URL of the repository that references without a name are about.
+    /// URL of the repository for references without a name.
     repository: Option<String>,
 }
 
 impl ReferenceLinks {
-    /// Returns the links of `context`: the URL of a repository, of any site, or its path on the site at `root`. Without a repository in
-    /// it, only what names its own target becomes a link.
+    /// Returns the links for `context`: a repository's URL on any site, or its path on the site at
+    /// `root`. Without a repository, only references that name their target become links.
     #[must_use]
     pub fn of_context(context: &str, root: &str) -> Self {
         let on_site = |site: &str, path: &str| {
@@ -53,7 +52,7 @@ impl ReferenceLinks {
     }
 
     fn mention(&self, name: &str) -> String {
-        // Names of accounts and repositories have no characters that a URL must encode.
+        // Names of accounts and repositories need no URL encoding.
         format!("{}/{name}", self.site)
     }
 
@@ -70,11 +69,11 @@ impl ReferenceLinks {
     }
 }
 
-/// Splits the URL of a repository on another site into the URL of the site and the path `owner/repo`.
+/// Splits a repository's URL on another site into the site and the path `owner/repo`.
 fn elsewhere(url: &str) -> Option<(&str, &str)> {
     let uri: Uri = url.parse().ok()?;
     let is_web = uri.scheme_str().is_some_and(|scheme| SCHEMES.contains(&scheme));
-    // A user and a password in it would be repeated in every link.
+    // Every link would repeat a user and password.
     let is_plain = uri.query().is_none() && !url.contains(['@', '#', '?']);
     let is_host = uri.host().is_some_and(|host| !host.is_empty());
     if !is_web || !is_plain || !is_host {
@@ -82,32 +81,31 @@ fn elsewhere(url: &str) -> Option<(&str, &str)> {
     }
     let name = url.rfind('/')?;
     let owner = url[..name].rfind('/')?;
-    // The slashes behind the scheme are no path.
+    // The slashes after the scheme are not a path.
     (owner > url.find("://")? + 2).then(|| (&url[..owner], &url[owner + 1..]))
 }
 
-/// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// Text without a link.
     Text(Range<usize>),
-    /// A link, shown by these bytes of the text.
+    /// A link, with these bytes as its text.
     Link {
         url: String,
         range: Range<usize>,
-        /// True if it is shown as code.
+        /// Whether it is shown as code.
         is_code: bool,
     },
 }
 
-/// A place that becomes a link: its bytes, its target, and whether it is the id of a commit.
+/// A future link: byte range, target, and whether it is a commit id.
 struct Found {
     range: Range<usize>,
     url: String,
     is_commit: bool,
 }
 
-/// Returns the parts of a text, in their order. Without `links`, only addresses become links.
+/// Splits a text into parts. Without `links`, only URLs become links.
 pub(super) fn parts(text: &str, links: Option<&ReferenceLinks>) -> Vec<Part> {
     let mut found = addresses(text);
     if let Some(links) = links {
@@ -142,7 +140,7 @@ pub(super) fn parts(text: &str, links: Option<&ReferenceLinks>) -> Vec<Part> {
     parts
 }
 
-/// Returns the http and https addresses that stand in a text, by the rules of GFM for their ends.
+/// Finds http and https URLs in a text, with ends by the rules of GFM.
 fn addresses(text: &str) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     let mut done = 0;
@@ -170,7 +168,7 @@ fn addresses(text: &str) -> Vec<Found> {
     found
 }
 
-/// Returns an address without the punctuation at its end that belongs to the sentence around it.
+/// Strips trailing punctuation that belongs to the sentence around the URL.
 fn without_punctuation(address: &str) -> &str {
     let count = |sign| address.matches(sign).count();
     let mut closing = count(')');
@@ -187,15 +185,14 @@ fn without_punctuation(address: &str) -> &str {
     &address[..end]
 }
 
-/// Returns the words of a text that are ids of commits: hexadecimal digits with a letter and a number among them, so that neither words
-/// nor dates count.
+/// Finds commit ids: words of hex digits with both letters and numbers.
 fn commit_ids(text: &str) -> impl Iterator<Item = Range<usize>> {
     let is_part = |char: char| {
         char.is_alphanumeric()
             || matches!(char, '_' | '-' | '.' | '/' | '@' | '#' | ':' | '=' | '&' | '?' | '%' | '+' | '~' | '\\' | '$')
     };
     text.split(move |char| !is_part(char)).filter_map(move |word| {
-        // The end of a sentence belongs to no id.
+        // Punctuation at the end of a sentence is not part of an id.
         let id = word.trim_end_matches(['.', ':', '?']);
         let is_id = COMMIT_ID_DIGITS.contains(&id.len())
             && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -218,7 +215,7 @@ mod tests {
         ReferenceLinks::of_context("bob/demo", ROOT)
     }
 
-    /// The links of a text, as `shown=target`.
+    /// Links as `shown=target`.
     fn linked(text: &str, links: Option<&ReferenceLinks>) -> Vec<String> {
         let link = |part| match part {
             Part::Text(_) => None,

@@ -1,11 +1,12 @@
-//! Markdown as HTML: CommonMark with the extensions of GFM (tables, task lists, strikethrough, bare addresses), sanitised.
+//! Renders Markdown as sanitised HTML: CommonMark with the GFM extensions (tables, task lists,
+//! strikethrough, bare URLs).
 //!
-//! A text passes four steps, each bounded: [`bounded`], which keeps parsing linear; `document`, which makes the events well-formed,
-//! counts the elements, and adds links and highlighting; the writer of `pulldown-cmark`; and `sanitize`, which keeps only what is
-//! listed in `elements`, whatever the steps before it wrote. Each step takes linear time, and ends early when it is interrupted.
+//! There are four steps, each with limits, in linear time, and interruptible: [`bounded`] keeps
+//! parsing linear; `document` makes the events well-formed, counts elements, and adds links and
+//! highlighting; `pulldown-cmark` writes HTML; `sanitize` keeps only what `elements` lists,
+//! whatever came before.
 //!
-//! Order of the files: `document` → `raw_html`, `links`, `highlight` → `languages`; `sanitize` → `elements`. Rendering is work for a
-//! blocking thread.
+//! Render on a blocking thread.
 
 mod document;
 mod elements;
@@ -25,18 +26,19 @@ use self::sanitize::Unsanitized;
 use crate::bounds::bounded;
 use crate::walk::walk;
 
-/// Longest HTML of a text, in bytes, before and after it is sanitised. A text with a longer one is shown as it is.
+/// Longest HTML in bytes, before and after sanitising. Above it, the text is not rendered.
 const MAX_HTML_BYTES: usize = 8 * 1024 * 1024;
 
-/// The end of a rendering that was interrupted.
+/// The rendering was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Renders a text as HTML. With `links`, mentions of users and references to issues and commits become links. The rendering ends early
-/// once `is_interrupted`, which is called often and should cost no more than reading the clock.
+/// Renders a text as HTML. With `links`, mentions and references to issues and commits become
+/// links. Stops once `is_interrupted` returns true; it is called often and should be as cheap as
+/// reading the clock.
 ///
-/// A text that would become too many elements, or too long, is shown as preformatted text instead.
+/// A text with too many elements or too much output is shown as preformatted text instead.
 ///
 /// # Errors
 /// [`Interrupted`].
@@ -63,7 +65,7 @@ pub fn render(
     sanitize::sanitize(&preformatted, usize::MAX, is_interrupted).map_err(|_| Interrupted)
 }
 
-/// Returns the HTML of a text, not sanitised yet; `None` if it is above a limit.
+/// Returns unsanitised HTML; `None` if it exceeds a limit.
 fn rendered(
     text: &str,
     links: Option<&ReferenceLinks>,
@@ -80,7 +82,6 @@ fn rendered(
     Ok((!document.is_too_large() && rendered.len() <= MAX_HTML_BYTES).then_some(rendered))
 }
 
-/// Appends `text` as the text of an element.
 fn escape(out: &mut String, text: &str) {
     let mut rest = text;
     while let Some(at) = rest.find(['<', '>', '&']) {

@@ -1,32 +1,28 @@
-//! HTML inside a Markdown text, taken apart: text, and tags of the elements that a text may write. Everything else is left out:
-//! comments, declarations, other tags, and all between the tags of scripts and the like.
-//!
-//! Not here: the elements that are open, and the final judgement on attributes and their values ([`super::sanitize`]).
+//! Splits HTML inside a Markdown text into text and allowed tags. Drops comments, declarations,
+//! other tags, and the content of scripts and the like. [`super::sanitize`] has the final say on
+//! attributes and values.
 
 use super::elements::Element;
 
-/// Longest tag that is read, in bytes. A longer one is text.
+/// Longest tag, in bytes. A longer one is text.
 const MAX_TAG_BYTES: usize = 4096;
-/// Most attributes of one tag; further ones are dropped.
 const MAX_ATTRIBUTES: usize = 16;
-/// Elements that go with their content.
 const REMOVED_WITH_CONTENT: [&str; 13] = [
     "script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript", "template", "svg",
     "math", "object",
 ];
 
-/// A part of HTML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
-    /// Text as it was written, with its entities. May have signs that begin tags.
+    /// Text as written, with entities. May contain `<`.
     Text(&'t str),
-    /// A tag that opens an element, with the values of attributes as they were written.
+    /// A start tag, with attribute values as written.
     Open(&'static Element, Vec<(&'static str, &'t str)>),
-    /// A tag that closes an element.
+    /// An end tag.
     Close(&'static Element),
 }
 
-/// The parts of HTML, in their order. Reads every byte a constant number of times.
+/// Iterates over the pieces. Reads every byte a constant number of times.
 pub(super) struct Pieces<'t> {
     rest: &'t str,
 }
@@ -36,19 +32,19 @@ impl<'t> Pieces<'t> {
         Self { rest: html }
     }
 
-    /// Takes the first `length` bytes off.
+    /// Takes the first `length` bytes.
     fn take(&mut self, length: usize) -> &'t str {
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
         taken
     }
 
-    /// Leaves everything out up to the end of `end`, or all of it if that is missing.
+    /// Skips everything up to and including `end`, or all if it is missing.
     fn skip_past(&mut self, end: &str) {
         self.rest = self.rest.find(end).map_or("", |at| &self.rest[at + end.len()..]);
     }
 
-    /// Reads what begins with `<`: a piece, or `None` for what is left out.
+    /// Parses markup that starts with `<`; `None` if it is dropped.
     fn markup(&mut self) -> Option<Piece<'t>> {
         if self.rest.starts_with("<!--") {
             self.skip_past("-->");
@@ -96,7 +92,7 @@ impl<'t> Pieces<'t> {
         }
     }
 
-    /// Leaves everything out up to the tag that closes `name`, or all of it if that is missing.
+    /// Skips everything up to the end tag of `name`, or all if it is missing.
     fn skip_content(&mut self, name: &str) {
         let is_end = |at: &usize| {
             let after = &self.rest.as_bytes()[at + 2..];
@@ -126,11 +122,10 @@ impl<'t> Iterator for Pieces<'t> {
     }
 }
 
-/// The rest of a tag behind its name.
+/// The rest of a tag after its name.
 struct Tag<'t> {
-    /// Bytes read.
     length: usize,
-    /// False if the end of the text came first.
+    /// False if the text ended first.
     is_closed: bool,
     attributes: Vec<(&'t str, &'t str)>,
 }
@@ -147,14 +142,14 @@ impl<'t> Tag<'t> {
                     tag.is_closed = true;
                     return tag;
                 }
-                // A sign that begins no name is skipped.
+                // Skip a character that cannot start a name.
                 Some(b'=' | b'"' | b'\'' | b'<') => tag.length += 1,
                 Some(_) => tag.attribute(text),
             }
         }
     }
 
-    /// Skips bytes, and returns them.
+    /// Skips bytes and returns them.
     fn skip(&mut self, text: &'t str, is_skipped: impl Fn(u8) -> bool) -> &'t str {
         let begin = self.length;
         self.length += text.as_bytes()[begin..].iter().take_while(|byte| is_skipped(**byte)).count();
@@ -190,7 +185,6 @@ mod tests {
 
     use super::*;
 
-    /// The pieces, written as text.
     fn pieces(html: &str) -> Vec<String> {
         let write = |piece| match piece {
             Piece::Text(text) => format!("'{text}'"),

@@ -1,4 +1,4 @@
-//! The last step of rendering: everything that is not listed is removed, whatever wrote it.
+//! The last step of rendering: removes everything that is not allowed, whatever wrote it.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,27 +10,25 @@ use ammonia::{Builder, UrlRelative};
 use super::Interrupted;
 use super::elements::{ATTRIBUTES, CELL_STYLES, ELEMENTS, HIGHLIGHT_CLASSES, LANGUAGE_CLASS};
 
-/// Schemes of addresses in links and images. Relative addresses stay as they are.
+/// Allowed URL schemes in links and images. Relative URLs stay.
 const URL_SCHEMES: [&str; 3] = ["http", "https", "mailto"];
-/// Elements that go with their content.
 const REMOVED_WITH_CONTENT: [&str; 2] = ["script", "style"];
-/// Search engines give targets no credit, and pages that links open cannot reach back.
+/// Search engines give targets no credit, and linked pages cannot reach the opener.
 const LINK_RELATION: &str = "nofollow noopener";
 
-/// Bytes of output between two checks whether the rendering is interrupted.
+/// Bytes of output between checks for interruption.
 const CHECK_INTERVAL_BYTES: usize = 1024;
 
 static SANITIZER: LazyLock<Builder<'static>> = LazyLock::new(sanitizer);
 
-/// HTML that was not sanitised to its end.
+/// Why HTML could not be sanitised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsanitized {
-    /// It would have become longer than it may.
     TooLong,
     Interrupted,
 }
 
-/// Returns `html` with nothing in it but the listed elements, attributes, classes and schemes, in at most `max_bytes`.
+/// Keeps only the allowed elements, attributes, classes and schemes, in at most `max_bytes`.
 ///
 /// # Errors
 /// [`Unsanitized`].
@@ -46,7 +44,7 @@ pub(super) fn sanitize(html: &str, max_bytes: usize, is_interrupted: &dyn Fn() -
     }
 }
 
-/// HTML on its way into the sanitiser, which reads it in small pieces.
+/// Feeds HTML to the sanitiser in small pieces.
 struct Input<'h> {
     rest: &'h [u8],
     is_interrupted: &'h dyn Fn() -> bool,
@@ -59,7 +57,7 @@ impl Read for Input<'_> {
     }
 }
 
-/// HTML on its way out of the sanitiser.
+/// Receives the sanitiser's output.
 struct Output<'h> {
     html: Vec<u8>,
     max_bytes: usize,
@@ -74,7 +72,7 @@ impl Write for Output<'_> {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.html.extend_from_slice(bytes);
-        // A character at a time may come, so the clock is read now and then.
+        // Output may arrive one character at a time, so do not read the clock each time.
         if self.html.len() / CHECK_INTERVAL_BYTES != (self.html.len() - bytes.len()) / CHECK_INTERVAL_BYTES {
             check(self.is_interrupted)?;
         }
@@ -86,7 +84,7 @@ impl Write for Output<'_> {
     }
 }
 
-/// Fails if the rendering is interrupted; not with the kind of error after which a reader tries again.
+/// Fails if the rendering is interrupted, with an error kind that is not retried.
 fn check(is_interrupted: &dyn Fn() -> bool) -> io::Result<()> {
     if is_interrupted() { Err(io::Error::other(Interrupted)) } else { Ok(()) }
 }
@@ -98,7 +96,7 @@ fn sanitizer() -> Builder<'static> {
     for cell in ["td", "th"] {
         attributes.entry(cell).or_default().insert("style");
     }
-    // A task in a list.
+    // Checkbox of a task list.
     attributes.insert("input", ["checked", "disabled", "type"].into());
     let task = HashMap::from([("type", "checkbox"), ("disabled", "")]);
     let mut builder = Builder::empty();
@@ -116,7 +114,7 @@ fn sanitizer() -> Builder<'static> {
     builder
 }
 
-/// Returns the value of an attribute, or `None` for one that is removed.
+/// Returns the value of an attribute; `None` if it is removed.
 fn attribute<'v>(element: &str, name: &str, value: &'v str) -> Option<Cow<'v, str>> {
     let is_kept = match (element, name) {
         (_, "style") => CELL_STYLES.contains(&value),

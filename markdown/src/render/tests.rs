@@ -1,5 +1,3 @@
-//! Rendering as a whole: GFM, links, HTML in texts, every known way of scripting, and hostile texts.
-
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
@@ -9,10 +7,9 @@ use crate::testing::{assert_within, timed};
 
 const KIB: usize = 1024;
 
-/// Longest time of a rendering, whatever else the machine does.
+/// Time limit of a rendering, long enough for a busy machine.
 const RENDER_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Tells whether `time` has passed.
 fn after(time: Duration) -> impl Fn() -> bool {
     let deadline = Instant::now() + time;
     move || Instant::now() >= deadline
@@ -126,7 +123,7 @@ fn html_that_is_listed_stays_and_is_closed_where_its_surroundings_end() {
     }
 }
 
-/// Texts that try to run a script, send a form, leave their frame or fake the page around them.
+/// Texts that try to run a script, send a form, leave their frame or fake the surrounding page.
 const ATTACKS: &[&str] = &[
     "[a](javascript:alert(1))",
     "[a](JaVaScRiPt:alert(1))",
@@ -229,12 +226,12 @@ const ATTACKS: &[&str] = &[
     "<code class=\"language-x\" onclick=alert(1)>x</code><span class=\"fixed evil\" id=login>x</span>",
 ];
 
-/// The tags of HTML, each with what stands in it, by a reader that shares nothing with the renderer.
+/// Finds HTML tags with their content, independently of the renderer.
 fn tags(html: &str) -> Vec<&str> {
     html.split('<').skip(1).map(|tag| tag.split_once('>').map_or(tag, |(tag, _)| tag)).collect()
 }
 
-/// The scheme that a browser finds in an address: it removes blanks at the beginning, and tabs and ends of lines everywhere.
+/// The scheme that a browser sees: it strips leading blanks, and tabs and line ends everywhere.
 fn scheme(address: &str) -> Option<String> {
     let read = address.replace("&amp;", "&").replace(['\t', '\n', '\r'], "");
     let (scheme, _) = read.trim_start_matches(|first: char| first <= ' ').split_once(':')?;
@@ -248,7 +245,7 @@ const SAFE_ATTRIBUTES: [&str; 19] = [
     "rowspan", "lang", "dir", "type", "disabled", "checked",
 ];
 
-/// Returns what in HTML could run a script, load a style or leave the text.
+/// Returns HTML that could run a script, load a style or escape the text.
 fn harm(html: &str) -> Option<String> {
     for tag in tags(html) {
         let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
@@ -345,7 +342,7 @@ fn texts_with_too_many_elements_are_shown_as_they_are() {
     assert!(html.len() < 8 * 1024 * KIB, "{}", html.len());
 }
 
-/// Pieces of hostile texts, separated by spaces. A raised dot is a space, an arrow is the end of a line.
+/// Pieces of hostile texts, separated by spaces. `·` is a space, `↵` a line end.
 const UNITS: &str = "[ ![ [a]( [a][ [a]:·b↵ ( ` `·``· * _ *a_· **a·*b· ~ ~~ ~a· > >· >↵ -· 1.· -↵ - |- |a|↵ | < </ <a· <b> </b> <b>a↵↵ \
      <p> <div> <div>↵↵ <li> <table> <tr> <td> <font> <i><b> <i·title=x> <a·href=x> <script> <!-- <? <![CDATA[ & &# &lt; \\ a↵ a↵↵ # #· #1· @a· \
      a/b#1· abcdef1· http://a· http:// ~~~↵ ```a↵ ```rust↵'↵``` --- a↵=↵ \0 é [x] -·[x]·a↵ <details><summary> <br> <hr> <img·src=x>";
@@ -361,7 +358,7 @@ fn hostile_texts_are_rendered_in_linear_time() {
             assert_harmless(&html, &unit);
         }
     }
-    // What browsers would repeat in every paragraph.
+    // Browsers would repeat these in every paragraph.
     let open: String = (0..2_000).map(|number| format!("<b title={number}>")).collect();
     for text in [format!("{open}{}", "\n\na".repeat(20_000)), format!("<div>{open}</div>\n{}", "\n\na".repeat(20_000))]
     {
@@ -370,7 +367,7 @@ fn hostile_texts_are_rendered_in_linear_time() {
     }
 }
 
-/// Pieces of texts of which each has been a reason for quadratic time somewhere, as [`UNITS`].
+/// Pieces that have caused quadratic time somewhere, as [`UNITS`].
 const LONG_UNITS: &str = "& &a &# &amp; < > \" \u{a2} \u{a0} [ [^a] ![ [a](&) * _ ~ ` ``` >· -· |a|a|a|↵ @a #1· http://a· http://&·  <!-- <b·title=& ]( \\";
 
 #[test]
@@ -380,14 +377,14 @@ fn the_longest_text_takes_time_in_proportion_to_its_length() {
     for unit in LONG_UNITS.split(' ').filter(|unit| !unit.is_empty()) {
         let unit = unit.replace('·', " ").replace('↵', "\n");
         let (text, half) = (of_length(&unit), unit.repeat(512 * KIB / unit.len()));
-        // As a paragraph, in the texts of attributes, and as code.
+        // As a paragraph, in attribute texts, and as code.
         for text in [text.clone(), format!("![{half}](a \"{half}\")"), format!("```\n{text}")] {
             let (html, taken) = timed(|| gfm(&text));
             assert!(taken < usual * 10, "{unit:?} took {taken:?}, an ordinary text {usual:?}");
             assert!(html.len() <= MAX_HTML_BYTES + 64, "{unit:?}: {}", html.len());
         }
     }
-    // What repeats something long that was written once.
+    // Syntax that repeats something long written once.
     let long = "x".repeat(64 * KIB);
     for text in [
         format!("[a]: http://{long}\n\n{}", "[a] ".repeat(240 * KIB)),
@@ -405,7 +402,7 @@ fn an_interrupted_rendering_ends_at_once_in_every_step() {
     let over = after(Duration::ZERO);
     assert_eq!(render("a", None, &over), Err(Interrupted));
     assert_eq!(sanitize::sanitize("<b>a</b>", usize::MAX, &over), Err(Unsanitized::Interrupted));
-    // The time is over somewhere on the way.
+    // Time runs out somewhere in the middle.
     let text = "a *b* `c` <i>d</i> #1\n\n".repeat(32 * KIB);
     let (_, whole) = timed(|| gfm(&text));
     for part in 1..8 {

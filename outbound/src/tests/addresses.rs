@@ -6,7 +6,7 @@ use super::policy;
 use crate::address::{classify, embedded_ipv4};
 use crate::{AddressClass, Host, OutboundUrl, Policy, UrlRefusal, special_networks};
 
-/// Addresses of each class: first, last and some between.
+/// Addresses of each class: first, last and some in between.
 const FORBIDDEN: &[(AddressClass, &[&str])] = &[
     (AddressClass::Unspecified, &["0.0.0.0", "0.0.0.1", "0.255.255.255", "::"]),
     (AddressClass::Loopback, &["127.0.0.0", "127.0.0.1", "127.1.2.3", "127.255.255.255", "::1"]),
@@ -59,7 +59,7 @@ const FORBIDDEN: &[(AddressClass, &[&str])] = &[
     ),
 ];
 
-/// Forms of IPv6 that embed an IPv4 address.
+/// IPv6 forms that embed an IPv4 address.
 fn embeddings(address: Ipv4Addr) -> Vec<String> {
     let [a, b, c, d] = address.octets();
     let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));

@@ -1,5 +1,3 @@
-//! Where connections go, and what is sent over them.
-
 use std::io::Write;
 use std::net::{IpAddr, TcpListener};
 use std::pin::Pin;
@@ -23,7 +21,7 @@ fn client(allowed: &str, resolver: &Arc<TestResolver>) -> Client {
 async fn a_name_that_changes_after_the_check_does_not_move_the_connection() {
     let server = TestServer::respond_with(OK);
     let other = TcpListener::bind(("127.0.0.2", server.port)).unwrap();
-    // The first answer is permitted, the next one is not.
+    // The first answer is permitted, the second is not.
     let resolver = TestResolver::new(&[&["127.0.0.1"], &["127.0.0.2"]]);
     let client = client("127.0.0.1", &resolver);
     let url = format!("http://rebind.test:{}/", server.port);
@@ -84,7 +82,7 @@ async fn the_next_address_is_tried_when_one_refuses() {
 
 #[tokio::test]
 async fn names_and_ports_without_a_server_fail_with_their_step() {
-    // Nothing listens there. A port that was bound and let go may be that of another test by now.
+    // Nothing listens on port 1. Another test might reuse a port that was bound and released.
     let (resolver, url) = (TestResolver::new(&[&["127.0.0.1"]]), "http://a.test:1/");
     let failure = get(&client("127.0.0.1", &resolver), url, Limits::default()).await.unwrap_err();
     assert_eq!((failure, failure.to_string().as_str()), (SendError::CannotConnect, "cannot connect"));
@@ -94,7 +92,6 @@ async fn names_and_ports_without_a_server_fail_with_their_step() {
     }
 }
 
-/// A resolver that never answers.
 struct SilentResolver;
 
 #[async_trait]
@@ -117,7 +114,7 @@ async fn the_deadline_covers_a_body_that_nothing_reads() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = Client::new(policy("127.0.0.1"));
     let url = OutboundUrl::parse(&format!("http://{}/", listener.local_addr().unwrap()), client.policy()).unwrap();
-    // More than the buffers of both sockets take.
+    // More than both socket buffers can hold.
     let (headers, body) = (Headers::new(), vec![b'a'; 32 * 1024 * 1024].into());
     let request = Request { url: &url, method: Method::POST, headers, body, limits: short() };
     let sending: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(client.send(request));

@@ -1,4 +1,4 @@
-//! Tests of the whole client, over sockets of this machine.
+//! Tests of the whole client over local sockets.
 
 mod addresses;
 mod connections;
@@ -18,14 +18,14 @@ use http::Method;
 
 use crate::{Client, Headers, Limits, OutboundUrl, Policy, Request, Resolve, Response, SendError};
 
-/// A server on loopback that answers one connection in a thread of its own.
+/// A server on loopback that answers one connection in its own thread.
 struct TestServer {
     port: u16,
     thread: JoinHandle<String>,
 }
 
 impl TestServer {
-    /// Reads one request, then calls `respond`, whose failure to write is the end of the connection.
+    /// Reads a request, then calls `respond`. A failed write ends the connection.
     fn start(respond: impl FnOnce(&mut TcpStream) -> std::io::Result<()> + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -47,7 +47,7 @@ impl TestServer {
         format!("http://127.0.0.1:{}/hook", self.port)
     }
 
-    /// Returns the request, once the connection is over.
+    /// Returns the request once the connection has ended.
     fn request(self) -> String {
         self.thread.join().unwrap()
     }
@@ -66,13 +66,12 @@ fn read_request(stream: &mut impl Read) -> String {
     head + std::str::from_utf8(&body).unwrap()
 }
 
-/// Asserts that no connection waits at a listener.
 fn assert_unvisited(listener: &TcpListener) {
     listener.set_nonblocking(true).unwrap();
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// Answers with lists of addresses in turn, the last one for ever.
+/// Returns address lists in turn, the last one forever.
 struct TestResolver {
     answers: Vec<Vec<IpAddr>>,
     asked: AtomicUsize,
@@ -101,7 +100,7 @@ fn policy(allowed: &str) -> Policy {
     Policy::new(allowed.parse().unwrap())
 }
 
-/// Limits of tests whose server does not end by itself.
+/// Limits for tests whose server does not stop by itself.
 fn short() -> Limits {
     Limits { total: Duration::from_secs(1), ..Limits::default() }
 }
@@ -112,7 +111,7 @@ async fn get(client: &Client, url: &str, limits: Limits) -> Result<Response, Sen
     client.send(request).await
 }
 
-/// Sends a request to a server of this machine, which the policy permits.
+/// Sends a request to a local server, which the policy permits.
 async fn get_from(server: &TestServer, limits: Limits) -> Result<Response, SendError> {
     get(&Client::new(policy("127.0.0.1")), &server.url(), limits).await
 }

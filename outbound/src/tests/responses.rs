@@ -1,5 +1,3 @@
-//! Responses that are too long, too slow or not HTTP.
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::thread;
@@ -11,14 +9,14 @@ use crate::{BodyEnd, Limits, Response, SendError};
 const MAX_READ_BYTES: usize = 1024 * 1024;
 const MAX_KEPT_BYTES: usize = 64 * 1024;
 
-/// Writes `piece` until the client closes the connection. The test ends by that.
+/// Writes `piece` until the client closes the connection, which ends the test.
 fn write_for_ever(stream: &mut TcpStream, piece: &[u8]) -> std::io::Result<()> {
     loop {
         stream.write_all(piece)?;
     }
 }
 
-/// Writes a byte now and then, until the client closes the connection.
+/// Writes a byte now and then until the client closes the connection.
 fn drip(stream: &mut TcpStream, byte: u8) -> std::io::Result<()> {
     loop {
         stream.write_all(&[byte])?;
@@ -112,7 +110,7 @@ async fn slow_responses_are_cut_at_the_deadline() {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")?;
         drip(stream, b'a')
     });
-    // The head and a part of the body come within it, on a busy machine too.
+    // Enough for the head and part of the body, even on a busy machine.
     let limits = Limits { total: Duration::from_secs(3), ..Limits::default() };
     let response = get_from(&server, limits).await.unwrap();
     assert_eq!((response.status.as_u16(), response.body_end), (200, BodyEnd::TimedOut));

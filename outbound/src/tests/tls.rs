@@ -1,4 +1,4 @@
-//! TLS against a server with a certificate of an authority of its own.
+//! TLS against a server with a test certificate authority.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use super::{TestResolver, get, policy, read_request};
 use crate::{Client, Limits, SendError, TlsFault};
 
-/// A certificate authority that no system knows.
+/// A certificate authority that no system trusts.
 struct Authority {
     root: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
@@ -34,7 +34,7 @@ impl Authority {
         roots
     }
 
-    /// Starts a server whose certificate is for `name` and ends with `last_year`. It answers one connection.
+    /// Starts a server for one connection, with a certificate for `name` until `last_year`.
     fn serve(&self, name: &str, last_year: i32) -> (u16, JoinHandle<Option<String>>) {
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(2000, 1, 1), date_time_ymd(last_year, 12, 31));
@@ -62,7 +62,7 @@ impl Authority {
     }
 }
 
-/// Returns a client for `*.test` on loopback, which trusts `roots`, or those of the system.
+/// Returns a client for `*.test` on loopback that trusts `roots`, or the system's.
 fn client(roots: Option<RootCertStore>) -> Client {
     let resolver = TestResolver::new(&[&["127.0.0.1"]]);
     let policy = policy("127.0.0.1");

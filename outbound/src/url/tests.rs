@@ -1,5 +1,3 @@
-//! Texts that are URLs, texts that are none, and what other parsers read from them.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -124,7 +122,7 @@ fn passwords_are_decoded_for_use_and_masked_where_shown() {
     }
 }
 
-/// Texts near the border between URLs that are accepted and those that are not.
+/// Texts close to the boundary between valid and invalid URLs.
 #[test]
 fn credentials_are_split_off_and_nothing_else_changes() {
     for (text, url, user, password) in [
@@ -155,7 +153,8 @@ fn near_urls() -> impl Strategy<Value = String> {
         .prop_map(|(scheme, userinfo, host, port, rest)| format!("{scheme}{userinfo}{host}{port}{rest}"))
 }
 
-/// Holds the parser of this crate, without the second one that `OutboundUrl::parse` asks, to what other parsers read.
+/// Compares this crate's parser, without the second one used by `OutboundUrl::parse`, with other
+/// parsers.
 fn agrees_with_other_parsers(text: &str) -> Result<(), TestCaseError> {
     let Ok(parts) = Parts::parse(text) else { return Ok(()) };
     match url::Url::parse(text) {

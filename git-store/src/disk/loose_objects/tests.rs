@@ -1,5 +1,3 @@
-//! Loose objects as git and libgit2 read them, and what an interrupted write leaves.
-
 use std::{os::unix::fs::PermissionsExt as _, process::Command, time::Duration};
 
 use git2::Repository;
@@ -28,7 +26,7 @@ fn git_and_libgit2_read_what_is_written() {
     let objects = folder.path().join("objects");
     let (empty, text) = (blob(b""), blob(b"some text\n"));
     let tree = NewObject::new(ObjectType::Tree, [b"100644 a\0", text.id().as_bytes()].concat()).unwrap();
-    // With its header, `blob 4075` and NUL, the first of the next two is the longest that is not compressed.
+    // With its header, `blob 4075` and NUL, the first is the longest that is not compressed.
     let (longest, longer) = (blob(&[b'y'; MAX_STORED_BYTES - 10]), blob(&[b'z'; MAX_STORED_BYTES - 9]));
     let noise: Vec<u8> = (0..300_000).map(|_| rand::random()).collect();
     let new = [empty, text, tree, longest, longer, blob(&vec![b'x'; 300_000]), blob(&noise)];

@@ -1,6 +1,4 @@
-//! Repositories that are built in `incoming/` in several steps, by processes of git, and published at the end.
-//!
-//! Not here: repositories that are built in one step ([`RepositoryStore::create`]).
+//! Repositories that git processes build step by step in `incoming/` before they are published.
 
 use std::{
     io,
@@ -21,18 +19,15 @@ use crate::{
     types::{error::GitError, name::BranchName},
 };
 
-/// Attempts to remove a folder in which a process of git that outlived the service may still create files.
+/// Attempts to remove a folder in which a surviving git process may still create files.
 const MAX_REMOVALS: usize = 5;
 const REMOVAL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Removes what a process that was killed left in `incoming/`.
-///
-/// # Errors
-/// `Io`.
+/// Removes what a killed process left in `incoming/`.
 pub(super) fn remove_left_behind(path: &Path) -> Result<(), GitError> {
     for _ in 1..MAX_REMOVALS {
         match remove(path) {
-            // git cannot go on once the folders that it writes to are gone.
+            // git stops once the folders it writes to are gone.
             Err(GitError::Io { source, .. }) if source.kind() == io::ErrorKind::DirectoryNotEmpty => {
                 thread::sleep(REMOVAL_INTERVAL);
             }
@@ -43,13 +38,14 @@ pub(super) fn remove_left_behind(path: &Path) -> Result<(), GitError> {
 }
 
 impl RepositoryStore {
-    /// Creates an empty repository in `incoming/` whose HEAD points to `branch`, and returns its folder. Blocking.
+    /// Creates an empty repository in `incoming/` whose HEAD points to `branch`, and returns its
+    /// folder. Blocking.
     ///
-    /// The caller ends with [`RepositoryStore::publish_built`] or [`RepositoryStore::discard_built`]; the folder of a process that was
-    /// killed is removed at the next start.
+    /// The caller ends with [`RepositoryStore::publish_built`] or
+    /// [`RepositoryStore::discard_built`]. The next start removes what a killed process left.
     ///
     /// # Errors
-    /// `StoreFull` unless more than `bytes` are free, and `Io`.
+    /// `StoreFull` unless more than `bytes` are free.
     pub fn begin_build(&self, id: RepositoryId, branch: &BranchName, bytes: u64) -> Result<PathBuf, GitError> {
         let folder = self.root.join("incoming");
         require_free_space(&folder, bytes)?;
@@ -63,10 +59,8 @@ impl RepositoryStore {
         }
     }
 
-    /// Syncs a repository in `incoming/` and publishes it. If another call published one first, that one stays. Blocking.
-    ///
-    /// # Errors
-    /// `Io`, and `StoreFull` when the disk is full; the folder is removed.
+    /// Syncs a repository in `incoming/` and publishes it. An existing one stays. On an error, the
+    /// folder is removed. Blocking.
     pub fn publish_built(&self, id: RepositoryId, incoming: &Path) -> Result<(), GitError> {
         let published = sync_tree(incoming).and_then(|()| self.publish(id, incoming));
         let published = published.map_err(|error| classify_disk_full(error, incoming));
@@ -76,12 +70,13 @@ impl RepositoryStore {
         published.map(drop)
     }
 
-    /// Removes a repository in `incoming/` after `error`, and returns that error, or `StoreFull` if the disk is full. Blocking.
+    /// Removes a repository in `incoming/` and returns `error`, or `StoreFull` if the disk is full.
+    /// Blocking.
     pub fn discard_built(&self, incoming: &Path, error: GitError) -> GitError {
-        // Probed before the room is free again.
+        // Probe before space is freed.
         let error = classify_disk_full(error, incoming);
         if let Err(failure) = remove(incoming) {
-            tracing::warn!(error = %failure, "a half-made repository stays until the next start");
+            tracing::warn!(error = %failure, "cannot remove an unfinished repository; the next start removes it");
         }
         error
     }

@@ -1,6 +1,5 @@
-//! Objects that are received beside a repository and become part of it when they were checked.
-//!
-//! Not here: the quarantine of pushes, which git itself makes and ends.
+//! Objects received outside a repository, and moved in once checked. git itself handles the
+//! quarantine of pushes.
 
 use std::{
     fs,
@@ -15,13 +14,10 @@ use super::{QUARANTINE_PREFIX, RepositoryStore, list_dir, remove};
 use crate::types::error::GitError;
 
 impl RepositoryStore {
-    /// Creates an empty folder for objects in `incoming/`. Blocking.
+    /// Creates an empty object folder in `incoming/`. Blocking.
     ///
-    /// The caller ends with [`RepositoryStore::adopt_packs`] and [`RepositoryStore::remove_incoming`]; the folder of a process that was
-    /// killed is removed at the next start.
-    ///
-    /// # Errors
-    /// `Io`.
+    /// The caller ends with [`RepositoryStore::adopt_packs`] and
+    /// [`RepositoryStore::remove_incoming`]. The next start removes what a killed process left.
     pub fn begin_quarantine(&self, id: RepositoryId) -> Result<PathBuf, GitError> {
         let folder = self.root.join("incoming").join(format!("{id}-objects-{}", Uuid::new_v4()));
         let made = ["pack", "info"].into_iter().try_for_each(|name| fs::create_dir_all(folder.join(name)));
@@ -29,10 +25,7 @@ impl RepositoryStore {
         Ok(folder)
     }
 
-    /// Moves the packs of a quarantine into the repository, and counts them; durable when it returns. Blocking.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, and `Io`.
+    /// Moves the packs of a quarantine into the repository durably, and counts them. Blocking.
     pub fn adopt_packs(&self, id: RepositoryId, quarantine: &Path) -> Result<(), GitError> {
         self.check_exists(id)?;
         let is_pack_file = |name: &str| {
@@ -41,26 +34,24 @@ impl RepositoryStore {
         };
         let mut files: Vec<_> = list_dir(&quarantine.join("pack"))?;
         files.retain(|entry| is_pack_file(&entry.file_name().to_string_lossy()));
-        // git finds a pack by its index, so the index is moved last.
+        // git finds a pack by its index, so move the index last.
         files.sort_by_key(|entry| entry.path().extension().is_some_and(|kind| kind == "idx"));
         let packs = self.path(id).join("objects/pack");
         for entry in &files {
             let moved = fs::rename(entry.path(), packs.join(entry.file_name()));
-            moved.map_err(GitError::io("taking packs into a repository"))?;
+            moved.map_err(GitError::io("moving packs into a repository"))?;
         }
         if files.is_empty() { Ok(()) } else { self.sync_packs(id) }
     }
 
-    /// Returns a guard to hold while a repository is [marked](crate::disk::delta_mark::begin); `None` while another one is. Two at once would
-    /// finish what the other has begun.
+    /// Returns a guard for [marking](crate::disk::delta_mark::begin) a repository; `None` while
+    /// another is being marked. Two at once would finish each other's work.
     pub fn begin_marking(&self) -> Option<MutexGuard<'_, ()>> {
         self.marking.try_lock()
     }
 
-    /// Returns whether objects may be on their way into a repository: there is a quarantine of it, of a push or of this store. Blocking.
-    ///
-    /// # Errors
-    /// `Io`.
+    /// Returns whether objects may be arriving: there is a quarantine, from a push or this store.
+    /// Blocking.
     pub fn has_quarantine(&self, id: RepositoryId) -> Result<bool, GitError> {
         let own_prefix = format!("{id}-objects-");
         let folders =
@@ -73,10 +64,7 @@ impl RepositoryStore {
         Ok(false)
     }
 
-    /// Removes a folder in `incoming/` with its contents; a missing one is no error. Blocking.
-    ///
-    /// # Errors
-    /// `Io`.
+    /// Removes a folder in `incoming/` with its contents, if it exists. Blocking.
     pub fn remove_incoming(&self, folder: &Path) -> Result<(), GitError> {
         remove(folder)
     }

@@ -1,9 +1,7 @@
-//! Tests of the folders of a store: the lock, creation, deletion, and leftovers of processes that ended.
-
 use super::*;
 
-/// Opens a store. One that the same test has just closed may be held a moment longer: a process that another test forks inherits the locked
-/// file until it executes its program.
+/// Opens a store. The lock may be held briefly after a close: a process forked by another test
+/// inherits the locked file until it executes its program.
 async fn store(folder: &Path) -> RepositoryStore {
     RepositoryStore::open(folder, "s1", Duration::from_secs(10)).await.unwrap()
 }

@@ -1,5 +1,3 @@
-//! Tests of the disk usage: what is counted, and when it is measured again.
-
 use super::{
     super::packs::{INDEX_BASE, INDEX_OBJECT},
     *,
@@ -29,7 +27,7 @@ fn what_writes_report_is_added_to_what_was_measured() {
     assert_eq!(usages.get(id, path).loose, 1, "nothing was reported");
     add(1, 10);
     assert_eq!((usages.get(id, path).loose, usages.get(id, path).bytes), (2, 20));
-    // Of a commit whose objects were all there.
+    // For a commit whose objects all existed.
     add(0, 0);
     add(1, 10);
     write(&path.join("objects/pack/pack-a.idx"), usize::try_from(index_bytes(3)).unwrap());

@@ -1,5 +1,4 @@
-//! Capability advertisements of git, cached: they are the same for every repository as long as git and its settings do not
-//! change.
+//! Cached capability advertisements. They depend only on git and its settings.
 
 use std::{path::Path, time::Duration};
 
@@ -9,11 +8,10 @@ use ferrite_proto::git_transport::GitProtocol;
 use super::{Exchange, Git};
 use crate::{git::pktline::Packet, types::error::GitError};
 
-/// Time limit of the process that prints the advertisement.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Git {
-    /// Returns git's reply to `info/refs` in protocol version 2. Cached after the first call, which runs git in
+    /// Returns git's `info/refs` reply in protocol version 2. The first call runs git in
     /// `repository`.
     pub async fn capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
         let cached = self.capabilities.get_or_try_init(|| async {
@@ -22,13 +20,13 @@ impl Git {
             if reply.starts_with(b"000eversion 2\n") && reply.ends_with(b"0000") {
                 return Ok(Bytes::from(reply));
             }
-            Err(GitError::Internal("git does not speak version 2 of its protocol".to_owned()))
+            Err(GitError::Internal("git does not support protocol version 2".to_owned()))
         });
         cached.await.cloned()
     }
 
-    /// Returns the capability list that follows the first ref in the advertisement of `receive-pack`. Cached after the
-    /// first call, which runs git in `repository`.
+    /// Returns the capabilities that follow the first ref in the advertisement of `receive-pack`.
+    /// The first call runs git in `repository`.
     pub async fn push_capabilities(&self, repository: &Path) -> Result<Bytes, GitError> {
         let cached = self.push_capabilities.get_or_try_init(|| async {
             let child = self.receive_pack(repository, Exchange::Advertise, None, None)?;
@@ -37,7 +35,7 @@ impl Git {
             let line = first.as_ref().and_then(|(packet, _)| packet.line()).unwrap_or_default();
             let list = line.splitn(2, |byte| *byte == 0).nth(1);
             let list = list.filter(|list| list.windows(13).any(|word| word == b"report-status"));
-            list.map(Bytes::copy_from_slice).ok_or_else(|| GitError::Internal("git does not report pushes".to_owned()))
+            list.map(Bytes::copy_from_slice).ok_or_else(|| GitError::Internal("git lacks `report-status`".to_owned()))
         });
         cached.await.cloned()
     }

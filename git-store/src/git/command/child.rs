@@ -1,4 +1,4 @@
-//! A running git process: its limits, its pipes and its end. Not here: the arguments it is started with.
+//! A running git process: its limits, pipes and end.
 
 use std::{os::unix::process::ExitStatusExt as _, process::ExitStatus, time::Duration};
 
@@ -18,17 +18,17 @@ use crate::types::error::GitError;
 pub const MAX_STDERR_BYTES: u64 = 16 << 10;
 /// Bytes kept of a process's standard output by [`GitChild::finish`]; the rest is discarded.
 const MAX_STDOUT_BYTES: u64 = 1 << 20;
-/// Seconds from the signal at the limit of CPU time to the end of a process that ignores it.
+/// Seconds from the signal at the CPU limit until a process that ignores it is killed.
 const CPU_GRACE_SECONDS: u64 = 5;
 
-/// A running git process. If dropped before its end, the process group gets TERM, and KILL two seconds later at the latest.
+/// A running git process. Dropping it sends TERM to the process group, and KILL within two seconds.
 #[derive(Debug)]
 pub struct GitChild {
-    /// Standard input of the process; take and drop it to signal the end of input.
+    /// Take and drop it to signal the end of input.
     pub stdin: Option<ChildStdin>,
     /// Standard output of the process.
     pub stdout: Option<ChildStdout>,
-    /// Standard error of the process. A process that writes more than the pipe holds blocks until this is read.
+    /// A process that writes more than the pipe holds blocks until this is read.
     pub stderr: Option<ChildStderr>,
     pub(super) name: &'static str,
     pub(super) running: RunningProcess,
@@ -44,51 +44,50 @@ impl GitChild {
         self.name
     }
 
-    /// Returns the process id while the process runs; the id of its process group is the same.
+    /// Returns the process id while the process runs; its process group has the same id.
     pub fn id(&self) -> Option<Pid> {
         self.child.as_ref().and_then(reaper::pid)
     }
 
-    /// Waits until the process has ended. If this future is dropped, the process keeps running until the child is dropped.
+    /// Waits for the process to end. Dropping this future does not stop the process.
     ///
     /// # Errors
-    /// `Internal` when the process was waited for before, and `Io`.
+    /// `Internal` if the process was waited for before.
     pub async fn wait(&mut self) -> Result<ExitStatus, GitError> {
         let Some(child) = &mut self.child else {
-            return Err(GitError::Internal(format!("git {} was waited for twice", self.name)));
+            return Err(GitError::Internal(format!("waited twice for git {}", self.name)));
         };
         let status = child.wait().await.map_err(GitError::io(format!("waiting for git {}", self.name)))?;
         self.child = None;
         self.running.ended(status);
         if status.signal() == Some(Signal::XCPU.as_raw()) {
             metrics::counter!("ferrite_git_processes_limited_total", "command" => self.name).increment(1);
-            tracing::warn!(name = self.name, "a git process has used up its CPU time");
+            tracing::warn!(name = self.name, "a git process reached its CPU limit");
         }
         Ok(status)
     }
 
-    /// Ends the process and its group, and waits until the process is reaped.
+    /// Stops the process and its group, and waits until the process is reaped.
     pub async fn end(mut self) {
         if let Some(child) = self.child.take() {
-            // The channel carries no value: the reaper drops its sender.
+            // The channel carries no value: the reaper just drops its sender.
             drop(self.reaper.end(child).await);
         }
     }
 
-    /// For short commands: writes `input`, waits at most `deadline` for the end, and returns up to 1 MiB of the output.
+    /// Writes `input`, waits up to `deadline`, and returns up to 1 MiB of the output. For short
+    /// commands.
     ///
     /// # Errors
-    /// [`GitError::Command`] unless the exit status is zero, [`GitError::TimedOut`] after the process was ended.
+    /// [`GitError::Command`] unless the exit status is zero; [`GitError::TimedOut`] once the
+    /// process was stopped.
     pub async fn finish(mut self, input: &[u8], deadline: Duration) -> Result<Vec<u8>, GitError> {
         let ended = tokio::time::timeout(deadline, self.exchange(input)).await;
         ended.map_err(|_| GitError::TimedOut { what: self.name })?
     }
 
-    /// Writes `input`, waits for the end of the process, and returns up to 1 MiB of its output; `None` if it was ended early because
-    /// `stop` completed.
-    ///
-    /// # Errors
-    /// Those of [`GitChild::finish`].
+    /// Writes `input`, waits for the process to end, and returns up to 1 MiB of its output; `None`
+    /// if `stop` completed first and the process was stopped.
     pub async fn output_unless<S>(
         mut self,
         input: &[u8],
@@ -108,7 +107,6 @@ impl GitChild {
         outcome
     }
 
-    /// Writes `input` to the process, reads its output and waits for its end.
     async fn exchange(&mut self, input: &[u8]) -> Result<Vec<u8>, GitError> {
         let name = self.name;
         let (stdin, stdout, stderr) = (self.stdin.take(), self.stdout.take(), self.stderr.take());
@@ -136,10 +134,10 @@ impl Drop for GitChild {
     }
 }
 
-/// Writes all of its input to a process.
+/// Writes all input of a process and closes it.
 pub async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
     if let Some(mut stdin) = stdin {
-        // A process that fails early closes its input; its exit status tells the cause.
+        // A process that fails early closes its input; its exit status shows the cause.
         drop(stdin.write_all(input).await);
     }
 }
@@ -148,24 +146,24 @@ pub async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
 pub async fn read_limited<R: tokio::io::AsyncRead + Unpin>(from: Option<R>, limit: u64) -> Vec<u8> {
     let mut kept = Vec::new();
     if let Some(mut from) = from {
-        // A read error ends the text; the exit status of the process tells whether the run failed.
+        // A read error ends the text; the exit status shows whether the process failed.
         drop((&mut from).take(limit).read_to_end(&mut kept).await);
         drop(tokio::io::copy(&mut from, &mut tokio::io::sink()).await);
     }
     kept
 }
 
-/// Limits address space and CPU time of a process; 0 stands for no limit.
+/// Limits address space and CPU time of a process; 0 for no limit.
 pub(super) fn set_limits(child: &Child, memory_bytes: u64, cpu: Duration) {
     let Some(pid) = reaper::pid(child) else { return };
     let limit = |resource, value: u64, grace: u64| {
         if value > 0 {
             let limit = Rlimit { current: Some(value), maximum: Some(value.saturating_add(grace)) };
-            // Fails if the process has ended, or has a lower limit from this one.
+            // Fails if the process has ended, or inherited a lower limit.
             let _ = prlimit(Some(pid), resource, limit);
         }
     };
     limit(Resource::As, memory_bytes, 0);
-    // A process that survives the signal at the limit is killed at the second one.
+    // The soft limit sends a signal, the hard limit kills.
     limit(Resource::Cpu, cpu.as_secs(), CPU_GRACE_SECONDS);
 }

@@ -1,5 +1,5 @@
-//! CPU time of a git process and of those that it started, as `/proc` tells it. A limit of the kernel (`RLIMIT_CPU`) counts each process by
-//! itself, and cannot grow with the bytes that a client sends.
+//! Measures the CPU time of a git process and its descendants in `/proc`. The kernel's `RLIMIT_CPU`
+//! counts each process separately and cannot grow with the bytes received.
 
 use std::{fs, time::Duration};
 
@@ -9,31 +9,29 @@ use tokio::time::sleep;
 use super::{GitChild, reaper};
 use crate::types::{error::GitError, limits::CpuAllowance};
 
-/// Time between two looks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// Ticks of a second in `/proc` (`USER_HZ`), the same on all processors.
+/// Ticks per second in `/proc` (`USER_HZ`), the same on all processors.
 const TICKS_PER_SECOND: u32 = 100;
-/// Levels of processes below the first: `receive-pack` runs `index-pack` and hooks, and `fetch` runs helpers that run others.
+/// Depth of descendants: `receive-pack` and `fetch` run programs that run others.
 const MAX_LEVELS: usize = 4;
-/// Positions of the times of a process in `/proc/<id>/stat` behind its name: its own in user and kernel mode, and those of the processes
-/// that it has waited for.
+/// Fields of `/proc/<id>/stat` after the name: user and kernel time, own and of reaped children.
 const TIMES: std::ops::Range<usize> = 11..15;
 
-/// Watches the CPU time of a process and of those that it started.
+/// Watches the CPU time of a process and its descendants.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuWatch {
     leader: Pid,
     allowance: CpuAllowance,
 }
 
-/// Returns whether `/proc` tells the processes that a process has started (`CONFIG_PROC_CHILDREN` of the kernel). Without it, their time
-/// counts once they have ended.
+/// Returns whether `/proc` lists the children of a process (`CONFIG_PROC_CHILDREN`). Without it,
+/// their time counts only once they have ended.
 pub fn sees_children() -> bool {
     fs::exists(format!("/proc/{0}/task/{0}/children", std::process::id())).unwrap_or_default()
 }
 
 impl GitChild {
-    /// Returns a watch of this process, which may take the CPU time of `allowance`; `None` once it has ended.
+    /// Returns a watch with the limit `allowance`; `None` if the process has ended.
     pub fn cpu_watch(&self, allowance: CpuAllowance) -> Option<CpuWatch> {
         let leader = self.child.as_ref().and_then(reaper::pid)?;
         Some(CpuWatch { leader, allowance })
@@ -41,7 +39,7 @@ impl GitChild {
 }
 
 impl CpuWatch {
-    /// Returns once the processes have taken more time than they may for the bytes that `received` returns.
+    /// Completes once the processes exceed the CPU time for the bytes that `received` returns.
     pub async fn spent(&self, received: impl Fn() -> u64) -> GitError {
         loop {
             sleep(CHECK_INTERVAL).await;
@@ -53,18 +51,17 @@ impl CpuWatch {
     }
 }
 
-/// Returns the CPU time of a process, of those that it has waited for, and of those that run below it.
+/// Returns the CPU time of a process, of children it has waited for, and of running descendants.
 fn cpu_time(id: &str, levels: usize) -> Duration {
-    // What cannot be read has ended. Its time is in that of its parent then.
+    // A process that cannot be read has ended, and its parent counts its time.
     let own = fs::read_to_string(format!("/proc/{id}/stat")).ok().and_then(|stat| time_in(&stat)).unwrap_or_default();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
     let below = children.split_ascii_whitespace().filter(|_| levels > 0).map(|child| cpu_time(child, levels - 1));
     below.fold(own, Duration::saturating_add)
 }
 
-/// Returns the sum of the times in the `stat` of a process.
 fn time_in(stat: &str) -> Option<Duration> {
-    // The name stands in parentheses, and may have any characters.
+    // The name is in parentheses and may contain any characters.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
     let ticks: Vec<u64> = fields.get(TIMES)?.iter().map(|field| field.parse().unwrap_or_default()).collect();
@@ -87,7 +84,7 @@ mod tests {
 
     #[test]
     fn processes_below_count_while_they_run_and_after() {
-        // The shell waits for one loop, and stays the parent of another one.
+        // The shell waits for one loop and stays the parent of another.
         let script = "sh -c 'n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done'; \
                       sh -c 'n=0; while [ $n -lt 200000 ]; do n=$((n+1)); done; echo done; exec sleep 60' & wait";
         let mut child = Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();

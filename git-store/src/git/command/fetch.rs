@@ -1,7 +1,5 @@
-//! `git fetch` from a remote: objects only, by their ids. git changes no ref, follows no redirect, asks nobody for a password, and
-//! reaches nothing but the proxy that it is given.
-//!
-//! Not here: the proxy, the answers of the credential helper, and the choice of objects (`imports`).
+//! `git fetch` from a remote: objects only, by id. git changes no ref, follows no redirect, prompts
+//! for no password, and connects only to the given proxy.
 
 use std::{ffi::OsString, net::SocketAddr, path::Path, time::Duration};
 
@@ -13,15 +11,14 @@ use super::{
 };
 use crate::{git::fsck, types::error::GitError};
 
-/// User at the proxy; the credential helper has the password.
+/// User name at the proxy; the credential helper supplies the password.
 pub const PROXY_USER: &str = "ferrite";
 
-/// Name of the remote within the process.
 const REMOTE: &str = "source";
-/// Bytes a second below which curl takes a transfer for hanging.
+/// curl treats a transfer below this many bytes per second as hanging.
 const LOWEST_SPEED_BYTES: u32 = 1;
 
-/// Settings beside those of every process and the list of what is accepted.
+/// Settings beyond those of every process and of fsck.
 const SETTINGS: &[&str] = &[
     "core.askPass=/bin/false",
     "credential.helper=",
@@ -41,9 +38,9 @@ const SETTINGS: &[&str] = &[
 /// A fetch of objects.
 #[derive(Clone, Debug)]
 pub struct RemoteFetch<'a> {
-    /// Address of the remote, without user and password.
+    /// URL of the remote, without user and password.
     pub url: &'a str,
-    /// Scheme of the address: the only one that git may use.
+    /// Scheme of the URL, the only one that git may use.
     pub protocol: &'static str,
     /// The proxy for http and https; absent for other schemes.
     pub proxy: Option<SocketAddr>,
@@ -51,19 +48,17 @@ pub struct RemoteFetch<'a> {
     pub helper: &'a Path,
     /// Environment of the helper.
     pub helper_env: Vec<(&'static str, OsString)>,
-    /// True if the helper has a login for the remote, which then is used from the first request on.
+    /// Whether the helper has a login for the remote. It is sent with the first request.
     pub has_login: bool,
-    /// The folder that gets new objects; the repository itself if absent.
+    /// Folder for new objects; the repository itself if absent.
     pub quarantine: Option<&'a Path>,
-    /// Longest time in which no byte moves.
+    /// Idle timeout.
     pub idle: Duration,
 }
 
 impl Git {
-    /// Starts `fetch`, which reads ids of objects from its standard input, one a line, and writes its progress to standard error.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, and `Io` when the process cannot be started.
+    /// Starts `fetch`, which reads object ids from its standard input, one per line, and writes
+    /// progress to standard error.
     pub fn fetch_remote(&self, repository: &Path, fetch: &RemoteFetch<'_>) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         for setting in SETTINGS.iter().copied().map(str::to_owned).chain(fsck::fetch_settings()) {
@@ -81,7 +76,7 @@ impl Git {
         if fetch.has_login {
             command.args(["-c", "http.proactiveAuth=basic"]);
         }
-        // The address is no argument of this process: it comes from a user.
+        // A user supplied the URL, so it is not an argument.
         command.envs([("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "remote.source.url")]);
         command.env("GIT_CONFIG_VALUE_0", fetch.url).env("GIT_ASKPASS", "/bin/false");
         command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION).envs(fetch.helper_env.iter().map(|(name, value)| (name, value)));

@@ -1,8 +1,6 @@
-//! Maintenance commands of git, one process per task, at low CPU and disk priority, and those that combine packs and loose objects into one
-//! pack. Packs are combined in steps: the caller moves the new one into place and removes what is in it, so a process that outlives the
-//! service changes nothing in the repository.
-//!
-//! Not here: when a task is due, and which packs are combined (`maintenance`).
+//! Maintenance commands of git, one process per task, at low CPU and disk priority. Packs are
+//! combined in two steps: git writes the new pack elsewhere, and the caller moves it into place and
+//! removes the old ones. So a process that outlives the service changes nothing in the repository.
 
 use std::{ffi::OsString, fs::File, path::Path, process::Stdio, time::Duration};
 
@@ -11,12 +9,12 @@ use rustix::process::setpriority_pgrp;
 use super::{Git, GitChild, option};
 use crate::types::error::GitError;
 
-/// The nice value of maintenance processes. Linux derives the I/O priority from it unless one is set: 15 gives the lowest
+/// Nice value of maintenance processes. Linux derives the I/O priority from it: 15 gives the lowest
 /// best-effort level, (15 + 20) / 5 = 7 (ioprio_set(2)).
 pub const NICENESS: i32 = 15;
 
-/// The nice value of the processes that make a base anew: a third of the processor time that a process for a request gets. They cost little
-/// for each new object, and reads get slower while they wait.
+/// Nice value of the processes that rebuild a base: a third of the CPU share of a request. They
+/// cost little per new object, and reads get slower while they wait.
 pub const BASE_NICENESS: i32 = 5;
 
 /// One maintenance task of a repository.
@@ -24,23 +22,24 @@ pub const BASE_NICENESS: i32 = 5;
 pub enum MaintenanceTask<'a> {
     /// Writes the ids of all refs to a file, for [`MaintenanceTask::WriteIndex`].
     ListTips(&'a File),
-    /// Writes a multi-pack index of the packs that are named on standard input (`<name>.idx`, one a line), with a bitmap of the commits that
-    /// `tips` names. All that those reach must be in these packs.
+    /// Writes a multi-pack index of the packs listed on standard input (`<name>.idx`, one per
+    /// line), with a bitmap for the commits in `tips`. These packs must hold everything reachable
+    /// from those commits.
     WriteIndex {
-        /// The file with the ids.
+        /// File with the ids.
         tips: &'a Path,
-        /// The pack whose copy of an object is used, by the name of its index.
+        /// The pack preferred for objects in several packs, by the name of its index.
         preferred: &'a str,
     },
-    /// Repacks everything into one pack with a bitmap. Unreachable objects go into a cruft pack, and those not modified for `expire` into
-    /// the folder `expired`.
+    /// Repacks everything into one pack with a bitmap. Unreachable objects go into a cruft pack;
+    /// those not modified for `expire` go to the folder `expired`.
     Full {
-        /// Minimum age of unreachable objects that are moved out of the repository.
+        /// Age from which unreachable objects leave the repository.
         expire: Duration,
-        /// The folder that gets the expired objects.
+        /// Folder for expired objects.
         expired: &'a Path,
     },
-    /// Writes the commit-graph with generation numbers of version 1, the only form that libgit2 reads.
+    /// Writes the commit-graph with version 1 generation numbers, the only ones that libgit2 reads.
     CommitGraph,
     /// Checks that all objects reachable from refs exist, without reading file contents.
     Check,
@@ -49,7 +48,6 @@ pub enum MaintenanceTask<'a> {
 }
 
 impl MaintenanceTask<'_> {
-    /// The git subcommand.
     fn name(self) -> &'static str {
         match self {
             Self::ListTips(_) => "for-each-ref",
@@ -65,7 +63,7 @@ impl MaintenanceTask<'_> {
         let args: &[&str] = match self {
             Self::ListTips(_) => &["for-each-ref", "--format=%(objectname)"],
             Self::WriteIndex { .. } => &["multi-pack-index", "write", "--bitmap", "--stdin-packs", "--no-progress"],
-            // The pack's own bitmap, which exists before its index, tells it from the packs of writes.
+            // The bitmap marks the pack as a base; git writes it before the index.
             Self::Full { .. } => &["repack", "--cruft", "-d", "-l", "-n", "-q", "--write-bitmap-index"],
             Self::CommitGraph => &["commit-graph", "write", "--reachable", "--changed-paths", "--no-progress"],
             Self::Check => &["fsck", "--connectivity-only", "--no-dangling", "--no-progress"],
@@ -88,8 +86,9 @@ impl MaintenanceTask<'_> {
 }
 
 impl Git {
-    /// Starts a task with the nice value `niceness`. `lock` becomes a standard stream of the process that it does not use, so a lock on that
-    /// file is held as long as the process runs, even if this service ends first.
+    /// Starts a task with the nice value `niceness`. `lock` becomes an unused standard stream of
+    /// the process, so the file stays locked until the process ends, even if this service ends
+    /// first.
     pub fn run_task(
         &self,
         repository: &Path,
@@ -101,7 +100,7 @@ impl Git {
         let mut command = self.command(repository);
         command.args(["-c", "commitGraph.generationVersion=1"]);
         if matches!(task, MaintenanceTask::Check) {
-            // fsck verifies the commit-graph, too, and takes dates that do not fit into it for damage.
+            // fsck verifies the commit-graph too, and reports dates that do not fit as damage.
             command.args(["-c", "core.commitGraph=false"]);
         }
         command.arg(option("--git-dir", repository)).args(task.args());
@@ -118,12 +117,13 @@ impl Git {
         Ok(child)
     }
 
-    /// Starts `pack-objects`, which writes to the folder `output` one pack of all loose objects and of the packs that are named on its
-    /// standard input, one a line (`<name>.pack`), without the objects of packs that are named after `^`. Deltas are copied; new ones are
-    /// searched for among loose objects and whole objects of different packs.
+    /// Starts `pack-objects`, which writes one pack to the folder `output`: all loose objects and
+    /// the packs listed on standard input (`<name>.pack`, one per line), without objects of packs
+    /// listed with `^`. It copies deltas, and looks for new ones among loose objects and whole
+    /// objects of different packs.
     pub fn combine_packs(&self, repository: &Path, output: &Path, niceness: i32) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
-        // One thread: consolidations of several repositories share the processors.
+        // One thread: other repositories are consolidated at the same time.
         command.args(["-c", "pack.threads=1"]).arg(option("--git-dir", repository));
         command.args(["pack-objects", "--stdin-packs", "--unpacked", "--local", "--delta-base-offset"]);
         command.args(["--non-empty", "-q"]).arg(output.join("pack"));
@@ -132,7 +132,7 @@ impl Git {
         Ok(child)
     }
 
-    /// Starts `prune-packed --dry-run`, which lists the loose objects that are in packs, as `rm -f <path>`.
+    /// Starts `prune-packed --dry-run`, which lists packed loose objects as `rm -f <path>`.
     pub fn list_packed_loose(&self, repository: &Path) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg(option("--git-dir", repository)).args(["prune-packed", "--dry-run"]).stdin(Stdio::null());
@@ -140,12 +140,12 @@ impl Git {
     }
 }
 
-/// Sets the nice value of a process and of those that it starts; 0 leaves it as it is.
+/// Sets the nice value of a process and its children; 0 leaves it unchanged.
 pub(super) fn set_niceness(child: &GitChild, niceness: i32) {
     if niceness != 0
         && let Some(leader) = child.id()
     {
-        // Fails if the process has ended; at normal priority the task still runs correctly.
+        // Fails if the process has ended. At normal priority the task still runs correctly.
         let _ = setpriority_pgrp(Some(leader), niceness);
     }
 }

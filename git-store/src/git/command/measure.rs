@@ -1,11 +1,11 @@
-//! A git process in metrics and traces.
+//! Metrics and traces of git processes.
 
 use std::{process::ExitStatus, time::Instant};
 
 use ferrite_core::telemetry;
 use tracing::{Span, field};
 
-/// Counts a process as running until it has ended, or is dropped, which ends it.
+/// Counts a process as running until it ends or is dropped.
 #[derive(Debug)]
 pub(super) struct RunningProcess(Option<Running>);
 
@@ -17,7 +17,6 @@ struct Running {
 }
 
 impl RunningProcess {
-    /// Begins to measure a process of the subcommand `name`, in a span of its own if the trace is exported.
     pub(super) fn start(name: &'static str) -> Self {
         metrics::counter!("ferrite_git_processes_total", "command" => name).increment(1);
         metrics::gauge!("ferrite_git_processes_running", "command" => name).increment(1.0);
@@ -36,7 +35,6 @@ impl RunningProcess {
         Self(Some(Running { name, span, started: Instant::now() }))
     }
 
-    /// Records the end of the process.
     pub(super) fn ended(&mut self, status: ExitStatus) {
         let Some(running) = self.0.take() else { return };
         if let Some(code) = status.code() {

@@ -1,6 +1,4 @@
-//! The `pack-objects` processes that write into a file of the pack cache, or into another repository; and paths in settings and lists.
-//!
-//! Not here: the cache, and the checks of the arguments (`transfer::fetch`).
+//! `pack-objects` for the pack cache and for copies, and quoting of paths for git.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -14,18 +12,19 @@ use super::{Git, GitChild, option};
 use crate::types::error::GitError;
 
 impl Git {
-    /// Starts `pack-objects`, which writes a pack to the file `out`. The caller has checked `args`, which select the
-    /// objects together with standard input.
+    /// Starts `pack-objects`, which writes a pack to the file `out`. `args`, already checked by the
+    /// caller, and standard input select the objects.
     pub fn pack_objects(&self, repository: &Path, args: &[OsString], out: File) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
         command.arg(option("--git-dir", repository)).args(args).stdout(Stdio::from(out));
         self.spawn("pack-objects", &mut command)
     }
 
-    /// Starts `pack-objects`, which writes one pack with its index into the object folder `objects`: the objects of `source` that the ids on
-    /// its standard input reach. `source` is only read.
+    /// Starts `pack-objects`, which writes one pack with its index into the object folder
+    /// `objects`. It holds the objects of `source` reachable from the ids on standard input.
+    /// `source` is only read.
     ///
-    /// Deltas are copied as they are and no new ones are searched for, so that the time is that of reading and writing.
+    /// It reuses deltas and looks for no new ones, so the time is that of reading and writing.
     pub fn copy_objects(&self, source: &Path, objects: &Path) -> Result<GitChild, GitError> {
         let mut command = self.command(source);
         command.env("GIT_OBJECT_DIRECTORY", objects);
@@ -36,13 +35,13 @@ impl Git {
     }
 }
 
-/// Quotes a path for a list of paths in the environment of git, where a colon ends one.
+/// Quotes a path for git's colon-separated lists in environment variables.
 pub(super) fn listed(path: &Path) -> OsString {
     let mut text = vec![b'"'];
     for byte in path.as_os_str().as_bytes() {
         match byte {
             b'"' | b'\\' => text.extend([b'\\', *byte]),
-            // A line break is no plain character in git's quotes.
+            // git's quoting needs an escape for line breaks.
             b'\n' => text.extend(b"\\n"),
             other => text.push(*other),
         }
@@ -51,7 +50,7 @@ pub(super) fn listed(path: &Path) -> OsString {
     OsString::from_vec(text)
 }
 
-/// Quotes a path for `sh`. A plain path is returned unchanged, so that git runs it without a shell.
+/// Quotes a path for `sh`. A plain path stays unchanged, so git runs it without a shell.
 pub(super) fn quoted(path: &OsStr) -> OsString {
     let bytes = path.as_bytes();
     if bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,@:".contains(byte)) {

@@ -1,7 +1,7 @@
-//! Ends processes whose [`super::GitChild`] was dropped: TERM to the process group at once, KILL once its leader has ended
-//! or after two seconds, then reaps them.
+//! Stops processes whose [`super::GitChild`] was dropped: sends TERM to the process group, KILL
+//! once its leader has ended or after two seconds, then reaps them.
 //!
-//! A thread instead of a task, so that it still works while a runtime shuts down.
+//! This is a thread, not a task, so it works even while a runtime shuts down.
 
 use std::{
     sync::mpsc,
@@ -13,13 +13,11 @@ use tokio::{process::Child, sync::oneshot};
 
 use crate::types::error::GitError;
 
-/// Time from TERM to KILL.
 const KILL_DELAY: Duration = Duration::from_secs(2);
 
-/// Interval between checks of ending processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A handle of the reaper thread. The thread ends when the last handle is dropped and all processes are reaped.
+/// A handle to the reaper thread, which ends after the last handle and the last process.
 #[derive(Clone, Debug)]
 pub(super) struct Reaper {
     ending: mpsc::Sender<Ending>,
@@ -33,13 +31,13 @@ impl Reaper {
         Ok(Self { ending })
     }
 
-    /// Ends `child` and its process group. The returned receiver completes, with an error, once the process is reaped.
+    /// Stops `child` and its process group. The receiver errors once the process is reaped.
     pub(super) fn end(&self, child: Child) -> oneshot::Receiver<()> {
         signal(&child, Signal::TERM);
         let (ended, has_ended) = oneshot::channel();
         let ending = Ending { child, kill_at: Instant::now() + KILL_DELAY, _ended: ended };
         if let Err(mpsc::SendError(ending)) = self.ending.send(ending) {
-            // Unreachable, since the thread lives as long as a handle; dropping the child kills the leader as well.
+            // Unreachable while a handle exists. Dropping the child kills the leader as well.
             signal(&ending.child, Signal::KILL);
         }
         has_ended
@@ -49,7 +47,7 @@ impl Reaper {
 struct Ending {
     child: Child,
     kill_at: Instant,
-    /// Dropped with the entry, which completes the receiver that [`Reaper::end`] returned.
+    /// Dropping it completes the receiver of [`Reaper::end`].
     _ended: oneshot::Sender<()>,
 }
 
@@ -75,10 +73,10 @@ fn reap(children: &mpsc::Receiver<Ending>) {
 }
 
 impl Ending {
-    /// Kills the group once the leader has exited or `kill_at` has passed; returns whether the leader has been reaped.
+    /// Kills the group once the leader has exited or at `kill_at`. Returns whether it is reaped.
     fn has_ended(&mut self) -> bool {
         let Some(leader) = pid(&self.child) else { return true };
-        // `NOWAIT` leaves the leader unreaped, so its id cannot be taken by another process before the signal below.
+        // `NOWAIT` does not reap the leader, so its id is not reused before the signal below.
         let status = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
         let is_over = !matches!(status, Ok(None));
         if !is_over && Instant::now() < self.kill_at {
@@ -96,7 +94,7 @@ pub(super) fn pid(child: &Child) -> Option<Pid> {
 
 fn signal(child: &Child, signal: Signal) {
     if let Some(leader) = pid(child) {
-        // Fails only if every process of the group has ended.
+        // Fails only if the whole group has ended.
         let _ = kill_process_group(leader, signal);
     }
 }

@@ -1,5 +1,3 @@
-//! Tests of git processes: version check, environment, process groups and time limits.
-
 use std::time::Instant;
 
 use tokio::io::AsyncReadExt as _;
@@ -15,7 +13,7 @@ fn bare(folder: &Path) -> PathBuf {
     path
 }
 
-/// A script that takes the place of git.
+/// Writes a script that replaces git.
 fn script(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("git");
     ferrite_core::testing::script(&path, text);
@@ -148,7 +146,7 @@ async fn a_dropped_process_takes_its_group_with_it() {
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     drop(child);
     let deadline = Instant::now() + Duration::from_secs(10);
-    // The orphaned `sleep` is reaped by the system's init process, if there is one; a zombie counts as ended.
+    // init reaps the orphaned `sleep`, if there is an init; a zombie counts as ended.
     while is_alive(pids[0])
         || std::fs::read_to_string(format!("/proc/{}/stat", pids[1])).is_ok_and(|stat| !stat.contains(") Z"))
     {

@@ -1,5 +1,3 @@
-//! Tests of the reader with packs of libgit2 and with bombs.
-
 use std::{io::Write as _, time::Duration};
 
 use flate2::{Compression, write::ZlibEncoder};
@@ -11,7 +9,7 @@ use crate::types::limits::CpuAllowance;
 
 const BLOB: u8 = 3;
 
-/// Limits as git-svc has them by default.
+/// git-svc's default limits.
 fn pack_limits() -> PackLimits {
     PackLimits {
         object_bytes: 4 << 30,
@@ -21,7 +19,7 @@ fn pack_limits() -> PackLimits {
     }
 }
 
-/// Limits that are met by what the tests take for an ordinary pack.
+/// Limits that an ordinary pack of these tests meets.
 fn limits() -> PackLimits {
     PackLimits {
         object_bytes: 1 << 20,
@@ -41,7 +39,7 @@ fn number(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns an entry that says that its content has `size` bytes, of a base that `base` names.
+/// Returns an entry that declares `size` bytes of content, with the base reference `base`.
 fn entry(kind: u8, size: u64, base: &[u8], content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![kind << 4 | (size & 15) as u8];
     if size >> 4 > 0 {
@@ -58,7 +56,7 @@ fn blob(content: &[u8]) -> Vec<u8> {
     entry(BLOB, content.len() as u64, b"", content)
 }
 
-/// Returns a delta of these sizes, and nothing behind them.
+/// Returns a delta that has only its sizes.
 fn delta(kind: u8, base: &[u8], sizes: (u64, u64)) -> Vec<u8> {
     let content = [number(sizes.0), number(sizes.1)].concat();
     entry(kind, content.len() as u64, base, &content)
@@ -138,15 +136,15 @@ fn a_delta_of_an_object_that_git_makes_none_of_is_refused_by_its_header() {
     assert_eq!(read(delta(OFS_DELTA, &[9], (loaded + 1, 1))), Ok(true));
     assert_eq!(read(delta(OFS_DELTA, &[9], (loaded, loaded))), Ok(false));
     let text = refusal().to_string();
-    assert!(text.contains("536870913 bytes, at most 536870912 are taken"), "{text}");
-    // A file of any size may come whole.
+    assert!(text.contains("536870913 bytes; the limit is 536870912"), "{text}");
+    // A whole file may be of any size.
     assert!(matches!(read(entry(BLOB, limit + 1, b"", b"")), Err(PackRefusal::Malformed)));
 }
 
 #[test]
 fn a_delta_that_is_longer_than_its_object_is_refused_by_its_header() {
     let any = PackLimits { object_bytes: u64::MAX, ..pack_limits() };
-    // The deltas end behind their sizes, and so too early, if they are taken.
+    // If accepted, the deltas fail later because they end after their sizes.
     let read = |bytes: u64, result: u64, piece: usize| {
         let content = [number(1), number(result)].concat();
         let pack = pack(&[blob(b"x"), entry(OFS_DELTA, bytes, &[9], &content)]);
@@ -164,7 +162,7 @@ fn a_delta_that_is_longer_than_its_object_is_refused_by_its_header() {
     assert_eq!(read(32 * mib, 32 * mib, 1000), (PackRefusal::Malformed, false));
     assert_eq!(read(32 * mib + 1, 32 * mib, 1000), (PackRefusal::Malformed, true), "the delta itself is large");
     let text = refusal(1035, 10, 1034).0.to_string();
-    assert_eq!(text, "the pack has a delta of 1035 bytes that makes an object of 10, at most 1034 are taken");
+    assert_eq!(text, "the pack has a delta of 1035 bytes for an object of 10 bytes; the limit is 1034");
 }
 
 #[test]
@@ -195,13 +193,15 @@ fn the_limit_holds_at_every_point_of_a_pack() {
         })
         .collect();
     let (zeros, noise) = (blob(&[0; 3000]), blob(&noise));
-    // The limit of the whole pack is some 11,000 bytes, but what follows the zeros is not known when they come.
+    // The whole pack may inflate to some 11,000 bytes, but when the zeros come, what follows is
+    // unknown.
     let (first, last) = ([zeros.clone(), noise.clone()], [noise, zeros]);
     assert!(read(&pack(&last)).is_ok());
     let refused = read(&pack(&first)).unwrap_err();
     let PackRefusal::Inflated { limit, bytes, .. } = refused else { panic!("{refused}") };
     assert!(bytes < 100, "{bytes}");
-    let told = format!("the pack inflates to more than {limit} bytes after {bytes} bytes, 10 times these and 1000");
+    let told =
+        format!("the pack inflates to more than {limit} bytes after {bytes} bytes (limit: 10 times that plus 1000)");
     assert_eq!(refused.to_string(), told);
 }
 
@@ -214,14 +214,13 @@ fn the_objects_that_deltas_make_are_counted() {
     assert_eq!(sums(OFS_DELTA, &[0x80, 1], 1), Ok(10_000));
     let refused = sums(OFS_DELTA, &[0x80, 1], 100);
     assert!(matches!(refused, Err(PackRefusal::Deltas { of, .. }) if of == limits().deltas), "{refused:?}");
-    // A base that is named by its id may be one of the repository, which git then has to read.
+    // A base named by id may be in the repository, where git has to read it.
     assert_eq!(
         sums(REF_DELTA, &[5; 20], 1),
         Err(refusal_of_deltas(&pack(&[delta(REF_DELTA, &[5; 20], (9000, 10_000))])))
     );
 }
 
-/// Returns the refusal of a pack whose deltas make too much.
 fn refusal_of_deltas(pack: &[u8]) -> PackRefusal {
     let of = limits().deltas;
     PackRefusal::Deltas { limit: of.limit(pack.len() as u64), of }

@@ -1,5 +1,3 @@
-//! Tests with packs that libgit2 makes, and with some that only claim sizes.
-
 use std::{io::Write as _, time::Duration};
 
 use flate2::{Compression, write::ZlibEncoder};
@@ -40,7 +38,7 @@ fn the_packs_are_opened_once_for_all_files_of_a_request() {
     assert!(LoadCheck::new(&repo).is_loadable(blob).unwrap(), "no pack is opened");
 }
 
-/// Writes a pack of a blob of one byte, and of a delta that claims to make one of `result` bytes from it.
+/// Writes a pack with a one-byte blob, and a delta that claims to turn it into `result` bytes.
 fn write_pack(packs: &Path, name: &str, result: u64) {
     let entry = |kind: u8, base: &[u8], content: &[u8]| {
         let mut bytes = vec![kind << 4 | u8::try_from(content.len()).unwrap()];

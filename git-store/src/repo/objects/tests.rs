@@ -1,4 +1,4 @@
-//! Tests of objects beyond their limits, which are put into the repository as old ones were.
+//! Oversized objects are written as old ones were.
 
 use std::process::{Command, Stdio};
 
@@ -19,7 +19,7 @@ fn commit_of(parents: usize, message: &[u8]) -> Vec<u8> {
     [header.as_bytes(), message].concat()
 }
 
-/// Moves all loose objects into one pack, with the real git.
+/// Moves all loose objects into one pack, with git itself.
 fn pack(repo: &Repository) {
     let mut objects = Vec::new();
     let add = |id: &Oid| {
@@ -86,7 +86,7 @@ fn a_header_without_end_has_the_fields_that_it_has() {
 #[test]
 fn headers_are_those_of_the_objects_whatever_was_read_before() {
     let ((_one, one), (_two, two)) = (repository(), repository());
-    // Of more blobs than there are places, some have the same one.
+    // More blobs than places in the cache, so some collide.
     let blobs: Vec<_> = (1..2 * REMEMBERED_HEADERS).map(|size| one.blob(&vec![b'x'; size]).unwrap()).collect();
     for _ in 0..2 {
         for (size, id) in (1..).zip(&blobs) {

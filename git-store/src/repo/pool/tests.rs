@@ -1,5 +1,3 @@
-//! Tests of the pool: bounded handles and queues, panics that end one job only, deleted repositories.
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -77,7 +75,7 @@ async fn deleted_repositories_are_not_found() {
 
 #[tokio::test]
 async fn handles_are_bounded() {
-    // Handles that idle for longer than the loop below takes are closed before they are counted.
+    // Handles idle for longer than the loop below takes are closed before they are counted.
     let (_folder, pool) = pool(PoolOptions { idle: Duration::from_secs(1), ..small() }).await;
     for id in 1..=5 {
         pool.run(RepositoryId(id), |_| Ok(())).await.unwrap();
@@ -87,7 +85,7 @@ async fn handles_are_bounded() {
     let deadline = Instant::now() + Duration::from_secs(10);
     while pool.submit(|repos| Ok(repos.open.len())).await.unwrap() > 0 {
         assert!(Instant::now() < deadline, "idle handles are closed");
-        // Longer than the quarter of the idle time without jobs after which a worker looks.
+        // A worker without jobs checks after a quarter of the idle time.
         tokio::time::sleep(Duration::from_millis(400)).await;
     }
 }

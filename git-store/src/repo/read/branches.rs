@@ -1,4 +1,4 @@
-//! Reads branches with their newest commits.
+//! Reads branches with their tips.
 
 use git2::Repository;
 
@@ -11,19 +11,16 @@ use crate::{
     types::{error::GitError, name::BranchName},
 };
 
-/// A branch and its newest commit.
+/// A branch and its tip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchInfo {
     /// The short name.
     pub name: Vec<u8>,
-    /// The commit at its tip.
+    /// The tip.
     pub commit: CommitInfo,
 }
 
 /// Reads the branches of a page of refs.
-///
-/// # Errors
-/// Those of libgit2.
 pub fn branches(repo: &Repository, listed: &[RefEntry]) -> Result<Vec<BranchInfo>, GitError> {
     let commits = CommitList::read(repo, listed.iter().map(|entry| entry.target))?;
     let names = listed.iter().map(|entry| entry.name.short().to_vec());
@@ -31,9 +28,6 @@ pub fn branches(repo: &Repository, listed: &[RefEntry]) -> Result<Vec<BranchInfo
 }
 
 /// Reads one branch.
-///
-/// # Errors
-/// `BranchNotFound`.
 pub fn branch(repo: &Repository, name: &BranchName) -> Result<BranchInfo, GitError> {
     let tip = refs::lookup(repo, &name.to_ref())?.ok_or(GitError::BranchNotFound)?;
     Ok(BranchInfo { name: name.as_bytes().to_vec(), commit: commit_info(repo, tip)? })

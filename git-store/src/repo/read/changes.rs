@@ -1,7 +1,5 @@
-//! Compares two trees: the paths of files, links and submodules that were added, removed or changed. A renamed file is removed at its
-//! old path and added at its new one.
-//!
-//! Not here: the changes within files.
+//! Compares two trees: paths of files, links and submodules that were added, removed or changed. A
+//! rename is a removal and an addition.
 
 use std::collections::BTreeMap;
 
@@ -10,34 +8,29 @@ use git2::{Oid, Repository, Tree, TreeEntry};
 use super::deadline::Deadline;
 use crate::{repo::objects, types::error::GitError};
 
-/// Depth of folders that are compared; deeper ones count as cut. Each level takes a frame of the worker's stack.
+/// Deeper folders count as cut. Each level takes a frame of the worker's stack.
 const MAX_TREE_DEPTH: usize = 256;
 /// Bytes of a path in a message besides its text.
 const PATH_OVERHEAD_BYTES: usize = 4;
-/// Mode of a folder.
 const TREE_MODE: i32 = 0o040_000;
 
-/// The paths that differ between two trees, each list sorted as in git. Bytes that are no UTF-8 are replaced.
+/// The paths that differ between two trees, each list in git's order. Invalid UTF-8 is replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangedPaths {
-    /// Those in the new tree only.
+    /// Paths only in the new tree.
     pub added: Vec<String>,
-    /// Those in the old tree only.
+    /// Paths only in the old tree.
     pub removed: Vec<String>,
-    /// Those with another content or mode.
+    /// Paths whose content or mode changed.
     pub modified: Vec<String>,
-    /// True if there are more.
+    /// Whether there are more.
     pub is_cut: bool,
 }
 
-/// A comparison of two trees and its bounds.
 pub(super) struct TreeComparison<'a> {
     pub(super) repo: &'a Repository,
-    /// Most paths of each list.
     pub(super) max_paths: usize,
-    /// Bytes that the paths may take in a message.
     pub(super) bytes_left: &'a mut usize,
-    /// Entries of trees that may be read.
     pub(super) entries_left: &'a mut usize,
     pub(super) deadline: &'a Deadline,
     pub(super) paths: ChangedPaths,
@@ -45,14 +38,11 @@ pub(super) struct TreeComparison<'a> {
 
 /// Mode and id of an entry.
 type Entry = (i32, Oid);
-/// The entries of two trees that differ, by name: the old and the new one.
+/// Entries that differ, by name: old and new.
 type Differences = BTreeMap<Vec<u8>, (Option<Entry>, Option<Entry>)>;
 
 impl TreeComparison<'_> {
-    /// Compares the trees of two commits; `None` has an empty one. Trees that cannot be read count as cut.
-    ///
-    /// # Errors
-    /// Those of [`Deadline::check`] and of libgit2.
+    /// Compares the trees of two commits; `None` is the empty tree. Unreadable trees count as cut.
     pub(super) fn compare_commits(&mut self, old: Option<Oid>, new: Oid) -> Result<(), GitError> {
         match self.try_compare_commits(old, new) {
             Err(error) if error.is_unreadable() => {
@@ -104,7 +94,7 @@ impl TreeComparison<'_> {
         Ok(())
     }
 
-    /// Returns whether no list that a difference can belong to has room.
+    /// Returns whether every list that a difference could go to is full.
     fn is_full(&self, old: Option<Entry>, new: Option<Entry>) -> bool {
         let [added, removed, modified] =
             [&self.paths.added, &self.paths.removed, &self.paths.modified].map(|list| list.len() >= self.max_paths);
@@ -116,7 +106,6 @@ impl TreeComparison<'_> {
         }
     }
 
-    /// Returns the entries that differ between two trees, by name.
     fn differing(&mut self, old: Option<Oid>, new: Option<Oid>) -> Result<Differences, GitError> {
         let entry = |entry: &TreeEntry<'_>| (objects::entry_mode(entry), entry.id());
         let old = old.map(|id| objects::find_tree(self.repo, id)).transpose()?;

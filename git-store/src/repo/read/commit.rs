@@ -1,4 +1,4 @@
-//! Reads commits, each within bounds.
+//! Reads commits within limits.
 
 use git2::{Oid, Repository};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// The author, committer or tagger of an object, and the time.
+/// Author, committer or tagger, with the time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signature {
     /// The name.
@@ -23,7 +23,7 @@ pub struct Signature {
     pub email: String,
     /// Seconds since 1970.
     pub seconds: i64,
-    /// Offset from UTC, in minutes to the east.
+    /// Offset from UTC in minutes, positive to the east.
     pub offset_minutes: i32,
 }
 
@@ -32,49 +32,42 @@ pub struct Signature {
 pub struct CommitInfo {
     /// The commit's id.
     pub id: Oid,
-    /// The id of its root tree.
+    /// Its root tree.
     pub tree: Oid,
-    /// The ids of its parents, in order.
+    /// Its parents, in order.
     pub parents: Vec<Oid>,
     /// The message.
     pub message: String,
-    /// The author of the change.
+    /// The author.
     pub author: Signature,
     /// The committer.
     pub committer: Signature,
-    /// True if the message, a name or an address is longer, or there are more parents.
+    /// Whether the message, a name or an address was cut, or parents were left out.
     pub is_truncated: bool,
 }
 
-/// Bounds of what is read of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommitBounds {
-    /// Bytes of the message.
     pub(super) message_bytes: usize,
-    /// Number of parents.
     pub(super) parents: usize,
-    /// Bytes of each name and each address.
     pub(super) identity_bytes: usize,
 }
 
-/// Stored bytes of a message that are read for each byte of it that is shown: UTF-16 takes two for a letter.
+/// Stored bytes read per message byte shown: UTF-16 uses two per letter.
 const STORED_BYTES_PER_BYTE: usize = 2;
 
 impl CommitBounds {
-    /// Bounds of a commit that is read by itself: only an oversized one is beyond them.
+    /// Limits for reading a single commit. Only oversized ones exceed them.
     const SINGLE: Self =
         Self { message_bytes: MAX_COMMIT_BYTES, parents: MAX_COMMIT_PARENTS, identity_bytes: MAX_COMMIT_BYTES };
 }
 
-/// Resolves a revision, and reads its commit.
-///
-/// # Errors
-/// `RevisionNotFound`.
+/// Resolves a revision and reads its commit.
 pub fn commit(repo: &Repository, revision: &Revision) -> Result<CommitInfo, GitError> {
     commit_info(repo, revision.resolve(repo)?.commit)
 }
 
-/// Returns name and email address of a line such as `Ada <ada@example.com> 0 +0000`, split as git does.
+/// Splits name and email of a line such as `Ada <ada@example.com> 0 +0000` as git does.
 pub fn identity(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let open = line.iter().position(|byte| *byte == b'<')?;
     let (name, rest) = (&line[..open], &line[open + 1..]);
@@ -82,18 +75,14 @@ pub fn identity(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name.trim_ascii(), &rest[..close]))
 }
 
-/// Reads the commit with this id. An oversized one is truncated.
+/// Reads a commit. An oversized one is truncated.
 ///
 /// # Errors
-/// `TooLarge` for an oversized commit whose fields cannot be read, and those of libgit2, also when the object is missing.
+/// `TooLarge` if the fields of an oversized commit cannot be read.
 pub fn commit_info(repo: &Repository, id: Oid) -> Result<CommitInfo, GitError> {
     bounded_commit(repo, id, &CommitBounds::SINGLE)
 }
 
-/// Reads a commit within bounds.
-///
-/// # Errors
-/// As [`commit_info`].
 pub(super) fn bounded_commit(repo: &Repository, id: Oid, bounds: &CommitBounds) -> Result<CommitInfo, GitError> {
     let head = objects::commit_head(repo, id, bounds.message_bytes.saturating_mul(STORED_BYTES_PER_BYTE))?;
     let (message, is_message_cut) = text::decode(&head.message, head.encoding(), bounds.message_bytes);
@@ -124,11 +113,8 @@ pub(super) fn unreadable_commit(id: Oid) -> CommitInfo {
     }
 }
 
-/// Returns the time of a commit in seconds since 1970, and its parents, of which those after the first
-/// [`MAX_COMMIT_PARENTS`] are left out. An oversized commit whose fields cannot be read has neither.
-///
-/// # Errors
-/// Those of libgit2, also when the object is missing.
+/// Returns the time of a commit in seconds since 1970, and its first [`MAX_COMMIT_PARENTS`]
+/// parents. Both are empty for an oversized commit whose fields cannot be read.
 pub fn time_and_parents(repo: &Repository, id: Oid) -> Result<(i64, Vec<Oid>), GitError> {
     match objects::commit_head(repo, id, 0) {
         Ok(head) => Ok((head.after(b"committer ").map_or(0, seconds_in), head.parents)),
@@ -138,7 +124,6 @@ pub fn time_and_parents(repo: &Repository, id: Oid) -> Result<(i64, Vec<Oid>), G
 }
 
 impl CommitInfo {
-    /// Cuts the message, the names and the addresses.
     pub(super) fn truncate(&mut self, bounds: &CommitBounds) {
         let mut is_cut = text::truncate(&mut self.message, bounds.message_bytes);
         for signature in [&mut self.author, &mut self.committer] {
@@ -149,8 +134,8 @@ impl CommitInfo {
     }
 }
 
-/// Returns the signature in the header line that begins with `role`, and whether the name or the address is longer than `max_bytes`. A line
-/// that is missing is an empty signature.
+/// Parses the header line that starts with `role`; empty if missing. Returns whether name or
+/// address was longer than `max_bytes`.
 pub(super) fn signature_after(head: &ObjectHead, role: &[u8], max_bytes: usize) -> (Signature, bool) {
     let line = head.after(role).unwrap_or_default();
     let (name, email) = identity(line).unwrap_or_default();
@@ -160,13 +145,13 @@ pub(super) fn signature_after(head: &ObjectHead, role: &[u8], max_bytes: usize) 
     (Signature { name, email, seconds, offset_minutes }, is_name_cut || is_email_cut)
 }
 
-/// Returns the seconds of a line such as `Ada <ada@example.com> 1136239445 +0100`.
 fn seconds_in(line: &[u8]) -> i64 {
     date(line).0
 }
 
-/// Returns the seconds and the offset in minutes of a line such as `Ada <ada@example.com> 1136239445 +0100`. As in git, the date follows the
-/// last `>`, with or without a space; what is no number, or too large a one, is zero.
+/// Parses time and offset in minutes of a line such as `Ada <ada@example.com> 1136239445 +0100`. As
+/// in git, the date follows the last `>`, with or without a space; an invalid or too large number
+/// is zero.
 fn date(line: &[u8]) -> (i64, i32) {
     let Some(end) = line.iter().rposition(|byte| *byte == b'>') else { return (0, 0) };
     let rest = line[end + 1..].trim_ascii_start();
@@ -192,7 +177,6 @@ mod tests {
 
     use super::*;
 
-    /// The fields of the line of a committer.
     fn read(line: &[u8]) -> (String, String, i64, i32) {
         let object = [b"tree x\ncommitter ", line, b"\n\nm"].concat();
         let head = ObjectHead::parse(object.as_slice(), usize::MAX, 10).unwrap();

@@ -1,27 +1,24 @@
-//! Commits of one page. Each of them is bounded, and all together are: if their texts take too much of a response, the longest messages
-//! are cut shorter until they fit.
+//! Reads the commits of a page. Each is limited, and so is the page: if it is too large, the
+//! longest messages are cut further.
 
 use git2::{Oid, Repository};
 
 use super::commit::{CommitBounds, CommitInfo, bounded_commit, unreadable_commit};
 use crate::{repo::text::json_bytes, types::error::GitError};
 
-/// Most bytes of one message.
+/// Longest message, in bytes.
 pub const MAX_LISTED_MESSAGE_BYTES: usize = 64 << 10;
-/// Most parents of one commit.
+/// Most parents per commit.
 pub const MAX_LISTED_PARENTS: usize = 100;
-/// Most bytes of each name and each address.
+/// Longest name or address, in bytes.
 const MAX_IDENTITY_BYTES: usize = 256;
-/// Most bytes of all texts of a page, as they are in JSON.
 const MAX_TEXT_BYTES: usize = 8 << 20;
-/// Bytes of a message that every commit may have, however long the others are: of 1,000 commits these take less than the page may have.
+/// Message bytes that every commit gets however long the others are. 1,000 of these fit on a page.
 const MIN_MESSAGE_BYTES: usize = 256;
 
-/// The commits of one page.
 pub(super) struct CommitList {
     commits: Vec<CommitInfo>,
     bounds: CommitBounds,
-    /// Bytes of all texts in JSON.
     bytes: usize,
 }
 
@@ -35,10 +32,7 @@ impl CommitList {
         Self { commits: Vec::new(), bounds, bytes: 0 }
     }
 
-    /// Reads the commits with these ids. Of an oversized commit whose fields cannot be read, only the id is known.
-    ///
-    /// # Errors
-    /// Those of libgit2, also when an object is missing.
+    /// Reads commits. For an oversized one with unreadable fields, only the id is known.
     pub(super) fn read(repo: &Repository, ids: impl IntoIterator<Item = Oid>) -> Result<Vec<CommitInfo>, GitError> {
         let mut list = Self::new();
         for id in ids {

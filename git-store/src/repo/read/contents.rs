@@ -1,5 +1,4 @@
-//! Reads the entry at a path: a file, a symbolic link, a submodule, or the entries of a directory. Symbolic links are
-//! returned, never followed.
+//! Reads the file, symbolic link, submodule or directory at a path. Never follows symbolic links.
 
 use git2::{Oid, Repository, Tree};
 
@@ -17,19 +16,19 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
-/// Bytes of the largest file whose content is part of a response.
+/// Largest file whose content is part of a response, in bytes.
 pub const MAX_INLINE_BYTES: u64 = 1 << 20;
 
-/// Bytes of file contents in one response.
+/// Most bytes of file contents in one response.
 pub const MAX_RESPONSE_BYTES: u64 = 8 << 20;
 
-/// Entries of the largest directory that is listed.
+/// Most entries of a directory listed.
 pub const MAX_ENTRIES: usize = 20_000;
-/// Bytes of the list of a directory in JSON.
+/// Longest directory list in JSON, in bytes.
 const MAX_JSON_BYTES: u64 = 16 << 20;
-/// Bytes of an entry in JSON besides its path, with addresses of a usual length.
+/// Bytes of an entry in JSON besides its path, with URLs of usual length.
 const ENTRY_BYTES: u64 = 700;
-/// Copies of the path in the addresses of an entry.
+/// Copies of the path in the URLs of an entry.
 const PATH_COPIES: u64 = 5;
 
 /// One entry of a tree.
@@ -41,7 +40,7 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// The path from the root of the tree.
     pub path: Vec<u8>,
-    /// The id of the blob or tree, or of the commit of a submodule.
+    /// Id of the blob or tree, or of the submodule's commit.
     pub id: Oid,
     /// Size of the blob in bytes; zero for directories and submodules.
     pub size: u64,
@@ -51,7 +50,7 @@ pub struct Entry {
     pub submodule_url: Option<String>,
 }
 
-/// The object at a path.
+/// What a path leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A file, symbolic link or submodule.
@@ -60,21 +59,22 @@ pub enum Target {
     Directory(Vec<Entry>),
 }
 
-/// The object at a path of a commit.
+/// What a path of a commit leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The commit; absent for the root of an empty repository.
     pub commit: Option<Oid>,
-    /// The name of the commit in links: a branch, a tag, or its id.
+    /// Name of the commit for links: a branch, a tag, or its id.
     pub display_ref: Vec<u8>,
-    /// The object at the path.
+    /// What the path leads to.
     pub target: Target,
 }
 
-/// Reads the object at `path` of the commit that `revision` names.
+/// Reads `path` in the commit that `revision` names.
 ///
 /// # Errors
-/// `RevisionNotFound`, `PathNotFound`, and `TooLarge` for a directory of more than 20,000 entries, or whose list would be too long.
+/// `RevisionNotFound`, `PathNotFound`, and `TooLarge` for a directory with too many entries or too
+/// long a list.
 pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
     let resolved = match revision.resolve(repo) {
         Err(GitError::RevisionNotFound) => return empty(repo, revision, path),
@@ -87,7 +87,7 @@ pub fn contents(repo: &Repository, revision: &Revision, path: &TreePath) -> Resu
     Ok(Contents { commit: Some(commit), display_ref, target })
 }
 
-/// Returns an empty directory for the root of a repository without commits. Other paths do not exist.
+/// Returns an empty directory for the root of a repository without commits.
 fn empty(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Contents, GitError> {
     if !is_unborn(repo, revision)? {
         return Err(GitError::RevisionNotFound);
@@ -99,7 +99,7 @@ fn empty(repo: &Repository, revision: &Revision, path: &TreePath) -> Result<Cont
     Ok(Contents { commit: None, display_ref, target: Target::Directory(Vec::new()) })
 }
 
-/// Returns whether a revision that was not found is the default branch of a repository without branches.
+/// Returns whether `revision` is the default branch of a repository without branches.
 pub(super) fn is_unborn(repo: &Repository, revision: &Revision) -> Result<bool, GitError> {
     let head = refs::head(repo)?;
     let is_head = *revision == Revision::parse(b"")? || *revision == Revision::parse(head.branch.as_bytes())?;
@@ -119,7 +119,7 @@ fn at_path(repo: &Repository, root: &Tree<'_>, path: &TreePath, size: ResponseSi
     reader.entry(mode, id, path.name(), path.as_bytes().to_vec()).map(Target::Entry)
 }
 
-/// Returns mode and id of the entry at `path`, looked up tree by tree; `None` if the path does not exist.
+/// Returns mode and id of the entry at `path`, if it exists.
 pub fn find(repo: &Repository, root: &Tree<'_>, path: &TreePath) -> Result<Option<(i32, Oid)>, GitError> {
     let mut tree = root.clone();
     let mut parts = path.components().peekable();
@@ -144,14 +144,13 @@ struct EntryReader<'repo> {
     /// `.gitmodules`, read at the first submodule.
     submodules: Option<Submodules>,
     size: ResponseSize,
-    /// Bytes of content that still fit into the response.
+    /// Content bytes left in the response.
     budget: u64,
 }
 
-/// Size of a response in JSON. Every entry has its path and the revision in several addresses.
+/// Size of a response in JSON. Every entry has its path and the revision in several URLs.
 #[derive(Clone, Copy, Debug)]
 struct ResponseSize {
-    /// Bytes of an entry besides its path.
     entry_bytes: u64,
 }
 
@@ -168,15 +167,15 @@ impl ResponseSize {
 impl EntryReader<'_> {
     fn directory(&mut self, tree: &Tree<'_>, path: &TreePath) -> Result<Vec<Entry>, GitError> {
         if tree.len() > MAX_ENTRIES {
-            let what = "the number of the folder's entries (use git/trees)";
+            let what = "the number of entries in the folder (use git/trees)";
             return Err(GitError::TooLarge { what, limit: MAX_ENTRIES as u64 });
         }
         let sizes = tree.iter().map(|entry| self.size.of_entry(path.join(entry.name_bytes()).as_slice()));
         let Some(left) = MAX_JSON_BYTES.checked_sub(sizes.sum()) else {
-            let what = "the list of the folder in bytes (use git/trees)";
+            let what = "the size of the folder listing (use git/trees)";
             return Err(GitError::TooLarge { what, limit: MAX_JSON_BYTES });
         };
-        // In base64 three bytes take four.
+        // Base64 turns three bytes into four.
         self.budget = self.budget.min(left / 4 * 3);
         tree.iter()
             .map(|entry| {
@@ -201,7 +200,7 @@ impl EntryReader<'_> {
             EntryKind::File | EntryKind::Symlink => {
                 let (size, content) = read_blob(&self.loads, id, MAX_INLINE_BYTES.min(self.budget))?;
                 let cost = |content: &Vec<u8>| match kind {
-                    // A target is text, and no base64.
+                    // Link targets are sent as text, not as base64.
                     EntryKind::Symlink => json_bytes(content) / 4 * 3,
                     EntryKind::File | EntryKind::Directory | EntryKind::Submodule => content.len(),
                 };

@@ -1,4 +1,4 @@
-//! Cancellation of long reads: by a deadline, and when the caller drops its request.
+//! Stops long reads at a deadline, or when the caller drops its request.
 
 use std::{
     sync::{
@@ -10,17 +10,17 @@ use std::{
 
 use crate::types::error::GitError;
 
-/// Time limit of a read of history or of a tree, including the wait in the queue.
+/// Time limit for reads of history and trees, including the time in the queue.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The deadline of a read, checked between two objects.
+/// The deadline of a read, checked between objects.
 #[derive(Clone, Debug)]
 pub struct Deadline {
     at: Instant,
     gone: Arc<AtomicBool>,
 }
 
-/// Held by the caller of a read; dropping it makes the read fail with `ClientGone`.
+/// Held by the caller of a read. Dropping it makes the read fail with `ClientGone`.
 #[derive(Debug)]
 pub struct CancelOnDrop(Arc<AtomicBool>);
 
@@ -31,23 +31,20 @@ impl Drop for CancelOnDrop {
 }
 
 impl Deadline {
-    /// Starts a deadline that ends after `allowed`.
+    /// Starts a deadline.
     #[must_use]
     pub fn start(allowed: Duration) -> (Self, CancelOnDrop) {
         let gone = Arc::new(AtomicBool::new(false));
         (Self { at: Instant::now() + allowed, gone: Arc::clone(&gone) }, CancelOnDrop(gone))
     }
 
-    /// Checks whether the read may go on.
-    ///
-    /// # Errors
-    /// `TimedOut` after the deadline, `ClientGone` once [`CancelOnDrop`] was dropped.
+    /// Fails with `TimedOut` after the deadline, or `ClientGone` once [`CancelOnDrop`] is dropped.
     pub fn check(&self) -> Result<(), GitError> {
         if self.gone.load(Ordering::Relaxed) {
             return Err(GitError::ClientGone);
         }
         if Instant::now() >= self.at {
-            return Err(GitError::TimedOut { what: "the read" });
+            return Err(GitError::TimedOut { what: "reading" });
         }
         Ok(())
     }

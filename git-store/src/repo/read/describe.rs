@@ -1,10 +1,8 @@
-//! Describes updates of branches, for services that tell others about them: the commits that an update brought, with their messages,
-//! authors and changed paths.
+//! Describes branch updates for events: the commits added, with messages, authors and changed
+//! paths.
 //!
-//! Everything is bounded: the commits that are read for all updates together, the entries of trees that are compared, and the bytes of
-//! the result, of which each commit gets an even share of what those before it left.
-//!
-//! Not here: the walk through history (`pushed`) and the comparison of trees (`changes`).
+//! Limits apply to the commits read for all updates together, the tree entries compared, and the
+//! size of the result. Each commit may use an even share of what is left.
 
 use git2::{ObjectType, Oid, Repository};
 
@@ -22,49 +20,47 @@ use crate::{
     types::{error::GitError, name::BranchName},
 };
 
-/// Most updates of one request.
+/// Most updates per request.
 pub const MAX_DESCRIBED_UPDATES: usize = 64;
-/// Most commits of one update.
+/// Most commits per update.
 pub const MAX_DESCRIBED_COMMITS: usize = 20;
-/// Most paths of each kind of a commit.
+/// Most paths per list of a commit.
 pub const MAX_CHANGED_PATHS: usize = 1000;
-/// Most bytes of one message.
+/// Longest message, in bytes.
 pub const MAX_DESCRIBED_MESSAGE_BYTES: usize = 64 << 10;
-/// Most bytes of a whole response.
 const MAX_DESCRIPTION_BYTES: usize = 2 << 20;
-/// Bytes of a response for each commit besides its texts, and for each update and the head.
+/// Response bytes per commit besides its texts, and per update and for the head.
 const OVERHEAD_BYTES: usize = 128;
-/// Most bytes of each name and each address.
+/// Longest name or address, in bytes.
 const MAX_IDENTITY_BYTES: usize = 256;
-/// Bytes that are read of a commit, with some bytes more than the longest texts have, so that a longer one is known as such.
+/// Slightly more than the longest texts, to detect longer ones.
 const READ_BOUNDS: CommitBounds =
     CommitBounds { message_bytes: MAX_DESCRIBED_MESSAGE_BYTES + 8, parents: 2, identity_bytes: MAX_IDENTITY_BYTES + 8 };
-/// Commits that the walk of each update may read, also when the walks before it have read [`MAX_READ_COMMITS`].
+/// Commits that every walk may read, even if earlier ones used up [`MAX_READ_COMMITS`].
 const MIN_READ_COMMITS: usize = 1000;
-/// Branches whose commits a new branch does not bring. With more of them, those with the first names.
+/// Branches, first by name, whose commits a new branch does not count as added.
 const MAX_OTHER_BRANCHES: usize = 10_000;
-/// Entries of trees that are compared for one request.
 const MAX_COMPARED_ENTRIES: usize = 1_000_000;
 
-/// A ref that changed.
+/// A changed ref.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedRef {
     /// The full name.
     pub name: Vec<u8>,
-    /// The object before; zero for a ref that was created.
+    /// The old object; zero if the ref was created.
     pub old: Oid,
-    /// The object after; zero for a ref that was deleted.
+    /// The new object; zero if the ref was deleted.
     pub new: Oid,
 }
 
-/// Bounds of descriptions.
+/// Limits of descriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptionLimits {
-    /// Commits of one update.
+    /// Most commits per update.
     pub commits: usize,
-    /// Paths of each kind of a commit.
+    /// Most paths per list of a commit.
     pub paths: usize,
-    /// Bytes of a message.
+    /// Longest message, in bytes.
     pub message_bytes: usize,
 }
 
@@ -84,9 +80,9 @@ pub struct Person {
 pub struct DescribedCommit {
     /// The commit's id.
     pub id: Oid,
-    /// The beginning of the message.
+    /// Start of the message.
     pub message: String,
-    /// True if the message is longer.
+    /// Whether the message was cut.
     pub is_message_cut: bool,
     /// The author.
     pub author: Person,
@@ -96,54 +92,51 @@ pub struct DescribedCommit {
     pub paths: ChangedPaths,
 }
 
-/// The commits that an update brought.
+/// The commits added by an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpdateDescription {
-    /// The newest of them, each before its parents.
+    /// The newest commits, each before its parents.
     pub commits: Vec<DescribedCommit>,
-    /// Number of all.
+    /// Number of commits added.
     pub total: usize,
-    /// True if objects of the update do not exist any more.
+    /// Whether objects of the update are gone.
     pub is_missing: bool,
 }
 
-/// The newest commit of the default branch.
+/// The tip of the default branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadDescription {
     /// The branch.
     pub branch: BranchName,
-    /// Its newest commit.
+    /// Its tip.
     pub commit: DescribedCommit,
-    /// The first parent of the commit.
+    /// The first parent of the tip.
     pub parent: Option<Oid>,
 }
 
-/// Descriptions of several updates of one repository.
+/// Descriptions of updates of one repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptions {
-    /// One of each update, in their order.
+    /// One per update, in the order of the request.
     pub updates: Vec<UpdateDescription>,
-    /// The head if it was asked for and exists.
+    /// The head, if requested and present.
     pub head: Option<HeadDescription>,
 }
 
-/// Updates to describe.
+/// A request to describe updates.
 #[derive(Clone, Debug)]
 pub struct DescriptionRequest {
-    /// The refs that changed.
+    /// The changed refs.
     pub refs: Vec<DescribedRef>,
-    /// True if the newest commit of the default branch is described, too.
+    /// Whether to describe the tip of the default branch too.
     pub with_head: bool,
-    /// Bounds of the response.
+    /// Limits of the response.
     pub limits: DescriptionLimits,
-    /// True if an update whose objects are missing gets an empty description instead of an error.
+    /// Whether an update with missing objects gets an empty description instead of an error.
     pub allows_missing: bool,
 }
 
-/// Describes updates. `table` has the refs of the repository as they are now.
-///
-/// # Errors
-/// Those of [`Deadline::check`] and of libgit2; also when an object is missing, unless the request allows it.
+/// Describes updates. `table` has the current refs.
 pub fn describe(
     repo: &Repository,
     table: &RefTable,
@@ -179,7 +172,7 @@ pub fn describe(
 }
 
 impl DescriptionRequest {
-    /// Returns `None` instead of the error of a missing object, if the request allows it.
+    /// Turns the error of a missing object into `None` if the request allows it.
     fn unless_missing<T>(&self, result: Result<T, GitError>) -> Result<Option<T>, GitError> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -189,7 +182,7 @@ impl DescriptionRequest {
     }
 }
 
-/// Returns the commits that the update at `index` brought; none for the deletion of a ref, and for a ref of anything but commits.
+/// Returns the commits added by the update at `index`; none for deleted refs and non-commits.
 fn brought(
     repo: &Repository,
     table: &RefTable,
@@ -205,7 +198,7 @@ fn brought(
         let old = commit_of(repo, update.old)?;
         return new_commits(repo, old, new, limits, deadline);
     }
-    // Of two branches that are created together, the first brings the commits of both.
+    // Of two branches created together, the first gets the commits of both.
     let is_later = |name: &[u8]| request.refs[index..].iter().any(|other| other.old.is_zero() && other.name == name);
     let branches = table.rows(table.span(b"refs/heads/")).filter(|branch| branch.kind == ObjectType::Commit);
     let others = branches.filter(|branch| !is_later(branch.name.as_bytes())).map(|branch| branch.target);
@@ -216,17 +209,16 @@ fn brought(
     Ok(commits)
 }
 
-/// Returns the commit that an object is, or leads to as an annotated tag; `None` for the zero id and for other objects.
+/// Peels an object to a commit; `None` for the zero id and for other objects.
 fn commit_of(repo: &Repository, id: Oid) -> Result<Option<Oid>, GitError> {
     if id.is_zero() {
         return Ok(None);
     }
-    // An object that is missing is an error here, other than behind a tag.
+    // A missing object is an error here; behind a tag it is not.
     repo.odb()?.read_header(id)?;
     peel(repo, id)
 }
 
-/// Describes commits, and counts what they take of the bounds of the response.
 struct Writer<'a> {
     repo: &'a Repository,
     limits: DescriptionLimits,
@@ -268,7 +260,7 @@ impl Writer<'_> {
             deadline: self.deadline,
             paths: ChangedPaths::default(),
         };
-        // What a merge brought has been told by the commits that it merged.
+        // The merged commits already list the changes of a merge.
         if commit.parents.len() < 2 {
             comparison.compare_commits(commit.parents.first().copied(), id)?;
         }

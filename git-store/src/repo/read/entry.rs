@@ -21,7 +21,7 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// Returns the kind that a tree entry's mode denotes.
+    /// Returns the kind for a mode.
     #[must_use]
     pub fn of(mode: i32) -> Self {
         match mode & 0o170_000 {
@@ -33,8 +33,8 @@ impl EntryKind {
     }
 }
 
-/// Returns the size of a blob and its bytes, unless it has more than `limit` or is a delta of an object that is too large to load. Both is
-/// read from headers first, so a large blob is never loaded.
+/// Returns the size of a blob, and its content unless that exceeds `limit` or is a delta too large
+/// to load. Reads headers first, so a large blob is never loaded.
 pub fn read_blob(loads: &LoadCheck<'_>, id: Oid, limit: u64) -> Result<(u64, Option<Vec<u8>>), GitError> {
     let repo = loads.repo();
     let (kind, size) = objects::header(repo, id)?;

@@ -1,6 +1,4 @@
-//! Reads history: the commits of a revision in git's order, all of them or those that changed a path.
-//!
-//! Not here: histories of a path that a git process lists ([`PathLog::TooLong`]).
+//! Reads history in git's order: all commits of a revision, or those that changed a path.
 
 use std::{
     cmp::Reverse,
@@ -20,13 +18,13 @@ use crate::{
     types::{error::GitError, limits::MAX_COMMIT_BYTES, path::TreePath},
 };
 
-/// Commits that the walk along a path visits before a git process takes over, which can use changed-path filters.
+/// Commits visited for a path before a git process takes over, which can use changed-path filters.
 pub const MAX_PATH_STEPS: usize = 10_000;
-/// Commits that a walk visits with a look at the size of each. If none of them is oversized, the others are taken for such, too.
+/// Commits whose sizes a walk checks. If none is oversized, the rest are assumed not to be.
 const MAX_CHECKED_STEPS: usize = 2000;
-/// Commits that a walk may have found: those that it has visited, and their parents.
+/// Most commits found by a walk: those visited, and their parents.
 const MAX_FOUND_COMMITS: usize = 1_000_000;
-/// Objects on the way to the path, of all commits that a walk along it has found.
+/// Most objects on the way to the path, over all commits found.
 const MAX_TRAIL_OBJECTS: usize = 1_000_000;
 
 /// A page of history.
@@ -34,9 +32,9 @@ const MAX_TRAIL_OBJECTS: usize = 1_000_000;
 pub struct LogPage {
     /// The commits, newest first.
     pub commits: Vec<CommitInfo>,
-    /// True if there are commits after these.
+    /// Whether there are more.
     pub has_more: bool,
-    /// Commits on all pages; `None` if the walk did not reach the end.
+    /// Commits on all pages; `None` if the walk stopped early.
     pub total: Option<usize>,
 }
 
@@ -45,14 +43,11 @@ pub struct LogPage {
 pub enum PathLog {
     /// The requested page.
     Page(LogPage),
-    /// The walk reached its limit of commits. A git process has to list the history from this commit.
+    /// The walk reached its limit. A git process must list the history from this commit.
     TooLong(Oid),
 }
 
-/// Resolves the commit at which a history starts; `None` for the default branch of a repository without commits.
-///
-/// # Errors
-/// `RevisionNotFound`.
+/// Resolves the first commit of a history; `None` for an empty repository's default branch.
 pub fn start(repo: &Repository, revision: &Revision) -> Result<Option<Oid>, GitError> {
     match revision.resolve(repo) {
         Ok(resolved) => Ok(Some(resolved.commit)),
@@ -62,9 +57,6 @@ pub fn start(repo: &Repository, revision: &Revision) -> Result<Option<Oid>, GitE
 }
 
 /// Reads a page of the history of `revision`.
-///
-/// # Errors
-/// `RevisionNotFound`, and those of [`Deadline::check`].
 pub fn log(repo: &Repository, revision: &Revision, page: Page, deadline: &Deadline) -> Result<LogPage, GitError> {
     let Some(tip) = start(repo, revision)? else { return Ok(empty()) };
     let mut walk = TimeWalk::new(repo, deadline);
@@ -73,7 +65,7 @@ pub fn log(repo: &Repository, revision: &Revision, page: Page, deadline: &Deadli
     for steps in 0_usize.. {
         if steps == MAX_CHECKED_STEPS && !walk.has_oversized {
             match long_log(repo, tip, page, deadline) {
-                // libgit2 cannot parse a commit, or misses one, as this walk then does, too.
+                // libgit2 cannot parse a commit, or one is missing, as this walk will notice, too.
                 Err(GitError::Git(_)) => {}
                 page => return page,
             }
@@ -85,11 +77,8 @@ pub fn log(repo: &Repository, revision: &Revision, page: Page, deadline: &Deadli
     collected.finish(repo)
 }
 
-/// Reads a page of a long history with libgit2's walk, which takes parents from the commit-graph where there is one, and loads the others
-/// whatever their size.
-///
-/// # Errors
-/// Those of libgit2, and of [`Deadline::check`].
+/// Reads a page of a long history with libgit2's walk. It takes parents from the commit-graph where
+/// possible and loads other commits regardless of size.
 pub fn long_log(repo: &Repository, tip: Oid, page: Page, deadline: &Deadline) -> Result<LogPage, GitError> {
     let mut walk = repo.revwalk()?;
     // Any other order loads the whole history first.
@@ -105,11 +94,8 @@ pub fn long_log(repo: &Repository, tip: Oid, page: Page, deadline: &Deadline) ->
     collected.finish(repo)
 }
 
-/// Reads a page of the commits of `revision` that changed `path`, with the history simplification of `git log -- path`: if
-/// a merge has the same entry as one of its parents, only that parent is followed.
-///
-/// # Errors
-/// `RevisionNotFound`, and those of [`Deadline::check`].
+/// Reads a page of the commits of `revision` that changed `path`, simplified as in `git log --
+/// path`: if a merge has the same entry as a parent, only that parent is followed.
 pub fn log_of_path(
     repo: &Repository,
     revision: &Revision,
@@ -134,11 +120,7 @@ pub fn log_of_path(
     Ok(PathLog::TooLong(tip))
 }
 
-/// Reads the commits with these ids. `ids` may hold one id more than fits on the page, which only shows that there are
-/// more.
-///
-/// # Errors
-/// Those of libgit2.
+/// Reads these commits. One id more than the page size only shows that there are more.
 pub fn page_of(repo: &Repository, ids: &[Oid], page: Page) -> Result<LogPage, GitError> {
     let shown = &ids[..ids.len().min(page.size)];
     let has_more = ids.len() > page.size;
@@ -152,12 +134,12 @@ fn empty() -> LogPage {
     LogPage { commits: Vec::new(), has_more: false, total: Some(0) }
 }
 
-/// Returns the number of commits on the pages before this one.
+/// Returns the number of commits on earlier pages.
 pub fn skipped(page: Page) -> usize {
     page.number.saturating_sub(1).saturating_mul(page.size)
 }
 
-/// Collects the ids of one page, and one more to know whether the history goes on.
+/// Collects the ids of a page, and one more to know whether there is a next page.
 struct PageCollector {
     page: Page,
     seen: usize,
@@ -169,7 +151,7 @@ impl PageCollector {
         Self { page, seen: 0, ids: Vec::new() }
     }
 
-    /// Counts a commit, and keeps it if it is on the page; false once the page is complete.
+    /// Counts a commit, and keeps it if it is on the page. Returns false once the page is complete.
     fn take(&mut self, id: Oid) -> bool {
         self.seen += 1;
         if self.seen > skipped(self.page) {
@@ -186,13 +168,13 @@ impl PageCollector {
     }
 }
 
-/// A walk through history by commit time, newest first, as libgit2's own, which loads a commit whatever its size.
+/// Walks history by commit time, newest first. libgit2's own walk would load commits of any size.
 struct TimeWalk<'a> {
     repo: &'a Repository,
     deadline: &'a Deadline,
     queue: BinaryHeap<(i64, Reverse<usize>, Oid)>,
     seen: HashSet<Oid>,
-    /// True if a commit is beyond the limits of today.
+    /// Whether a commit exceeds today's limits.
     has_oversized: bool,
 }
 
@@ -201,7 +183,6 @@ impl<'a> TimeWalk<'a> {
         Self { repo, deadline, queue: BinaryHeap::new(), seen: HashSet::new(), has_oversized: false }
     }
 
-    /// Queues a commit unless it was queued before.
     fn push(&mut self, id: Oid) -> Result<(), GitError> {
         if !self.seen.insert(id) {
             return Ok(());
@@ -210,10 +191,13 @@ impl<'a> TimeWalk<'a> {
         self.has_oversized |= objects::header(self.repo, id)?.1 > MAX_COMMIT_BYTES as u64;
         let (time, _) = time_and_parents(self.repo, id)?;
         self.queue.push((time, Reverse(self.seen.len()), id));
-        if self.seen.len() > MAX_FOUND_COMMITS { Err(GitError::TimedOut { what: "the log" }) } else { Ok(()) }
+        if self.seen.len() > MAX_FOUND_COMMITS {
+            Err(GitError::TimedOut { what: "reading the history" })
+        } else {
+            Ok(())
+        }
     }
 
-    /// Returns the next commit; `None` at the end.
     fn next(&mut self) -> Result<Option<Oid>, GitError> {
         let Some((_, _, id)) = self.queue.pop() else { return Ok(None) };
         for parent in time_and_parents(self.repo, id)?.1 {
@@ -223,18 +207,16 @@ impl<'a> TimeWalk<'a> {
     }
 }
 
-/// Mode and id of each object from the root tree to the entry at the path; shorter if the path does not exist.
+/// Mode and id of each object from the root tree to the path; shorter if the path does not exist.
 type Trail = Vec<(i32, Oid)>;
 
-/// A walk through history by commit time, newest first, as in git; of commits with the same time, the one queued first
-/// comes first.
+/// Walks history by commit time, newest first, then in queue order, as git does.
 struct PathWalk<'repo> {
     repo: &'repo Repository,
     parts: Vec<Vec<u8>>,
     queue: BinaryHeap<(i64, Reverse<u64>, Queued)>,
     seen: HashSet<Oid>,
     found: u64,
-    /// Objects of all trails so far.
     trail_objects: usize,
     deadline: &'repo Deadline,
 }
@@ -251,7 +233,6 @@ impl<'repo> PathWalk<'repo> {
         Self { repo, parts, queue: BinaryHeap::new(), seen: HashSet::new(), found: 0, trail_objects: 0, deadline }
     }
 
-    /// Queues a commit unless it was queued before.
     fn push(&mut self, id: Oid, trail: Option<Trail>) -> Result<(), GitError> {
         if !self.seen.insert(id) {
             return Ok(());
@@ -267,7 +248,7 @@ impl<'repo> PathWalk<'repo> {
         Ok(())
     }
 
-    /// Returns the next commit and whether it changed the path; `None` at the end.
+    /// Returns the next commit and whether it changed the path.
     fn step(&mut self) -> Result<Option<(Oid, bool)>, GitError> {
         let Some((_, _, Queued { id, trail })) = self.queue.pop() else { return Ok(None) };
         let own = self.target(&trail);
@@ -278,7 +259,7 @@ impl<'repo> PathWalk<'repo> {
             let before = self.trail(parent, &trail)?;
             held += before.len();
             if held > MAX_TRAIL_OBJECTS {
-                return Err(GitError::TimedOut { what: "the log" });
+                return Err(GitError::TimedOut { what: "reading the history" });
             }
             if self.target(&before) == own {
                 self.push(parent, Some(before))?;
@@ -293,14 +274,13 @@ impl<'repo> PathWalk<'repo> {
         Ok(Some((id, is_change)))
     }
 
-    /// Returns the entry at the path, `None` if the path does not exist.
     fn target(&self, trail: &Trail) -> Option<(i32, Oid)> {
         // Index zero is the root tree.
         trail.get(self.parts.len()).copied()
     }
 
-    /// Returns the trail of a commit. From the first object that is the same as in `known`, the trail of a neighbouring
-    /// commit, the rest is copied from there. A tree that cannot be read ends it.
+    /// Returns the trail of a commit. From the first object that it shares with `known`, a
+    /// neighbour's trail, the rest is copied. An unreadable tree ends it.
     fn trail(&self, commit: Oid, known: &Trail) -> Result<Trail, GitError> {
         self.deadline.check()?;
         let root = match objects::tree_id(self.repo, commit) {

@@ -1,4 +1,4 @@
-//! Reads of repositories as plain structs, for jobs of the pool. Not here: messages of a protocol.
+//! Reads of repositories as plain structs, for jobs of the pool.
 
 mod branches;
 mod changes;

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// A tag and the commit that it points to, directly or through tag objects.
+/// A tag and its commit, peeled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagInfo {
     /// The short name.
@@ -39,9 +39,9 @@ pub struct TagInfo {
 pub struct RefInfo {
     /// The full name.
     pub name: RefName,
-    /// The id of the object that it points to.
+    /// Its object.
     pub target: Oid,
-    /// The type of that object.
+    /// The type of its object.
     pub kind: ObjectType,
 }
 
@@ -56,15 +56,15 @@ pub struct TagObject {
     pub message: String,
     /// The tagger; absent in some old tags.
     pub tagger: Option<Signature>,
-    /// The id of the object that it points to.
+    /// The object it points to.
     pub target: Oid,
     /// The type of that object.
     pub kind: ObjectType,
-    /// True if the message is longer.
+    /// Whether the message was cut.
     pub is_truncated: bool,
 }
 
-/// Returns a page of the refs of tags that lead to a commit, sorted by name, and the number of all such tags.
+/// Returns a page of the tags that lead to a commit, sorted by name, and their total.
 pub fn tag_refs(table: &RefTable, page: Page) -> RefPage {
     let tags = || table.rows(table.span(b"refs/tags/")).filter(|entry| entry.kind == ObjectType::Commit);
     let total = tags().count();
@@ -74,9 +74,6 @@ pub fn tag_refs(table: &RefTable, page: Page) -> RefPage {
 }
 
 /// Reads the tags of a page of [`tag_refs`].
-///
-/// # Errors
-/// Those of libgit2.
 pub fn tags(repo: &Repository, listed: &[RefEntry]) -> Result<Vec<TagInfo>, GitError> {
     let ids = listed.iter().map(|entry| entry.peeled.unwrap_or(entry.target));
     let commits = CommitList::read(repo, ids)?;
@@ -88,17 +85,14 @@ pub fn tags(repo: &Repository, listed: &[RefEntry]) -> Result<Vec<TagInfo>, GitE
     Ok(listed.iter().zip(commits).map(tag).collect())
 }
 
-/// Returns a listed ref with the type of its object.
+/// Converts a listed ref.
 #[must_use]
 pub fn listed_reference(entry: RefEntry) -> RefInfo {
     let kind = if entry.peeled.is_some() || entry.kind == ObjectType::Any { ObjectType::Tag } else { entry.kind };
     RefInfo { name: entry.name, target: entry.target, kind }
 }
 
-/// Reads one ref.
-///
-/// # Errors
-/// `RefNotFound`, also for hidden refs.
+/// Reads one ref; `RefNotFound` if it is hidden.
 pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError> {
     if name.is_hidden() {
         return Err(GitError::RefNotFound);
@@ -108,30 +102,28 @@ pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError>
     Ok(RefInfo { name: name.clone(), target, kind })
 }
 
-/// Returns id and bytes of the blob with this full or abbreviated id.
+/// Reads the blob with this full or abbreviated id.
 ///
 /// # Errors
-/// `ObjectNotFound`, and `TooLarge` above 8 MiB or if it is a delta of an object that is too large to load.
+/// `ObjectNotFound`, and `TooLarge` above 8 MiB or if it is a delta too large to load.
 pub fn blob(repo: &Repository, id: &str) -> Result<(Oid, Vec<u8>), GitError> {
     let id = find(repo, id)?;
     match read_blob(&LoadCheck::new(repo), id, MAX_RESPONSE_BYTES) {
         Ok((_, Some(content))) => Ok((id, content)),
         Ok((size, None)) if size <= MAX_RESPONSE_BYTES => {
-            let what = "what the blob is a delta of (read it as a raw file)";
+            let what = "the size of the blob's delta or base (read the raw file)";
             Err(GitError::TooLarge { what, limit: MAX_LOADED_DELTA_OBJECT_BYTES })
         }
-        Ok((_, None)) => {
-            Err(GitError::TooLarge { what: "the blob (a raw file may be larger)", limit: MAX_RESPONSE_BYTES })
-        }
+        Ok((_, None)) => Err(GitError::TooLarge { what: "the blob (read the raw file)", limit: MAX_RESPONSE_BYTES }),
         Err(GitError::PathNotFound) => Err(GitError::ObjectNotFound),
         Err(error) => Err(error),
     }
 }
 
-/// Reads the tag object with this full or abbreviated id. The message of an oversized one is truncated.
+/// Reads the tag object with this full or abbreviated id. An oversized message is truncated.
 ///
 /// # Errors
-/// `ObjectNotFound`, and `TooLarge` for an oversized tag whose fields cannot be read.
+/// `ObjectNotFound`, and `TooLarge` if the fields of an oversized tag cannot be read.
 pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
     let id = find(repo, id)?;
     let (kind, _) = objects::read_header(repo, id)?;
@@ -159,7 +151,6 @@ pub fn tag_object(repo: &Repository, id: &str) -> Result<TagObject, GitError> {
     })
 }
 
-/// Returns the object with this full or abbreviated id. Text that has not the form of an id names no object.
 fn find(repo: &Repository, id: &str) -> Result<Oid, GitError> {
     let digits = object_id(id.as_bytes()).ok_or(GitError::ObjectNotFound)?;
     object_by_id(repo, &digits)?.ok_or(GitError::ObjectNotFound)

@@ -1,5 +1,5 @@
-//! Cache of the commits that changed a path, as listed by git. Entries stay valid for ever, because the history of a commit
-//! does not change.
+//! Caches which commits changed a path, as listed by git. Entries never expire, because the history
+//! of a commit does not change.
 
 use std::sync::Arc;
 
@@ -12,12 +12,11 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
-/// Approximate bytes of all cached entries.
 const MAX_CACHE_BYTES: u64 = 16 << 20;
 /// Bytes of an entry besides its ids and its path.
 const ENTRY_OVERHEAD_BYTES: usize = 200;
 
-/// The key: a page of the history of a path, starting at the commit `tip`.
+/// A page of the history of a path from the commit `tip`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathLogKey {
     repository: RepositoryId,
@@ -28,7 +27,7 @@ pub struct PathLogKey {
 }
 
 impl PathLogKey {
-    /// Returns the key of one page of the log of `path`, from the commit `tip` back.
+    /// Creates the key of a page.
     pub fn new(repository: RepositoryId, tip: Oid, path: &TreePath, page: Page) -> Self {
         Self { repository, tip, path: path.as_bytes().to_vec(), number: page.number, size: page.size }
     }
@@ -48,14 +47,14 @@ impl Default for PathLogCache {
 }
 
 impl PathLogCache {
-    /// Drops the answers about a repository that is gone.
+    /// Drops the entries of a deleted repository.
     pub fn forget(&self, repository: RepositoryId) {
         if let Err(error) = self.0.invalidate_entries_if(move |key, _| key.repository == repository) {
-            tracing::warn!(repo.id = %repository, %error, "logs of paths are still kept");
+            tracing::warn!(repo.id = %repository, %error, "cannot drop the cached path logs of a repository");
         }
     }
 
-    /// Returns the cached commits, or runs `find` and caches its result. Errors are not cached.
+    /// Returns the cached commits, or runs `find` and caches its result unless it fails.
     pub async fn get(
         &self,
         key: PathLogKey,

@@ -1,9 +1,9 @@
-//! Reads the commits that an update brought to a branch: those that its new end has and its old end has not.
+//! Finds the commits that an update added to a branch: those reachable from its new tip but not
+//! from the old one.
 //!
-//! As in `git rev-list`, the walk goes back by commit time from both ends at once, and ends soon after it has left the new commits. So
-//! a small update of a long history costs little. Commits whose clocks were far behind can show up although the old end has them.
-//!
-//! Not here: the meaning of the messages.
+//! As in `git rev-list`, the walk goes back by commit time from both tips and stops soon after it
+//! leaves the new commits, so a small update of a long history is cheap. Commits with clocks far
+//! behind may be listed although the old tip has them.
 
 use std::{
     cmp::Reverse,
@@ -18,22 +18,19 @@ use super::{
 };
 use crate::{repo::objects, types::error::GitError};
 
-/// Most commits of one response.
+/// Most commits per response.
 pub const MAX_PUSHED_COMMITS: usize = 1000;
-/// Most bytes of one message in a response.
+/// Longest message in a response, in bytes.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
-/// Most bytes of all messages of a response of 2 MiB, which has up to 64 bytes of each commit besides.
+/// Most bytes of all messages in a response of 2 MiB, which has up to 64 other bytes per commit.
 const MAX_MESSAGES_BYTES: usize = (2 << 20) - 64 * MAX_PUSHED_COMMITS;
-/// Bounds of a commit of which the message is read alone.
 const BOUNDS: CommitBounds = CommitBounds { message_bytes: MAX_MESSAGE_BYTES, parents: 0, identity_bytes: 0 };
-/// Most commits that one walk reads.
 pub(super) const MAX_READ_COMMITS: usize = 100_000;
-/// Most parents of all commits that one walk reads.
 const MAX_READ_PARENTS: usize = 1_000_000;
-/// Commits that a walk visits after it seems to be complete, for commits whose clocks were behind. As many as in git.
+/// Commits visited after a walk seems complete, in case clocks were behind. As in git.
 const SLACK_COMMITS: usize = 5;
 
-/// A commit with the beginning of its message.
+/// A commit with the start of its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushedCommit {
     /// The commit's id.
@@ -42,12 +39,10 @@ pub struct PushedCommit {
     pub message: String,
 }
 
-/// Reads the newest `limit` commits that `new` has and `old` has not, each after its parents. An `old` that is no commit has none.
+/// Reads the newest `limit` commits reachable from `new` but not from `old`, each after its
+/// parents. If `old` is not a commit, it excludes none.
 ///
-/// A message gets at most 64 KiB, and at most an even share of what the messages before it left of the whole response.
-///
-/// # Errors
-/// `CommitNotFound` if `new` is no commit, and those of [`Deadline::check`].
+/// A message gets at most 64 KiB, and at most an even share of what is left of the response.
 pub fn pushed_commits(
     repo: &Repository,
     old: Oid,
@@ -63,22 +58,17 @@ pub fn pushed_commits(
     with_messages(repo, &walk.oldest_first())
 }
 
-/// The commits that an update brought to a branch.
 #[derive(Default)]
 pub(super) struct NewCommits {
-    /// The newest of them, each before its parents.
+    /// The newest, each before its parents.
     pub(super) newest: Vec<Oid>,
-    /// Number of all.
+    /// Number of commits added.
     pub(super) total: usize,
-    /// Number of commits that the walk read.
     pub(super) read: usize,
 }
 
-/// Returns the newest `limit` commits that `new` has and none of `old` has, and the number of all, after reading at most `max_read`
-/// commits. `new` and `old` are commits.
-///
-/// # Errors
-/// Those of [`Deadline::check`] and of libgit2.
+/// Returns the newest `limit` commits reachable from `new` but from none of `old`, and their total,
+/// after reading at most `max_read`. All tips must be commits.
 pub(super) fn new_commits(
     repo: &Repository,
     old: impl IntoIterator<Item = Oid>,
@@ -94,15 +84,11 @@ pub(super) fn new_commits(
     Ok(NewCommits { newest, total: walk.visited_new, read: walk.seen.len() })
 }
 
-/// Returns whether a walk shows that `new` has the commit `old`. Both are commits.
-///
-/// # Errors
-/// Those of [`Deadline::check`] and of libgit2.
+/// Returns whether a walk shows that `old` is an ancestor of `new`. Both must be commits.
 pub fn has_ancestor(repo: &Repository, new: Oid, old: Oid, deadline: &Deadline) -> Result<bool, GitError> {
     Ok(new_commits(repo, [new], old, (0, MAX_READ_COMMITS), deadline)?.total == 0)
 }
 
-/// Returns whether there is a commit with this id.
 fn is_commit(repo: &Repository, id: Oid) -> Result<bool, GitError> {
     match objects::read_header(repo, id) {
         Ok((kind, _)) => Ok(kind == ObjectType::Commit),
@@ -111,37 +97,35 @@ fn is_commit(repo: &Repository, id: Oid) -> Result<bool, GitError> {
     }
 }
 
-/// Commits by time; of those with the same time, the one that was found first comes first.
+/// Commits by time; with equal times, the first found comes first.
 type ByTime = BinaryHeap<(i64, Reverse<usize>, Oid)>;
 
-/// A walk back from the new and the old end of a branch.
+/// A walk back from the new and the old tip of a branch.
 struct Walk<'a> {
     repo: &'a Repository,
     deadline: &'a Deadline,
     limit: usize,
-    /// Commits that the walk reads. Those beyond count as missing.
+    /// Commits that the walk may read. Those beyond count as missing.
     max_read: usize,
     /// Parents that the walk may still keep. Those beyond count as missing, too.
     parents_left: usize,
     queue: ByTime,
-    /// Commits of the queue that the old end has not, as far as known.
+    /// Queued commits not known to be old.
     queued_new: usize,
     seen: HashMap<Oid, Seen>,
-    /// Commits that the old end was not known to have when they were visited, newest first.
+    /// Commits not known to be old when visited, newest first.
     visited: Vec<Oid>,
-    /// Number of these that are not known as old since.
+    /// How many of these are still not known to be old.
     visited_new: usize,
-    /// Time of the commit that was visited last.
+    /// Time of the last commit visited.
     time: i64,
-    /// Time of the last of the newest `limit` of the new commits, or earlier.
+    /// Lower bound for the times of the newest `limit` new commits.
     last_time: i64,
 }
 
-/// A commit that the walk has read.
 struct Seen {
     time: i64,
     parents: Vec<Oid>,
-    /// True if the old end has the commit.
     is_old: bool,
     is_queued: bool,
 }
@@ -164,7 +148,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Queues a commit, unless it was queued before; then it only becomes an old one if `is_old`.
+    /// Queues a commit once. A queued one becomes old if `is_old`.
     fn push(&mut self, id: Oid, is_old: bool) -> Result<(), GitError> {
         if self.seen.contains_key(&id) {
             if is_old {
@@ -185,7 +169,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Marks a commit as old, and its ancestors that were visited before it was known to be old.
+    /// Marks a commit as old, with all ancestors visited before that was known.
     fn mark_old(&mut self, id: Oid) {
         let mut ids = vec![id];
         while let Some(id) = ids.pop() {
@@ -201,7 +185,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Visits commits until the newest `limit` of those are known that `new` has and none of `old` has.
+    /// Visits commits until the newest `limit` that only `new` reaches are known.
     fn run(&mut self, new: Oid, old: impl IntoIterator<Item = Oid>) -> Result<(), GitError> {
         self.push(new, false)?;
         let mut old = old.into_iter();
@@ -228,7 +212,7 @@ impl<'a> Walk<'a> {
                 }
                 is_line &= parents.len() == 1;
                 if is_line && parents.first() == only_old.as_ref() {
-                    // Every new commit has the old end, which therefore has none of them, whatever their times.
+                    // The old tip is an ancestor of every new commit, so it has none of them.
                     break;
                 }
             }
@@ -237,7 +221,7 @@ impl<'a> Walk<'a> {
             }
             let is_enough = self.queued_new == 0 || self.visited_new >= self.limit;
             if is_enough && self.queue.len() == self.queued_new {
-                // No old commit is left from which a visited one could be reached.
+                // No old commit is left that could lead to a visited one.
                 break;
             }
             let is_beyond = self.queue.peek().is_none_or(|(time, ..)| *time < self.last_time);
@@ -246,7 +230,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Returns the newest `limit` of the new commits, each after its parents.
+    /// Returns the newest `limit` new commits, each after its parents.
     fn oldest_first(&self) -> Vec<Oid> {
         let new =
             || self.visited.iter().filter_map(|id| Some((*id, self.seen.get(id)?))).filter(|(_, seen)| !seen.is_old);
@@ -278,7 +262,6 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Reads the messages of commits.
 fn with_messages(repo: &Repository, ids: &[Oid]) -> Result<Vec<PushedCommit>, GitError> {
     let mut bytes_left = MAX_MESSAGES_BYTES;
     let mut commits = Vec::with_capacity(ids.len());
@@ -295,7 +278,7 @@ fn with_messages(repo: &Repository, ids: &[Oid]) -> Result<Vec<PushedCommit>, Gi
     Ok(commits)
 }
 
-/// Returns the beginning of a text, at most `max_bytes` and no part of a character.
+/// Returns up to `max_bytes` of a text without splitting a character.
 pub(super) fn beginning(text: &str, max_bytes: usize) -> String {
     text[..text.floor_char_boundary(max_bytes)].to_owned()
 }

@@ -1,4 +1,4 @@
-//! Reads one file by `ref/path`, where the ref may contain slashes itself.
+//! Reads a file by `ref/path`, where the ref may contain slashes.
 
 use git2::{Oid, Repository};
 
@@ -15,13 +15,12 @@ use crate::{
     types::{error::GitError, path::TreePath},
 };
 
-/// Bytes of the longest `ref/path`.
 const MAX_INPUT: usize = 8192;
 
 /// A file found by `ref/path`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawFile {
-    /// The commit that the ref names.
+    /// The commit of the ref.
     pub commit: Oid,
     /// The id of the blob.
     pub blob: Oid,
@@ -31,18 +30,16 @@ pub struct RawFile {
     pub path: Vec<u8>,
     /// The last component of the path.
     pub name: Vec<u8>,
-    /// The content; `None` above 1 MiB or if it is a delta of an object that is too large to load.
-    /// [`Git::cat_file`](crate::git::command::Git::cat_file) writes it then.
+    /// The content; `None` above 1 MiB or for a delta too large to load. Use
+    /// [`Git::cat_file`](crate::git::command::Git::cat_file) then.
     pub content: Option<Vec<u8>>,
-    /// Bytes of memory that git takes to write it: 0 if it is stored as a whole, which git streams, or has its content here.
+    /// Memory that git needs to write it, in bytes; 0 if the content is here, or is stored whole
+    /// and streamed.
     pub delta_bytes: u64,
 }
 
-/// Finds the file that `ref_and_path` names. The ref is the longest prefix, up to a slash, that is a [`Revision`]. A symbolic link is
-/// returned as the text of its target.
-///
-/// # Errors
-/// `RevisionNotFound` and `PathNotFound`.
+/// Finds the file named by `ref_and_path`. The ref is the longest prefix, up to a slash, that is a
+/// [`Revision`]. For a symbolic link, returns the target's path as text.
 pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> {
     if ref_and_path.len() > MAX_INPUT {
         return Err(GitError::PathNotFound);
@@ -60,7 +57,7 @@ pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> 
     Ok(RawFile { commit, blob, size, path, name, content, delta_bytes })
 }
 
-/// Splits `text` after the revision; returns its commit, and the path.
+/// Splits `text` after the revision and returns its commit and the path.
 fn split<'text>(repo: &Repository, text: &'text [u8]) -> Result<(Oid, &'text [u8]), GitError> {
     let slashes: Vec<usize> = text.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).collect();
     for at in slashes.into_iter().rev().filter(|at| *at > 0) {

@@ -1,5 +1,5 @@
-//! Parses `.gitmodules`, to find the URLs of submodules and to reject harmful files before they are committed. git's own
-//! parser is not used, because it follows includes.
+//! Parses `.gitmodules` to find submodule URLs and to reject harmful files before they are
+//! committed. git's own parser follows includes.
 
 use git2::Tree;
 use percent_encoding::percent_decode_str;
@@ -10,10 +10,9 @@ use crate::{
     types::error::GitError,
 };
 
-/// Bytes of the largest `.gitmodules` that is read.
+/// Largest `.gitmodules` that is read, in bytes.
 pub const MAX_GITMODULES: u64 = 1 << 20;
 
-/// A `[submodule]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Submodule {
     name: String,
@@ -27,7 +26,7 @@ struct Submodule {
 pub struct Submodules(Vec<Submodule>);
 
 impl Submodules {
-    /// Reads `.gitmodules` of a root tree; no submodules if it is missing, too large or not a file.
+    /// Reads `.gitmodules` of a root tree; empty if it is missing, too large or not a file.
     pub fn read(loads: &LoadCheck<'_>, root: &Tree<'_>) -> Result<Self, GitError> {
         let Some(entry) = root.get_name_bytes(b".gitmodules") else { return Ok(Self::default()) };
         if EntryKind::of(objects::entry_mode(&entry)) != EntryKind::File {
@@ -37,7 +36,7 @@ impl Submodules {
         Ok(content.map_or_else(Self::default, |content| Self::parse(&content)))
     }
 
-    /// Parses the text; unknown lines are skipped.
+    /// Parses the text, skipping unknown lines.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let text = String::from_utf8_lossy(text);
@@ -72,8 +71,8 @@ impl Submodules {
         self.0.iter().rev().find(at_path)?.url.as_deref()
     }
 
-    /// Returns whether a clone with this file is safe: no empty name or name with a `..` component, no path that looks like
-    /// an option, no URL that `git fsck` rejects, and no update command.
+    /// Returns whether cloning with this file is safe: no empty name or `..` in a name, no path
+    /// that looks like an option, no URL that `git fsck` rejects, and no update command.
     #[must_use]
     pub fn is_harmless(&self) -> bool {
         self.0.iter().all(|submodule| {
@@ -85,7 +84,7 @@ impl Submodules {
     }
 }
 
-/// Returns the name in `[submodule "name"]`.
+/// Parses the name in `[submodule "name"]`.
 fn section(line: &str) -> Option<String> {
     let inner =
         line.strip_prefix('[')?.split_once(']').map_or(line, |_| &line[1..line.rfind(']').unwrap_or(line.len())]);
@@ -93,7 +92,6 @@ fn section(line: &str) -> Option<String> {
     kind.eq_ignore_ascii_case("submodule").then(|| unquoted(name))
 }
 
-/// Returns a value without quotes, escapes and comment.
 fn unquoted(value: &str) -> String {
     let mut text = String::new();
     let mut quoted = false;
@@ -165,7 +163,7 @@ mod tests {
         ] {
             assert!(!Submodules::parse(text.as_bytes()).is_harmless(), "{text}");
         }
-        // `%+a` is no escape, and so no line feed.
+        // `%+a` is not an escape for a line feed.
         for url in ["git@example.com:a/b.git", "https://example.com/%+a"] {
             assert!(Submodules::parse(section("a", &format!("url = {url}")).as_bytes()).is_harmless(), "{url}");
         }

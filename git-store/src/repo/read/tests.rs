@@ -1,5 +1,3 @@
-//! Tests of reads: branches, contents and raw files.
-
 mod data;
 mod describe;
 mod pushed;

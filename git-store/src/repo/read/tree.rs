@@ -1,4 +1,4 @@
-//! Lists the entries of a tree with their sizes, and walks a tree recursively. Not here: contents of files.
+//! Lists the entries of a tree with their sizes, and walks trees recursively.
 
 use git2::{ObjectType, Oid, Repository, Tree};
 
@@ -8,11 +8,11 @@ use crate::{
     types::{error::GitError, path::MAX_PATH},
 };
 
-/// Entries in one response.
+/// Most entries per response.
 pub const MAX_ITEMS: usize = 100_000;
-/// Bytes of all paths in one response.
+/// Most bytes of all paths per response.
 pub const MAX_PATHS: usize = 8 << 20;
-/// Bytes of the trees on the way to an entry, all levels together, as they are stored. In memory they take about twice as much.
+/// Most stored bytes of the trees on the way to an entry. They take about twice as much memory.
 const MAX_WALK_BYTES: u64 = 64 << 20;
 
 /// An entry of a tree.
@@ -35,11 +35,11 @@ pub struct TreeListing {
     pub id: Oid,
     /// The entries in git's order; a tree comes before its entries.
     pub items: Vec<TreeItem>,
-    /// True if the list stops before the last entry.
+    /// Whether entries are missing at the end.
     pub is_truncated: bool,
 }
 
-/// The next step of a walk, after an entry.
+/// The next step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Continue, and descend into the entry if it is a tree.
@@ -53,7 +53,7 @@ pub enum Step {
 /// Lists the tree that `revision` names or leads to.
 ///
 /// # Errors
-/// `RevisionNotFound`, `TooLarge` for a path above [`MAX_PATH`], and those of [`Deadline::check`].
+/// `RevisionNotFound`, and `TooLarge` for a path above [`MAX_PATH`].
 pub fn tree(
     repo: &Repository,
     revision: &Revision,
@@ -86,32 +86,32 @@ pub fn tree(
     Ok(listing)
 }
 
-/// Returns the size of a blob in bytes, from its header.
+/// Reads the size of a blob from its header.
 pub fn blob_size(odb: &git2::Odb<'_>, id: Oid) -> Result<u64, GitError> {
     let (size, kind) = odb.read_header(id)?;
     if kind != ObjectType::Blob {
-        return Err(GitError::Internal(format!("`{id}` stands for a file and is a {kind}")));
+        return Err(GitError::Internal(format!("`{id}` should be a blob but is a {kind}")));
     }
     Ok(size as u64)
 }
 
-/// An entry at which a walk has arrived.
+/// The current entry of a walk.
 pub struct WalkEntry<'a> {
     /// The path from the root of the walk.
     pub path: &'a [u8],
     /// The last component of the path.
     pub name: &'a [u8],
-    /// The mode, as git stores it.
+    /// The mode as stored.
     pub mode: i32,
     /// Id of the blob, tree or commit.
     pub id: Oid,
 }
 
-/// Calls `visit` for every entry in git's order. Keeps one tree per level in memory; the length limit of paths bounds the
-/// levels, and [`MAX_WALK_BYTES`] all of them together.
+/// Calls `visit` for every entry in git's order. Keeps one tree per level in memory, bounded by the
+/// path length limit and [`MAX_WALK_BYTES`].
 ///
 /// # Errors
-/// `TooLarge` for a path above [`MAX_PATH`] and for trees that are too large, and those of `visit`.
+/// `TooLarge` for too long a path or too large trees, and those of `visit`.
 pub fn walk(
     repo: &Repository,
     root: Tree<'_>,
@@ -119,7 +119,7 @@ pub fn walk(
 ) -> Result<(), GitError> {
     let mut path = Vec::new();
     let (_, mut bytes) = objects::header(repo, root.id())?;
-    // Per level: the tree and its bytes, the index of its next entry, and the length of the path to the tree.
+    // Per level: the tree and its size, the index of the next entry, the length of its path.
     let mut levels = vec![((root, bytes), 0_usize, 0_usize)];
     while let Some(((tree, tree_bytes), next, base)) = levels.last_mut() {
         path.truncate(*base);
@@ -131,7 +131,7 @@ pub fn walk(
         *next += 1;
         path.extend_from_slice(entry.name_bytes());
         if path.len() > MAX_PATH {
-            return Err(GitError::TooLarge { what: "a path of the tree", limit: MAX_PATH as u64 });
+            return Err(GitError::TooLarge { what: "the length of a path in the tree", limit: MAX_PATH as u64 });
         }
         let (mode, id) = (objects::entry_mode(&entry), entry.id());
         match visit(&WalkEntry { path: &path, name: entry.name_bytes(), mode, id })? {
@@ -144,7 +144,10 @@ pub fn walk(
                 let below = objects::sized_tree(repo, id)?;
                 bytes += below.1;
                 if bytes > MAX_WALK_BYTES {
-                    return Err(GitError::TooLarge { what: "the folders above a path", limit: MAX_WALK_BYTES });
+                    return Err(GitError::TooLarge {
+                        what: "the size of the folders above a path",
+                        limit: MAX_WALK_BYTES,
+                    });
                 }
                 levels.push((below, 0, base));
             }

@@ -1,10 +1,8 @@
-//! Cache of ref tables. A committed transaction is applied to the cached table; if the result of a transaction is unknown,
-//! the table is dropped.
+//! Caches ref tables. A committed transaction updates the cached table; one with an unknown result
+//! drops it.
 //!
-//! The store has no other writer than `Refs`, so a cached table is up to date. File stamps of `HEAD` and `packed-refs` are
-//! still compared at each use, which catches most changes that an operator makes by hand.
-//!
-//! Not here: how refs are read (`load`) and changed (`loose`, `transact`).
+//! Only `Refs` writes refs, so cached tables are up to date. Each use still compares file stamps of
+//! `HEAD` and `packed-refs`, which detects most manual changes.
 
 use std::{
     collections::HashMap,
@@ -21,32 +19,28 @@ use tokio::sync::OnceCell;
 use super::table::{RefTable, Stamp, TableChange};
 use crate::types::error::GitError;
 
-/// Time that a `git update-ref` process may live on after a transaction without a known result. Tables read within this
-/// time are not cached.
+/// How long a `git update-ref` process may outlive a transaction with an unknown result. Tables
+/// read within this time are not cached.
 const QUARANTINE: Duration = Duration::from_secs(5);
 
-/// The ref tables of all repositories.
 pub(super) struct RefCache {
     ready: Cache<RepositoryId, Arc<RefTable>>,
-    /// Repositories whose refs are being loaded, or that are in quarantine. Tables are inserted and changed under this lock
-    /// only.
+    /// Repositories being loaded or in quarantine. Tables change only under this lock.
     states: Mutex<HashMap<RepositoryId, RepositoryState>>,
 }
 
-/// One load of all refs, shared by all requests that arrive during it.
+/// A load of all refs, shared by requests that arrive during it.
 type SharedLoad = OnceCell<Arc<RefTable>>;
 
 #[derive(Default)]
 struct RepositoryState {
-    /// Requests that wait for a load.
     waiters: usize,
     load: Arc<SharedLoad>,
-    /// Loads that are running.
     loading: usize,
-    /// Changes committed since the oldest running load began. A load may have seen them or not, so they are applied to its
-    /// result.
+    /// Changes committed since the oldest running load began. A load may have missed them, so they
+    /// are applied to its result.
     log: Vec<TableChange>,
-    /// Incremented when the table is dropped. The result of a load that began before is not cached.
+    /// Incremented when the table is dropped, so that the result of an older load is not cached.
     generation: u64,
     quarantined_until: Option<Instant>,
 }
@@ -62,7 +56,7 @@ impl RepositoryState {
 }
 
 impl RefCache {
-    /// Creates a cache of `bytes` in all, which evicts the least recently used tables.
+    /// Creates a cache of `bytes` in total, which evicts the least recently used tables.
     pub(super) fn new(bytes: u64) -> Self {
         let weigher = |_: &RepositoryId, table: &Arc<RefTable>| u32::try_from(table.bytes() + 256).unwrap_or(u32::MAX);
         let ready =
@@ -70,7 +64,7 @@ impl RefCache {
         Self { ready, states: Mutex::default() }
     }
 
-    /// Returns the table of a repository. If it is not cached, runs `load`, or waits for a load that is running.
+    /// Returns the table of a repository: cached, from a running load, or from `load`.
     pub(super) async fn table(
         &self,
         id: RepositoryId,
@@ -87,7 +81,7 @@ impl RefCache {
         table.cloned()
     }
 
-    /// Returns the cached table, unless the stamps of its files have changed.
+    /// Returns the cached table, unless its file stamps have changed.
     fn get(&self, id: RepositoryId, path: &Path) -> Result<Option<Arc<RefTable>>, GitError> {
         let stamp = Stamp::of(path).map_err(GitError::io("looking at refs"))?;
         if stamp.head.is_none() {
@@ -129,7 +123,7 @@ impl RefCache {
             self.ready.insert(id, Arc::clone(&table));
         }
         if Arc::ptr_eq(&entry.load, shared) {
-            // Later requests start a new load: they may follow changes that this table does not contain.
+            // Later requests start a new load: they may follow changes that this table lacks.
             entry.load = Arc::default();
         }
         drop(states);
@@ -143,18 +137,18 @@ impl RefCache {
         LoadGuard { cache: self, id, start: entry.log.len(), generation: entry.generation }
     }
 
-    /// Returns whether a table is cached or being loaded, so that a transaction must report its changes.
+    /// Returns whether transactions must report changes: the table is cached or being loaded.
     pub(super) fn is_cached_or_loading(&self, id: RepositoryId) -> bool {
         let states = self.states.lock();
         states.get(&id).is_some_and(|entry| entry.loading > 0) || self.ready.contains_key(&id)
     }
 
-    /// Begins a transaction. If the returned guard is dropped without a result, the table is dropped.
+    /// Starts a transaction. Dropping the guard without a result drops the table.
     pub(super) fn begin_update(&self, id: RepositoryId) -> PendingUpdate<'_> {
         PendingUpdate { cache: self, id, has_outcome: false }
     }
 
-    /// Drops the table, and the result of a load that is running.
+    /// Drops the table, and the result of a running load.
     pub(super) fn forget(&self, id: RepositoryId) {
         let mut states = self.states.lock();
         self.forget_in(&mut states, id);
@@ -210,7 +204,6 @@ impl RefCache {
     }
 }
 
-/// A request that waits for a load; dropping it ends the wait.
 struct LoadWaiter<'a> {
     cache: &'a RefCache,
     id: RepositoryId,
@@ -223,11 +216,10 @@ impl Drop for LoadWaiter<'_> {
     }
 }
 
-/// A load that is running.
 struct LoadGuard<'a> {
     cache: &'a RefCache,
     id: RepositoryId,
-    /// Length of the log when the load began; later changes are applied to its table.
+    /// Length of the log when the load started. Later changes are applied to its table.
     start: usize,
     generation: u64,
 }
@@ -238,7 +230,7 @@ impl Drop for LoadGuard<'_> {
     }
 }
 
-/// A transaction without a result yet. If it is dropped without one, the repository is put into quarantine.
+/// A transaction without a result. Dropping it puts the repository into quarantine.
 pub(super) struct PendingUpdate<'a> {
     cache: &'a RefCache,
     id: RepositoryId,
@@ -246,12 +238,11 @@ pub(super) struct PendingUpdate<'a> {
 }
 
 impl PendingUpdate<'_> {
-    /// Ends a transaction that failed and changed nothing.
     pub(super) fn rolled_back(mut self) {
         self.has_outcome = true;
     }
 
-    /// Ends a committed transaction and applies its changes to the table.
+    /// The transaction was committed: applies its changes to the table.
     pub(super) fn committed(mut self, path: &Path, changes: Vec<TableChange>) {
         self.cache.apply(self.id, path, changes);
         self.has_outcome = true;

@@ -1,4 +1,4 @@
-//! Changes of refs, and pages of lists of them.
+//! Changes of refs, and pages of ref lists.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,8 @@ pub struct RefEdit {
     pub new: Option<Oid>,
 }
 
-/// Returns a test for refs that cannot exist beside those that the edits set, because one name is a folder of the other.
+/// Returns a test for refs that cannot exist next to those set by the edits, because one name is a
+/// folder of the other.
 pub fn clashes_with_set<'a>(edits: impl Iterator<Item = &'a RefEdit> + Clone) -> impl Fn(&RefName) -> bool {
     let set = edits.filter(|edit| edit.new.is_some()).map(|edit| &edit.name);
     let names: HashSet<_> = set.clone().map(RefName::as_bytes).collect();
@@ -28,7 +29,7 @@ pub fn clashes_with_set<'a>(edits: impl Iterator<Item = &'a RefEdit> + Clone) ->
 /// A page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Number of the page, from 1.
+    /// Page number, from 1.
     pub number: usize,
     /// Entries per page, at least 1.
     pub size: usize,

@@ -1,7 +1,5 @@
-//! Loads all refs of a repository into a table. As in git, loose refs are read before `packed-refs`, so that a ref that is
-//! packed meanwhile is found in one of the two.
-//!
-//! Not here: single refs (`read`), and caching (`cache`).
+//! Loads all refs of a repository into a table. As in git, loose refs are read before
+//! `packed-refs`, so a ref packed meanwhile is found in one of them.
 
 use std::{
     fs,
@@ -22,32 +20,30 @@ use crate::{
     types::{error::GitError, name::RefName},
 };
 
-/// Bytes of the largest loose ref file.
 const MAX_REF_FILE_BYTES: u64 = 4096;
 
-/// A ref as stored in its file.
 struct RawRef {
     name: RefName,
-    /// The object id; `None` for symbolic, broken and other unusable files, which still hide a packed ref of that name.
+    /// The object id; `None` for symbolic and broken refs, which still hide a packed ref.
     target: Option<Oid>,
-    /// The peeled object according to `packed-refs`: `Some(None)` for an object that is no tag, `None` if unknown.
+    /// The peeled object in `packed-refs`: `Some(None)` if it is not a tag, `None` if unknown.
     peeled: Option<Option<Oid>>,
 }
 
-/// Refs read so far. `is_plain` is false once a ref was found that git may treat differently.
+/// Refs read so far. `is_plain` is false once one is found that git may treat differently.
 struct RefScan {
     found: Vec<RawRef>,
     is_plain: bool,
 }
 
-/// Loads all refs that are not hidden, broken or symbolic.
+/// Loads all refs except hidden, broken and symbolic ones.
 pub fn load(repo: &Repository) -> Result<RefTable, GitError> {
     let path = repo.path();
     let mut scan = RefScan { found: Vec::new(), is_plain: true };
     scan.loose(path)?;
     let packed = scan.packed(path)?;
     let RefScan { mut found, mut is_plain } = scan;
-    // The sort is stable: a loose ref comes before a packed one of the same name, and stays.
+    // The sort is stable, so a loose ref stays before a packed one of the same name, and wins.
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found.dedup_by(|later, first| later.name == first.name);
     let (odb, mut entries) = (repo.odb()?, Vec::with_capacity(found.len()));
@@ -70,28 +66,28 @@ pub fn load(repo: &Repository) -> Result<RefTable, GitError> {
     Ok(RefTable::new(entries, head, is_plain && is_head_plain, stamp))
 }
 
-/// Returns the entries of refs that are about to be written, in their order; `None` for those whose objects are missing.
+/// Returns the entries of refs about to be written, in order; `None` if an object is missing.
 pub fn describe(repo: &Repository, refs: &[(RefName, Oid)]) -> Result<Vec<Option<RefEntry>>, GitError> {
     let odb = repo.odb()?;
     refs.iter().map(|(name, target)| complete(repo, &odb, name.clone(), *target, None)).collect()
 }
 
-/// Returns the table changes for committed edits.
 pub(super) fn changes(repo: &Repository, edits: &[RefEdit]) -> Result<Vec<TableChange>, GitError> {
     let odb = repo.odb()?;
     let change = |edit: &RefEdit| {
         let name = edit.name.clone();
         let Some(target) = edit.new else { return Ok(TableChange::Removed(name)) };
-        // git lets branches point to commits only.
+        // git lets branches point only to commits.
         let known = name.as_bytes().starts_with(b"refs/heads/").then_some(None);
         let entry = complete(repo, &odb, name, target, known)?;
-        entry.map(TableChange::Set).ok_or_else(|| GitError::Internal(format!("`{}` leads nowhere", edit.name)))
+        entry
+            .map(TableChange::Set)
+            .ok_or_else(|| GitError::Internal(format!("the target of `{}` is missing", edit.name)))
     };
     edits.iter().filter(|edit| !edit.name.is_hidden()).map(change).collect()
 }
 
 impl RefScan {
-    /// Reads every file below `refs`.
     fn loose(&mut self, repository: &Path) -> Result<(), GitError> {
         let mut folders = vec![(repository.join("refs"), b"refs".to_vec())];
         while let Some((folder, prefix)) = folders.pop() {
@@ -119,7 +115,6 @@ impl RefScan {
         Ok(())
     }
 
-    /// Reads one file below `refs`.
     fn file(&mut self, path: &Path, name: &[u8]) -> Result<(), GitError> {
         let Ok(name) = RefName::parse(name) else {
             self.is_plain = false;
@@ -144,7 +139,7 @@ impl RefScan {
         Ok(())
     }
 
-    /// Reads `packed-refs` and returns the stamp of the file.
+    /// Reads `packed-refs` and returns its stamp.
     fn packed(&mut self, repository: &Path) -> Result<Option<FileStamp>, GitError> {
         let failed = GitError::io("reading `packed-refs`");
         let mut file = match fs::File::open(repository.join("packed-refs")) {
@@ -192,7 +187,7 @@ impl RefScan {
     }
 }
 
-/// Returns the branch that HEAD points to, if any, and the stamp of the file.
+/// Returns the branch of HEAD, if any, and the stamp of the file.
 fn read_head(repository: &Path) -> Result<(Option<RefName>, FileStamp), GitError> {
     let path = repository.join("HEAD");
     let read = fs::File::open(&path).and_then(|file| {
@@ -206,7 +201,7 @@ fn read_head(repository: &Path) -> Result<(Option<RefName>, FileStamp), GitError
     Ok((name.filter(|name| name.as_bytes().starts_with(b"refs/heads/")), stamp))
 }
 
-/// Returns the entry of a ref with its peeled object and type; `None` if an object is missing.
+/// Adds the peeled object and its type; `None` if an object is missing.
 fn complete(
     repo: &Repository,
     odb: &Odb<'_>,
@@ -252,7 +247,7 @@ fn follow(repo: &Repository, odb: &Odb<'_>, tag: Oid) -> Result<Option<(Oid, Obj
     Ok(None)
 }
 
-/// Parses 40 lower-case hexadecimal digits that are not all zero.
+/// Parses 40 lower-case hex digits that are not all zero.
 fn object_id(text: &[u8]) -> Option<Oid> {
     full_id(text).filter(|id| !id.is_zero() && !text.iter().any(u8::is_ascii_uppercase))
 }
@@ -263,7 +258,7 @@ fn read_ref_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns whether a file or folder has vanished, or was replaced by the other kind.
+/// Returns whether a file or folder is gone, or has become the other.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory)
 }

@@ -1,9 +1,9 @@
-//! Moves one existing ref without a git process, the case of most commits and pushes. All other changes go through git
-//! (`transact`).
+//! Moves one existing ref without a git process, which covers most commits and pushes. git does the
+//! rest (`transact`).
 //!
-//! The new value is written and synced beforehand, to a file outside of the repository. A transaction follows git's `files` backend: the
-//! process that changes a ref creates `<ref>.lock` and renames it to the file of the ref. Here the lock is a second name of the file with the
-//! new value, so a process that is killed leaves a lock only if it was about to rename it, and no file is made to be removed.
+//! The new value is first written to a synced file outside the repository. As in git's `files`
+//! backend, `<ref>.lock` is created and renamed to the ref. Here the lock is a hard link to the
+//! prepared file, so a killed process leaves a lock only just before the rename.
 
 use std::{
     fs::{self, File},
@@ -19,23 +19,23 @@ use crate::{
     types::error::GitError,
 };
 
-/// A file that is removed when dropped, unless it was renamed.
+/// A file that is removed on drop, unless it was renamed.
 #[derive(Debug)]
 struct RemovedOnDrop(PathBuf);
 
 impl Drop for RemovedOnDrop {
     fn drop(&mut self) {
-        // A lock file that cannot be removed is removed as stale later, any other at the next start.
+        // A leftover lock is removed later as stale, any other file at the next start.
         drop(fs::remove_file(&self.0));
     }
 }
 
-/// A file with the new value of a ref, synced. This name of it is removed when dropped.
+/// A synced file with the new value of a ref. Dropping it removes this name of the file.
 #[derive(Debug)]
 pub struct PreparedValue(RemovedOnDrop);
 
 impl PreparedValue {
-    /// Writes the file at `path`, which does not exist. Blocking.
+    /// Writes a new file at `path`. Blocking.
     pub(super) fn write(path: PathBuf, target: Oid) -> Result<Self, GitError> {
         let created = File::create_new(&path).map_err(GitError::io("creating a file for a ref"))?;
         let value = Self(RemovedOnDrop(path));
@@ -44,8 +44,8 @@ impl PreparedValue {
         Ok(value)
     }
 
-    /// Links the file to `path`, the ref's lock; `None` if the lock exists, its folder does not, or the file system has no hard links
-    /// (`EPERM` in link(2)).
+    /// Links the file to `path`, the ref's lock; `None` if the lock exists, its folder does not, or
+    /// there are no hard links (`EPERM` in link(2)).
     fn lock(&self, path: PathBuf) -> Result<Option<RemovedOnDrop>, GitError> {
         match fs::hard_link(&self.0.0, &path) {
             Ok(()) => Ok(Some(RemovedOnDrop(path))),
@@ -56,7 +56,7 @@ impl PreparedValue {
 }
 
 impl RemovedOnDrop {
-    /// Renames the file instead of removing it; returns false if a folder has the new name.
+    /// Renames the file instead of removing it. Returns false if the new name is a folder.
     fn rename_to(self, path: &Path) -> Result<bool, GitError> {
         match fs::rename(&self.0, path) {
             Ok(()) => {
@@ -69,17 +69,18 @@ impl RemovedOnDrop {
     }
 }
 
-/// Returns the new value of the ref if [`advance`] may be able to move it.
+/// Returns the new value if [`advance`] may be able to move the ref.
 pub(super) fn target(edits: &[RefEdit]) -> Option<Oid> {
     let [RefEdit { name, old: Some(_), new }] = edits else { return None };
     new.filter(|_| name.as_str().is_some())
 }
 
-/// Moves the ref durably to the value that was prepared for it. Returns false if git has to do it: symbolic refs, and locks of other
-/// processes.
+/// Moves the ref durably to its prepared value. Returns false if git must do it: symbolic refs and
+/// locked ones.
 ///
 /// # Errors
-/// `RefConflict` when the ref is not at the old value, `RefTarget` when it may not point to the new one.
+/// `RefConflict` if the ref is not at the old value, `RefTarget` if it may not point to the new
+/// one.
 pub(super) fn advance(repo: &Repository, edit: &RefEdit, value: &PreparedValue) -> Result<bool, GitError> {
     let (path, lock) = (ref_path(repo.path(), &edit.name), lock_path(repo.path(), &edit.name));
     let Some(lock) = value.lock(lock)? else { return Ok(false) };
@@ -99,13 +100,12 @@ pub(super) fn advance(repo: &Repository, edit: &RefEdit, value: &PreparedValue) 
     Ok(true)
 }
 
-/// Returns whether git, which waits for locks and makes folders, may lock a ref where that failed here.
+/// Returns whether git, which waits for locks and creates folders, may be able to lock the ref.
 fn is_left_to_git(error: io::ErrorKind) -> bool {
     use io::ErrorKind::{AlreadyExists, NotFound, PermissionDenied, Unsupported};
     matches!(error, AlreadyExists | NotFound | PermissionDenied | Unsupported)
 }
 
-/// Returns whether the ref's file holds a symbolic ref, or is a folder.
 fn is_symbolic(path: &Path) -> Result<bool, GitError> {
     match fs::read(path) {
         Ok(content) => Ok(content.starts_with(b"ref:")),

@@ -1,4 +1,4 @@
-//! Lists, resolves and changes refs; no other code does. Not here: permissions, and the journal of updates.
+//! Lists, resolves and changes refs. No other code does.
 
 mod cache;
 mod edit;
@@ -43,13 +43,13 @@ pub struct Refs {
     cache: Arc<RefCache>,
 }
 
-/// First line of `packed-refs`: the objects that tags lead to are there, and names are sorted.
+/// First line of `packed-refs`: tags are peeled and names are sorted.
 const PACKED_HEADER: &[u8] = b"# pack-refs with: peeled fully-peeled sorted \n";
 /// Default size of the cache of ref tables, in bytes.
 pub const DEFAULT_CACHE_BYTES: u64 = 64 << 20;
 
 impl Refs {
-    /// Creates the refs of the repositories in `store`, with default limits.
+    /// The refs of the repositories in `store`, with default limits.
     #[must_use]
     pub fn new(store: Arc<RepositoryStore>, pool: Pool, git: Arc<Git>) -> Self {
         Self { store, pool, git, cache: Arc::new(RefCache::new(DEFAULT_CACHE_BYTES)) }
@@ -61,68 +61,50 @@ impl Refs {
         Self { cache: Arc::new(RefCache::new(bytes)), ..self }
     }
 
-    /// Returns all refs of a repository without hidden and broken ones. The table contains every change that was made
-    /// before the call.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, `Overloaded`, and those of the file system and libgit2.
+    /// Returns all refs except hidden and broken ones, including every change made before the call.
     pub async fn table(&self, id: RepositoryId) -> Result<Arc<RefTable>, GitError> {
         let path = self.store.path(id);
         self.cache.table(id, &path, self.pool.run(id, load)).await
     }
 
-    /// Returns a page of the refs whose full name begins with `prefix`, sorted by name, without hidden and broken ones.
-    ///
-    /// # Errors
-    /// Those of [`Refs::table`].
+    /// Returns a page of the visible, unbroken refs that start with `prefix`, sorted by name.
     pub async fn list(&self, id: RepositoryId, prefix: impl AsRef<[u8]>, page: Page) -> Result<RefPage, GitError> {
         Ok(self.table(id).await?.page(prefix.as_ref(), page))
     }
 
-    /// Drops the cached table of a repository that was deleted or moved, or whose refs other code may have changed.
+    /// Drops the cached table of a repository that was deleted or moved, or whose refs may have
+    /// changed otherwise.
     pub fn forget(&self, id: RepositoryId) {
         self.cache.forget(id);
     }
 
-    /// Returns the object id of a ref; `None` if the ref does not exist.
-    ///
-    /// # Errors
-    /// Those of [`Pool::run`].
+    /// Returns the object id of a ref, if it exists.
     pub async fn resolve(&self, id: RepositoryId, name: RefName) -> Result<Option<Oid>, GitError> {
         self.pool.run(id, move |repo| lookup(repo, &name)).await
     }
 
-    /// Returns the object ids of several refs, in their order; `None` for refs that do not exist.
-    ///
-    /// # Errors
-    /// Those of [`Pool::run`].
+    /// Returns the object ids of several refs, in order; `None` for missing ones.
     pub async fn resolve_all(&self, id: RepositoryId, names: Vec<RefName>) -> Result<Vec<Option<Oid>>, GitError> {
         self.pool.run(id, move |repo| names.iter().map(|name| lookup(repo, name)).collect()).await
     }
 
-    /// Returns the branch that HEAD points to, and its tip if the branch exists.
-    ///
-    /// # Errors
-    /// Those of [`Pool::run`], and `Internal` when HEAD does not point to a branch.
+    /// Returns the branch of HEAD, and its tip if the branch exists.
     pub async fn head(&self, id: RepositoryId) -> Result<HeadState, GitError> {
         self.pool.run(id, head).await
     }
 
-    /// Returns the state of HEAD, and what the repository's objects take on disk.
+    /// Returns the state of HEAD and the disk usage.
     pub async fn head_and_usage(&self, id: RepositoryId) -> Result<(HeadState, DiskUsage), GitError> {
         let store = Arc::clone(&self.store);
         self.pool.run(id, move |repo| Ok((head(repo)?, store.usage(id)?))).await
     }
 
-    /// Returns the state of HEAD, and the bytes of the repository's objects on disk.
+    /// Returns the state of HEAD and the size of the objects in bytes.
     pub async fn head_and_size(&self, id: RepositoryId) -> Result<(HeadState, u64), GitError> {
         self.head_and_usage(id).await.map(|(head, usage)| (head, usage.bytes))
     }
 
     /// Returns whether the repository has no branch.
-    ///
-    /// # Errors
-    /// Those of [`Refs::head`] and [`Refs::table`].
     pub async fn is_empty(&self, id: RepositoryId) -> Result<bool, GitError> {
         if self.head(id).await?.tip.is_some() {
             return Ok(false);
@@ -130,30 +112,23 @@ impl Refs {
         Ok(self.table(id).await?.span(b"refs/heads/").is_empty())
     }
 
-    /// Points HEAD to a branch, which need not exist; durable when it returns. The caller holds the repository's write
-    /// lock.
-    ///
-    /// # Errors
-    /// Those of [`Pool::run`] and of the file system.
+    /// Points HEAD durably to a branch, which need not exist. The caller holds the write lock.
     pub async fn set_head(&self, id: RepositoryId, branch: BranchName) -> Result<(), GitError> {
         self.pool.run(id, move |repo| write_head(repo.path(), &branch)).await
     }
 
-    /// Changes all of the refs or none; durable when it returns. The caller holds the repository's write lock.
+    /// Changes all refs or none, durably. The caller holds the repository's write lock.
     ///
     /// # Errors
-    /// `RefConflict` (a ref is not at `old`, or is locked), `RefNameClash`, `RefTarget`, `RepositoryNotFound`: nothing was
-    /// changed. After `TimedOut` and errors of kind `Internal` the refs must be read to learn the result.
+    /// `RefConflict`, `RefNameClash`, `RefTarget` and `RepositoryNotFound` mean that nothing
+    /// changed. After `TimedOut` and errors of kind `Internal`, read the refs to learn the result.
     pub async fn transact(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<(), GitError> {
         let prepared = self.prepare(id, edits).await?;
         self.commit(id, edits, prepared).await.map(drop)
     }
 
-    /// Does what can be done for a transaction before it is decided: for a move of a single ref, writes and syncs the new value, which
-    /// is then only to be renamed. Changes nothing, and locks no ref. The caller holds the repository's write lock.
-    ///
-    /// # Errors
-    /// `RepositoryNotFound`, and `Io`.
+    /// Prepares a transaction that is not decided yet: if it moves a single ref, writes and syncs
+    /// the new value. Changes and locks nothing. The caller holds the repository's write lock.
     pub async fn prepare(&self, id: RepositoryId, edits: &[RefEdit]) -> Result<Option<PreparedValue>, GitError> {
         self.store.check_exists(id)?;
         let Some(target) = loose::target(edits) else { return Ok(None) };
@@ -161,11 +136,8 @@ impl Refs {
         self.store.sync_threads().run(move || PreparedValue::write(path, target).map(Some)).await
     }
 
-    /// Commits a transaction with what was prepared for it: all of the refs are changed or none, durable when it returns. Returns the
-    /// state of HEAD and the disk usage afterwards, `None` if these cannot be read.
-    ///
-    /// # Errors
-    /// Those of [`Refs::transact`].
+    /// Commits a prepared transaction: changes all refs or none, durably; errors as in
+    /// [`Refs::transact`]. Returns the new state of HEAD and disk usage, if they can be read.
     pub async fn commit(
         &self,
         id: RepositoryId,
@@ -188,9 +160,9 @@ impl Refs {
         };
         match after.changes {
             Ok(changes) => update.committed(&path, changes),
-            // The refs are changed, only their new entries cannot be read; the table is loaded again.
+            // The refs have changed, but their new entries cannot be read. Load the table again.
             Err(error) => {
-                tracing::warn!(repo.id = %id, %error, "refs cannot be kept in memory");
+                tracing::warn!(repo.id = %id, %error, "cannot update the cached refs; they are loaded again");
                 self.cache.forget(id);
                 update.committed(&path, Vec::new());
             }
@@ -198,7 +170,7 @@ impl Refs {
         Ok(after.state)
     }
 
-    /// Changes the refs and makes that durable, without a process if possible.
+    /// Changes the refs durably, without a process if possible.
     async fn change(
         &self,
         id: RepositoryId,
@@ -219,7 +191,6 @@ impl Refs {
         self.pool.run(id, job).await
     }
 
-    /// Returns the job that reads a repository after a transaction.
     fn read_after(&self, id: RepositoryId, edits: &[RefEdit]) -> impl Fn(&Repository) -> AfterTransaction + use<> {
         let (store, cache, edits) = (Arc::clone(&self.store), Arc::clone(&self.cache), edits.to_vec());
         move |repo| {
@@ -231,16 +202,14 @@ impl Refs {
     }
 }
 
-/// A repository after a transaction that changed its refs. An error here is none of the transaction.
+/// A repository after a ref transaction. Errors here do not fail the transaction.
 struct AfterTransaction {
-    /// Changes of the cached table.
     changes: Result<Vec<TableChange>, GitError>,
-    /// State of HEAD and disk usage; `None` if they cannot be read.
     state: Option<(HeadState, DiskUsage)>,
 }
 
-/// Removes lock files of refs that a crash left behind. The caller holds the repository's write lock, and all git processes
-/// started before the crash have ended.
+/// Removes ref locks that a crash left behind. The caller holds the repository's write lock, and
+/// all git processes from before the crash have ended.
 pub fn remove_locks(repository: &Path, names: &[RefName]) {
     for name in names {
         transact::remove(&transact::lock_path(repository, name));
@@ -250,7 +219,7 @@ pub fn remove_locks(repository: &Path, names: &[RefName]) {
 /// Writes `HEAD.new`, renames it to `HEAD` and syncs the folder.
 fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     let text = [b"ref: ", branch.to_ref().as_bytes(), b"\n"].concat();
-    // Not `HEAD.lock`, which would block later writes if a crash left it behind; a leftover `HEAD.new` is overwritten.
+    // Not `HEAD.lock`, which would block later writes after a crash.
     let beside = repository.join("HEAD.new");
     let written = fs::File::create(&beside).and_then(|mut file| {
         file.write_all(&text)?;
@@ -261,7 +230,7 @@ fn write_head(repository: &Path, branch: &BranchName) -> Result<(), GitError> {
     sync(repository)
 }
 
-/// Writes the refs of a repository that is not published yet, sorted by name, to its `packed-refs`. The caller syncs the file.
+/// Writes sorted refs to `packed-refs` of an unpublished repository. The caller syncs.
 pub fn write_packed(repository: &Path, sorted: &[RefEntry]) -> Result<(), GitError> {
     let mut text = PACKED_HEADER.to_vec();
     for entry in sorted {
@@ -276,8 +245,8 @@ pub fn write_packed(repository: &Path, sorted: &[RefEntry]) -> Result<(), GitErr
     fs::write(repository.join("packed-refs"), text).map_err(GitError::io("writing `packed-refs`"))
 }
 
-/// Removes the lock of `packed-refs` and its new content if a killed process left them behind; returns whether it did. The caller holds
-/// the repository's write lock.
+/// Removes the lock and new content of `packed-refs` that a killed process left behind. Returns
+/// whether there were any. The caller holds the repository's write lock.
 pub fn remove_stale_lock(repository: &Path) -> bool {
     transact::remove_stale_packed(repository, transact::DEADLINE)
 }

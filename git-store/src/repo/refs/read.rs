@@ -1,4 +1,4 @@
-//! Resolves single refs, for jobs of the pool. Not here: tables of all refs (`load`).
+//! Resolves single refs, for jobs of the pool.
 
 use git2::{ErrorCode, Oid, Repository};
 
@@ -7,24 +7,20 @@ use crate::types::{
     name::{BranchName, RefName},
 };
 
-/// Maximum length of a chain of symbolic refs.
 const MAX_SYMBOLIC: usize = 5;
 
 /// The state of HEAD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadState {
-    /// The branch that HEAD points to.
+    /// The branch of HEAD.
     pub branch: BranchName,
-    /// The commit of the branch, if the branch exists.
+    /// The branch's commit, if the branch exists.
     pub tip: Option<Oid>,
 }
 
-/// Returns the object id of the ref with exactly this name, through symbolic refs; `None` if it does not exist.
-///
-/// # Errors
-/// Those of libgit2.
+/// Returns the object id of the ref with exactly this name, through symbolic refs, if it exists.
 pub fn lookup(repo: &Repository, name: &RefName) -> Result<Option<Oid>, GitError> {
-    // libgit2 takes names as text. A name that is not UTF-8 is searched for among all refs.
+    // libgit2 takes names as text, so a name that is not UTF-8 is searched for among all refs.
     let Some(text) = name.as_str() else { return lookup_bytes(repo, name) };
     let mut text = text.to_owned();
     for _ in 0..MAX_SYMBOLIC {
@@ -55,10 +51,7 @@ fn lookup_bytes(repo: &Repository, name: &RefName) -> Result<Option<Oid>, GitErr
     Ok(None)
 }
 
-/// Returns the branch that HEAD points to, and its tip if the branch exists.
-///
-/// # Errors
-/// `Internal` when HEAD does not point to a branch, and those of libgit2.
+/// Returns the branch of HEAD, and its tip if it exists; `Internal` if HEAD has no branch.
 pub fn head(repo: &Repository) -> Result<HeadState, GitError> {
     let reference = repo.find_reference("HEAD")?;
     let name = reference.symbolic_target_bytes().and_then(|target| RefName::parse(target).ok());
@@ -73,9 +66,6 @@ fn is_branch(name: &[u8]) -> bool {
 }
 
 /// Returns whether the repository has no branch.
-///
-/// # Errors
-/// Those of [`head`] and of libgit2.
 pub fn is_empty(repo: &Repository) -> Result<bool, GitError> {
     if head(repo)?.tip.is_some() {
         return Ok(false);

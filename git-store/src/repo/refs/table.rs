@@ -1,7 +1,5 @@
-//! The refs of one repository in memory, sorted by name. They are split into parts that copies of the table share, so that
-//! a change copies one part only.
-//!
-//! Not here: how a table is loaded (`load`) and kept up to date (`cache`).
+//! The refs of a repository in memory, sorted by name. Copies of a table share its parts, so a
+//! change copies only one part.
 
 use std::{fs, io, ops::Range, os::unix::fs::MetadataExt as _, path::Path, sync::Arc};
 
@@ -10,9 +8,9 @@ use git2::{ObjectType, Oid};
 use super::edit::Page;
 use crate::types::name::RefName;
 
-/// Refs of one part; a part of twice as many is split.
+/// Refs per part. A part twice as large is split.
 const ENTRIES_PER_PART: usize = 256;
-/// Bytes of a ref besides its name: the entry, and the overhead of the allocator.
+/// Bytes of a ref besides its name, with the allocator's overhead.
 const ENTRY_OVERHEAD_BYTES: usize = size_of::<RefEntry>() + 16;
 
 /// A ref and its object.
@@ -20,11 +18,11 @@ const ENTRY_OVERHEAD_BYTES: usize = size_of::<RefEntry>() + 16;
 pub struct RefEntry {
     /// The full name.
     pub name: RefName,
-    /// The id of its object: a commit for branches, any object for other refs.
+    /// Its object: a commit for branches, any object for other refs.
     pub target: Oid,
-    /// The id of the object that an annotated tag leads to, through nested tags.
+    /// The object that an annotated tag leads to, through nested tags.
     pub peeled: Option<Oid>,
-    /// The type of that object, never a tag; [`ObjectType::Any`] if it cannot be determined.
+    /// Type of the peeled object, never a tag; [`ObjectType::Any`] if unknown.
     pub kind: ObjectType,
 }
 
@@ -37,16 +35,13 @@ pub struct RefPage {
     pub total: usize,
 }
 
-/// A change of one ref in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TableChange {
-    /// The ref was created or moved.
     Set(RefEntry),
-    /// The ref was deleted.
     Removed(RefName),
 }
 
-/// The state of a file, compared to detect that it was replaced.
+/// State of a file, to detect that it was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp {
     inode: u64,
@@ -55,7 +50,6 @@ pub(super) struct FileStamp {
 }
 
 impl FileStamp {
-    /// Returns the stamp from a file's metadata.
     pub(super) fn new(data: &fs::Metadata) -> Self {
         Self { inode: data.ino(), size: data.size(), modified: (data.mtime(), data.mtime_nsec()) }
     }
@@ -69,8 +63,7 @@ impl FileStamp {
     }
 }
 
-/// The stamps of the files whose change is detected without reading them. git replaces these files as a whole and never
-/// writes in place.
+/// Stamps of files that git always replaces as a whole, to detect changes without reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// `HEAD`; `None` if the repository does not exist.
@@ -80,7 +73,6 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Reads the stamps of a repository.
     pub(super) fn of(repository: &Path) -> io::Result<Self> {
         let head = FileStamp::of(&repository.join("HEAD"))?;
         Ok(Self { head, packed: FileStamp::of(&repository.join("packed-refs"))? })
@@ -90,7 +82,7 @@ impl Stamp {
 /// The refs of a repository that clients may see.
 #[derive(Clone, Debug)]
 pub struct RefTable {
-    /// Parts of the sorted refs; no part is empty.
+    /// Parts of the sorted refs, none empty.
     parts: Vec<Arc<Vec<RefEntry>>>,
     bytes: usize,
     head: Option<RefName>,
@@ -99,8 +91,7 @@ pub struct RefTable {
 }
 
 impl RefTable {
-    /// Creates a table of refs that are sorted by name without duplicates. See [`RefTable::head`] and
-    /// [`RefTable::is_plain`].
+    /// Creates a table from refs sorted by name without duplicates.
     pub(super) fn new(sorted: Vec<RefEntry>, head: Option<RefName>, is_plain: bool, stamp: Stamp) -> Self {
         let bytes = sorted.iter().map(weight).sum();
         let (mut parts, mut rest) =
@@ -117,15 +108,15 @@ impl RefTable {
         self.bytes
     }
 
-    /// Returns the branch that HEAD points to, which need not exist; `None` if HEAD points to no branch, which makes the
-    /// table not plain.
+    /// Returns the branch of HEAD, which need not exist; `None` if HEAD is not on a branch, so the
+    /// table is not plain.
     #[must_use]
     pub fn head(&self) -> Option<&RefName> {
         self.head.as_ref()
     }
 
-    /// Returns whether git sees exactly these refs: no symbolic ref but HEAD, no broken ref, none whose object or peeled
-    /// object is missing, and no name that [`RefName`] rejects.
+    /// Returns whether git sees exactly these refs: no symbolic ref but HEAD, no broken ref, no
+    /// missing object, and no name that [`RefName`] rejects.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.is_plain
@@ -143,22 +134,22 @@ impl RefTable {
         self.parts.is_empty()
     }
 
-    /// Returns the ref of this name.
+    /// Returns the ref with this name.
     #[must_use]
     pub fn find(&self, name: &RefName) -> Option<&RefEntry> {
         let part = self.parts.get(self.part_of(name))?;
         part.binary_search_by(|entry| entry.name.cmp(name)).ok().and_then(|index| part.get(index))
     }
 
-    /// Returns the indices of the refs whose full name begins with `prefix`.
+    /// Returns the indices of the refs that start with `prefix`.
     #[must_use]
     pub fn span(&self, prefix: &[u8]) -> Range<usize> {
         let start = self.count_while(|name| name < prefix);
         start..self.count_while(|name| name < prefix || name.starts_with(prefix))
     }
 
-    /// Returns whether a ref of this name could not exist beside one of the table, because one name is a folder of the other. Refs for
-    /// which `is_gone` returns true do not count.
+    /// Returns whether a ref with this name could not exist next to one in the table, because one
+    /// name is a folder of the other. Ignores refs for which `is_gone` is true.
     pub fn clashes_with(&self, name: &RefName, is_gone: impl Fn(&RefName) -> bool) -> bool {
         let below = [name.as_bytes(), b"/"].concat();
         let above = name.parents().filter_map(|parent| RefName::parse(parent).ok());
@@ -178,7 +169,7 @@ impl RefTable {
         parts.iter().flat_map(|part| part.iter()).skip(skip).take(range.len())
     }
 
-    /// Returns a page of the refs whose full name begins with `prefix`, sorted by name.
+    /// Returns a page of the refs that start with `prefix`, sorted by name.
     #[must_use]
     pub fn page(&self, prefix: &[u8], page: Page) -> RefPage {
         let span = self.span(prefix);
@@ -187,7 +178,6 @@ impl RefTable {
         RefPage { entries, total: span.len() }
     }
 
-    /// Applies committed changes.
     pub(super) fn apply(&mut self, changes: &[TableChange]) {
         for change in changes {
             match change {
@@ -234,12 +224,12 @@ impl RefTable {
         self.bytes = self.bytes.saturating_sub(weight(&gone));
     }
 
-    /// Returns the index of the part that contains the name, if any part does.
+    /// Returns the index of the part that would contain the name.
     fn part_of(&self, name: &RefName) -> usize {
         self.parts.partition_point(|part| part.last().is_some_and(|last| last.name < *name))
     }
 
-    /// Counts the refs before the first whose name is not `wanted`; the refs are partitioned by `wanted`.
+    /// Counts the refs before the first that is not `wanted`; all `wanted` ones come first.
     fn count_while(&self, wanted: impl Fn(&[u8]) -> bool) -> usize {
         let whole = self.parts.partition_point(|part| part.last().is_some_and(|last| wanted(last.name.as_bytes())));
         let before: usize = self.parts[..whole].iter().map(|part| part.len()).sum();

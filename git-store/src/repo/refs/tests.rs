@@ -1,5 +1,3 @@
-//! Tests of refs against a real repository: transactions, locks, lists, and the cache under concurrent writers.
-
 use std::{path::PathBuf, time::Duration};
 
 use super::*;
@@ -179,7 +177,7 @@ async fn what_a_killed_process_left_of_packed_refs_is_removed_once_it_is_stale()
     assert!(!left.exists());
 }
 
-/// Names of the files beside the refs that are no refs: locks, and values that are prepared.
+/// Files next to the refs that are not refs: locks and prepared values.
 fn leftovers(f: &Fixture) -> Vec<String> {
     let folders = [f.path.join("refs/heads"), f.refs.store.root().join("incoming")];
     let names = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
@@ -193,7 +191,7 @@ async fn a_prepared_move_changes_and_locks_nothing_until_its_commit() {
     let edits = [edit("refs/heads/main", Some(one), Some(two))];
     let prepared = f.refs.prepare(ID, &edits).await.unwrap().unwrap();
     assert_eq!((leftovers(&f).len(), f.path.join("refs/heads/main.lock").exists()), (1, false));
-    // Its process may be killed here: other writers go on.
+    // If the process is killed here, other writers can continue.
     git(&f.path, &["update-ref", "refs/heads/main", &three.to_string(), &one.to_string()]);
     git(&f.path, &["update-ref", "refs/heads/main", &one.to_string(), &three.to_string()]);
     drop(prepared);
@@ -263,7 +261,7 @@ async fn a_symbolic_ref_stays_one() {
     let f = fixture().await;
     let (one, two) = (f.commits[0], f.commits[1]);
     git(&f.path, &["symbolic-ref", "refs/heads/alias", "refs/heads/main"]);
-    // git changes the symbolic ref itself, not its target; this edit must be left to git.
+    // git changes the symbolic ref itself, not its target, so this edit must be left to git.
     drop(f.refs.transact(ID, &[edit("refs/heads/alias", Some(one), Some(two))]).await);
     assert_eq!(f.refs.resolve(ID, name("refs/heads/main")).await.unwrap(), Some(one));
 }
@@ -280,7 +278,7 @@ async fn locks_left_by_a_crash_are_removed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_writer_sees_its_own_change_at_once() {
     let f = fixture().await;
-    // With the cache, and without it, where every call loads the table.
+    // With the cache, and without it, so that every call loads the table.
     for cache_bytes in [DEFAULT_CACHE_BYTES, 0] {
         let refs = f.refs.clone().with_cache_bytes(cache_bytes);
         let lock = tokio::sync::Mutex::new(());
@@ -330,7 +328,7 @@ async fn a_list_shows_changes_by_transaction_and_by_hand_at_once() {
     assert_eq!(count().await, 3);
     git(&f.path, &["pack-refs", "--all"]);
     assert_eq!(count().await, 3);
-    // A change by hand, but to `packed-refs`.
+    // A manual change, but of `packed-refs`.
     git(&f.path, &["update-ref", "-d", "refs/tags/a"]);
     assert_eq!(count().await, 2);
     let refused = f.refs.transact(ID, &[edit("refs/heads/b/c", None, Some(one))]).await;

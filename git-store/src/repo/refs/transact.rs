@@ -1,6 +1,4 @@
-//! Ref transactions of any size and kind: one `git update-ref` process, then a sync of the folders that hold the refs.
-//!
-//! Not here: moves of a single ref (`loose`), and the cache.
+//! Ref transactions with one `git update-ref` process and a sync of the ref folders.
 
 use std::{
     collections::BTreeSet,
@@ -22,21 +20,20 @@ use crate::{
     types::{error::GitError, name::RefName},
 };
 
-/// Time limit of a transaction.
 pub(super) const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Age, beyond the time limit of a transaction, at which a lock file counts as stale: the process that created it has been
-/// ended by then.
+/// A lock file is stale this long after a transaction's time limit, when the process that created
+/// it must have ended.
 const STALE_LOCK_MARGIN: Duration = Duration::from_secs(5);
 
-/// Files by which git changes `packed-refs`.
+/// Files with which git changes `packed-refs`.
 const PACKED_REFS_FILES: [&str; 2] = ["packed-refs.lock", PACKED_REFS_NEW];
 
-/// Time added to the limit of a transaction per ref: git writes and syncs one file after the other.
+/// Extra time per ref: git writes and syncs one file after the other.
 const TIME_PER_REF: Duration = Duration::from_millis(50);
 
-/// Runs the transaction within [`DEADLINE`] and [`TIME_PER_REF`] for each ref. If stale lock files are in the way, removes
-/// them and tries once more.
+/// Runs the transaction within [`DEADLINE`] plus [`TIME_PER_REF`] per ref. If stale locks block it,
+/// removes them and tries once more.
 pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit]) -> Result<(), GitError> {
     let input = script(edits)?;
     let deadline = DEADLINE + TIME_PER_REF * u32::try_from(edits.len()).unwrap_or(u32::MAX);
@@ -50,7 +47,6 @@ pub(super) async fn run(git: &Git, repository: &Path, edits: &[RefEdit]) -> Resu
     outcome.map(drop).map_err(|error| classify(error, edits))
 }
 
-/// Returns the input of `git update-ref --stdin -z`.
 fn script(edits: &[RefEdit]) -> Result<Vec<u8>, GitError> {
     let mut script = b"start\0".to_vec();
     for edit in edits {
@@ -75,7 +71,7 @@ fn script(edits: &[RefEdit]) -> Result<Vec<u8>, GitError> {
     Ok(script)
 }
 
-/// Turns messages of git, which `LC_ALL=C` keeps constant, into typed errors.
+/// Maps git's messages, which `LC_ALL=C` keeps constant, to typed errors.
 fn classify(error: GitError, edits: &[RefEdit]) -> GitError {
     let GitError::Command { stderr, .. } = &error else { return error };
     let name = quoted_ref(stderr, edits);
@@ -99,13 +95,13 @@ fn classify(error: GitError, edits: &[RefEdit]) -> GitError {
     error
 }
 
-/// Returns the name of the ref that a message of git quotes; the first edit's if it quotes none.
+/// Returns the ref name quoted in a git message, or else the first edit's.
 fn quoted_ref(stderr: &str, edits: &[RefEdit]) -> String {
     let named = edits.iter().find(|edit| stderr.contains(&format!("'{}'", edit.name)));
     named.or(edits.first()).map_or_else(String::new, |edit| edit.name.to_string())
 }
 
-/// Removes stale lock files of the edited refs, of `packed-refs` and of `HEAD`; returns whether any was removed.
+/// Removes stale locks of the edited refs, `packed-refs` and `HEAD`. Returns whether it did.
 fn remove_stale_locks(repository: &Path, edits: &[RefEdit], deadline: Duration) -> bool {
     let mut locks: Vec<_> = edits.iter().map(|edit| lock_path(repository, &edit.name)).collect();
     locks.push(repository.join("HEAD.lock"));
@@ -113,34 +109,32 @@ fn remove_stale_locks(repository: &Path, edits: &[RefEdit], deadline: Duration) 
     is_packed_removed | (locks.iter().filter(|lock| remove_stale(lock, deadline)).count() > 0)
 }
 
-/// Removes the stale files of a killed process that changed `packed-refs`; returns whether there were any.
+/// Removes stale files of a killed change of `packed-refs`. Returns whether there were any.
 pub(super) fn remove_stale_packed(repository: &Path, deadline: Duration) -> bool {
     PACKED_REFS_FILES.iter().filter(|name| remove_stale(&repository.join(name), deadline)).count() > 0
 }
 
-/// Removes a stale lock file; returns whether it did.
+/// Removes a lock file if it is stale. Returns whether it was.
 fn remove_stale(lock: &Path, deadline: Duration) -> bool {
     let modified = fs::metadata(lock).and_then(|data| data.modified());
     modified.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > deadline + STALE_LOCK_MARGIN))
         && fs::remove_file(lock).is_ok()
 }
 
-/// Removes a lock file; a missing one is no error.
 pub(super) fn remove(lock: &Path) {
     if let Err(error) = ignore_missing(fs::remove_file(lock)) {
-        tracing::warn!(path = %lock.display(), %error, "a lock of a dead process stays for now");
+        tracing::warn!(path = %lock.display(), %error, "cannot remove a stale ref lock");
     }
 }
 
-/// Returns the path of the ref's lock file.
 pub(super) fn lock_path(repository: &Path, name: &RefName) -> PathBuf {
     let mut path = ref_path(repository, name).into_os_string();
     path.push(".lock");
     path.into()
 }
 
-/// Syncs the folders whose entries changed: those above each ref up to `refs`, and after a deletion the repository's own
-/// folder, which holds `packed-refs`.
+/// Syncs the folders whose entries changed: those above each ref up to `refs`, and after a deletion
+/// the repository itself, which holds `packed-refs`.
 pub(super) fn sync_names(repository: &Path, edits: &[RefEdit]) -> Result<(), GitError> {
     let mut folders = BTreeSet::new();
     for edit in edits {
@@ -150,7 +144,7 @@ pub(super) fn sync_names(repository: &Path, edits: &[RefEdit]) -> Result<(), Git
             folders.insert(repository.to_owned());
         }
     }
-    // A deletion removes folders that it leaves empty.
+    // A deletion also removes emptied folders.
     let folders: Vec<_> = folders.into_iter().filter(|folder| folder.is_dir()).collect();
     sync_all(&folders)
 }

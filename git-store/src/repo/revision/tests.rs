@@ -1,5 +1,3 @@
-//! Tests of revisions: exact lookup, and what is refused.
-
 use proptest::prelude::*;
 
 use super::*;

@@ -1,9 +1,8 @@
-//! The bundled .gitignore templates, and files made of several of them.
+//! The bundled .gitignore templates.
 
 use super::{key, unknown};
 use crate::types::error::GitError;
 
-/// Templates in one file.
 const MAX_TEMPLATES: usize = 32;
 
 macro_rules! bundled {
@@ -91,11 +90,8 @@ const TEMPLATES: &[(&str, &str)] = &[
     bundled!("Zig"),
 ];
 
-/// Returns a .gitignore made of templates, in order and without duplicates: a line with the name, the text, and an empty
-/// line for each.
-///
-/// # Errors
-/// `Invalid` (field `gitignores`) for an unknown template or too many.
+/// Joins templates into a .gitignore, in order and without duplicates. Each consists of a line with
+/// its name, the text, and an empty line.
 pub fn gitignore(names: &[String]) -> Result<String, GitError> {
     let mut used = Vec::new();
     let mut text = String::new();
@@ -106,7 +102,7 @@ pub fn gitignore(names: &[String]) -> Result<String, GitError> {
             continue;
         }
         if used.len() == MAX_TEMPLATES {
-            return Err(GitError::invalid("gitignores", "too_long", "names too many templates"));
+            return Err(GitError::invalid("gitignores", "too_long", "has too many templates"));
         }
         used.push(name);
         text.push_str("# ---> ");

@@ -1,9 +1,9 @@
-//! Licence texts of the SPDX list, found by id or usual name.
+//! SPDX licence texts, found by id or common name.
 
 use super::{key, replace_placeholders, unknown};
 use crate::types::error::GitError;
 
-/// Usual names that are neither an SPDX id nor the full name of one, and their ids.
+/// Common names that are neither an SPDX id nor an SPDX full name, with their ids.
 const ALIASES: &[(&str, &str)] = &[
     ("Abstyles License", "Abstyles"),
     ("Affero General Public License v1.0", "AGPL-1.0-only"),
@@ -45,14 +45,11 @@ const ALIASES: &[(&str, &str)] = &[
     ("zlib License", "Zlib"),
 ];
 
-/// Bytes of the longest text whose placeholders are filled in. Longer texts are fixed documents, where placeholders are
-/// part of the instructions.
+/// Longest text whose placeholders are filled in, in bytes. Longer ones are fixed documents, with
+/// placeholders in their instructions.
 const MAX_FORM: usize = 6000;
 
-/// Returns the text of a licence by its SPDX id or a usual name, ignoring case, with year and holder filled in.
-///
-/// # Errors
-/// `Invalid` (field `license`) for an unknown name.
+/// Returns a licence by SPDX id or common name in any case, with year and holder filled in.
 pub fn license(name: &str, year: i32, holder: &str) -> Result<String, GitError> {
     let id = find(name).ok_or_else(|| unknown("license", name))?;
     let text = id.text();

@@ -1,5 +1,4 @@
-//! Texts for the first commit of a repository: README, .gitignore and licence. All are part of the program; nothing is
-//! downloaded.
+//! Bundled texts for the first commit of a repository: README, .gitignore and licence.
 
 mod gitignore;
 mod license;
@@ -9,31 +8,27 @@ use chrono::{DateTime, Datelike as _};
 pub use self::{gitignore::gitignore, license::license};
 use crate::types::error::GitError;
 
-/// The README template `Default`.
 const README: &str = "# {Name}\n\n{Description}\n";
 
-/// Values of the placeholders in a README.
+/// Values for the placeholders in a README.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadmeValues {
-    /// `{Name}`: name of the repository.
+    /// `{Name}`: repository name.
     pub name: String,
-    /// `{Description}`: description of the repository.
+    /// `{Description}`: repository description.
     pub description: String,
-    /// `{CloneURL.SSH}`: clone URL for SSH.
+    /// `{CloneURL.SSH}`: SSH clone URL.
     pub clone_url_ssh: String,
-    /// `{CloneURL.HTTPS}`: clone URL for HTTP.
+    /// `{CloneURL.HTTPS}`: HTTP clone URL.
     pub clone_url_http: String,
 }
 
-/// Returns the README of a template; an empty name means `Default`.
-///
-/// # Errors
-/// `Invalid` (field `readme`) for an unknown template.
+/// Renders a README template; an empty name means `Default`.
 pub fn readme(template: &str, values: &ReadmeValues) -> Result<String, GitError> {
     if !template.is_empty() && !template.eq_ignore_ascii_case("default") {
         return Err(unknown("readme", template));
     }
-    // Without a description only the heading remains.
+    // Without a description, only the heading remains.
     Ok(format!("{}\n", filled(README, values).trim_end()))
 }
 
@@ -50,8 +45,8 @@ fn filled(template: &str, values: &ReadmeValues) -> String {
     })
 }
 
-/// Replaces placeholders in one pass, so that a placeholder inside a value is not replaced. `value` returns the length and the value of
-/// the placeholder at the beginning of a text, which is one of `openings`; `None` if none is there.
+/// Replaces placeholders in one pass, so placeholders inside values stay. `value` returns length
+/// and value of the placeholder at the start of a text, which begins with one of `openings`.
 fn replace_placeholders(template: &str, openings: &[char], value: impl Fn(&str) -> Option<(usize, String)>) -> String {
     let (mut text, mut rest) = (String::new(), template);
     while let Some(at) = rest.find(openings) {
@@ -65,21 +60,21 @@ fn replace_placeholders(template: &str, openings: &[char], value: impl Fn(&str) 
     text
 }
 
-/// Returns the error for an unknown template. The name comes from the client, so it is shortened and stripped of control
-/// characters.
+/// Returns the error for an unknown template. The name comes from the client, so it is shortened
+/// and control characters are removed.
 fn unknown(field: &str, name: &str) -> GitError {
     let shown: String = name.chars().filter(|letter| !letter.is_control()).take(64).collect();
-    GitError::invalid(field, "unknown", format!("there is no template `{shown}`"))
+    GitError::invalid(field, "unknown", format!("unknown template `{shown}`"))
 }
 
-/// Returns the form in which names are compared: letters and digits in lower case, and the signs that distinguish names
-/// such as `C` and `C++`.
+/// Normalizes a name for comparison: lower-case letters and digits, plus the signs that tell `C`
+/// from `C++`.
 fn key(name: &str) -> String {
     let kept = name.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, '+' | '#' | '.'));
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// Returns the calendar year in UTC of a time in seconds since 1970.
+/// Returns the UTC year of a time in seconds since 1970.
 #[must_use]
 pub fn year(seconds: i64) -> i32 {
     DateTime::from_timestamp(seconds, 0).map_or(1970, |time| time.year())

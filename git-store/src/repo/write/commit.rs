@@ -1,5 +1,5 @@
-//! The part that all commits by API share: the base, the message and the commit object. Not here: which files change
-//! (`files`). The caller writes the objects and moves the ref.
+//! What all commits made through the API share: base, message and commit object. The caller writes
+//! the objects and moves the ref.
 
 use ferrite_core::version::PreconditionFailed;
 use git2::{ObjectType, Oid, Repository};
@@ -18,10 +18,11 @@ use crate::{
     types::{error::GitError, limits::MAX_COMMIT_BYTES, name::BranchName},
 };
 
-/// Bytes of the longest message. The rest of a commit is for its header, which has two names and two addresses of 255 characters.
+/// Longest message, in bytes. The rest of a commit is its header, with two names and addresses of
+/// 255 characters.
 const MAX_MESSAGE_BYTES: usize = MAX_COMMIT_BYTES - (16 << 10);
 
-/// A precondition on what is at the path of a file: its kind and id, `None` if the path is free.
+/// A precondition on what exists at a path: kind and id, or `None`.
 pub type EntryPrecondition<'a> = &'a dyn Fn(Option<(EntryKind, Oid)>) -> Result<(), PreconditionFailed>;
 
 /// Message, branch and identities of a commit.
@@ -29,7 +30,7 @@ pub type EntryPrecondition<'a> = &'a dyn Fn(Option<(EntryKind, Oid)>) -> Result<
 pub struct CommitDraft {
     /// The commit message.
     pub message: String,
-    /// The branch; `None` for the default branch. A branch that does not exist starts at the default branch.
+    /// The branch; `None` for the default branch. A new branch starts at the default branch.
     pub branch: Option<BranchName>,
     /// The author.
     pub author: Author,
@@ -37,20 +38,20 @@ pub struct CommitDraft {
     pub committer: Author,
 }
 
-/// A commit whose objects are to be written, and that no ref points to yet.
+/// A commit whose objects are not written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreparedCommit {
     /// The branch to create or move.
     pub branch: BranchName,
-    /// The tip of the branch; `None` if the branch does not exist.
+    /// The tip of the branch, if it exists.
     pub old: Option<Oid>,
     /// The id of the commit.
     pub new_commit: Oid,
-    /// The written files, with their ids and sizes in the commit.
+    /// The written files with ids and sizes.
     pub entries: Vec<Entry>,
     /// The fields of the commit.
     pub commit: CommitInfo,
-    /// The new objects of the commit, including itself.
+    /// New objects, including the commit itself.
     pub objects: Vec<NewObject>,
 }
 
@@ -62,7 +63,6 @@ impl PreparedCommit {
     }
 }
 
-/// The base of a commit.
 pub(super) struct CommitBase<'repo> {
     repo: &'repo Repository,
     branch: BranchName,
@@ -70,7 +70,6 @@ pub(super) struct CommitBase<'repo> {
     base: Option<Base>,
 }
 
-/// The commit that another is made on, and its tree.
 #[derive(Clone, Copy)]
 struct Base {
     commit: Oid,
@@ -78,12 +77,8 @@ struct Base {
 }
 
 impl<'repo> CommitBase<'repo> {
-    /// Finds the branch of a draft and its tip. With `new_branch`, the commit creates that branch at the tip instead of
-    /// moving the draft's branch.
-    ///
-    /// # Errors
-    /// `Invalid` (field `message` or `new_branch`), and `BranchNotFound` when the draft's branch does not exist and a new
-    /// one is to start at it.
+    /// Finds a draft's branch and its tip. With `new_branch`, the commit creates that branch at the
+    /// tip instead of moving the draft's branch, which must exist.
     pub(super) fn find(
         repo: &'repo Repository,
         draft: &CommitDraft,
@@ -97,7 +92,7 @@ impl<'repo> CommitBase<'repo> {
             None => (branch, tip, tip.or(head.tip)),
             Some(_) if tip.is_none() => return Err(GitError::BranchNotFound),
             Some(new) if refs::lookup(repo, &new.to_ref())?.is_some() => {
-                return Err(GitError::invalid("new_branch", "invalid", "exists already"));
+                return Err(GitError::invalid("new_branch", "invalid", "already exists"));
             }
             Some(new) => (new.clone(), None, tip),
         };
@@ -106,24 +101,16 @@ impl<'repo> CommitBase<'repo> {
         Ok(Self { repo, branch, old, base })
     }
 
-    /// Checks the precondition of the request on the entry of the base that the commit is to replace or remove.
-    ///
-    /// # Errors
-    /// `Precondition`.
+    /// Checks the precondition on the base's entry that the commit replaces or removes.
     pub(super) fn require(&self, found: Option<TreeEntry>, require: EntryPrecondition<'_>) -> Result<(), GitError> {
         let failed = |_| GitError::Precondition { branch: self.branch.as_bytes().to_vec() };
         require(found.map(|found| (found.kind(), found.id))).map_err(failed)
     }
 
-    /// Returns an overlay on the base's tree.
     pub(super) fn overlay(&self) -> Result<Overlay<'repo>, GitError> {
         Overlay::new(self.repo, self.base.map(|base| base.tree))
     }
 
-    /// Builds the trees and the commit, to which `blobs` belong.
-    ///
-    /// # Errors
-    /// `UnchangedContent`.
     pub(super) fn commit(
         self,
         draft: &CommitDraft,
@@ -163,7 +150,7 @@ fn check_message(message: &str) -> Result<(), GitError> {
         return Err(GitError::invalid("message", "too_long", "is too long"));
     }
     if message.contains('\0') {
-        return Err(GitError::invalid("message", "invalid", "must not hold a NUL"));
+        return Err(GitError::invalid("message", "invalid", "must not contain a NUL character"));
     }
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! Creates, replaces, removes and moves files; each call makes one commit. Not here: the tree with its changes (`overlay`),
-//! and the move of the branch.
+//! Creates, replaces, removes and moves files. Each call makes one commit.
 
 use std::collections::HashSet;
 
@@ -29,11 +28,11 @@ use crate::{
     },
 };
 
-/// Files in one commit.
+/// Most files per commit.
 pub const MAX_FILES: usize = 1000;
-/// Bytes of all files in one commit.
+/// Most bytes of all files per commit.
 pub const MAX_COMMIT_BYTES: u64 = 48 << 20;
-/// Bytes from which a line of `.gitattributes` is too long for git.
+/// Lines of `.gitattributes` with this many bytes are too long for git.
 const MAX_ATTRIBUTES_LINE: usize = 2048;
 
 /// A file to create or replace.
@@ -43,7 +42,7 @@ pub struct PutFile {
     pub path: TreePath,
     /// The new content.
     pub content: Bytes,
-    /// The blob that must be at the path, if the caller wants this checked.
+    /// The blob that must be at the path, if any is required.
     pub expected_blob: Option<Oid>,
     /// Message and branch of the commit.
     pub draft: CommitDraft,
@@ -54,7 +53,7 @@ pub struct PutFile {
 pub struct DeleteFile {
     /// The path, from [`TreePath::strict`].
     pub path: TreePath,
-    /// The blob that must be at the path, if the caller wants this checked.
+    /// The blob that must be at the path, if any is required.
     pub expected_blob: Option<Oid>,
     /// Message and branch of the commit.
     pub draft: CommitDraft,
@@ -63,13 +62,13 @@ pub struct DeleteFile {
 /// The operation on a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Create a file, which must not exist, with this content.
+    /// Create a file with this content. It must not exist.
     Create(Bytes),
     /// Replace the content of an existing file.
     Update(Bytes),
     /// Delete an existing file.
     Delete,
-    /// Move the existing file at this path, with new content if given.
+    /// Move an existing file here from this path, with new content if given.
     Move(TreePath, Option<Bytes>),
 }
 
@@ -80,23 +79,23 @@ pub struct FileChange {
     pub path: TreePath,
     /// The operation on the file.
     pub operation: Operation,
-    /// The blob that must be at the path (for a move, at the old path), if the caller wants this checked. Not used by
-    /// `Create`.
+    /// The blob that must be at the path (before a move, at the old path), if any is required.
+    /// Ignored by `Create`.
     pub expected_blob: Option<Oid>,
 }
 
 /// Changes of several files in one commit.
 #[derive(Clone, Debug)]
 pub struct ChangeFiles {
-    /// The changes; no path may occur twice.
+    /// The changes. No path may occur twice.
     pub files: Vec<FileChange>,
-    /// The branch to create, while the draft's branch stays where it is.
+    /// A branch to create; the draft's branch then stays where it is.
     pub new_branch: Option<BranchName>,
     /// Message and branch of the commit.
     pub draft: CommitDraft,
 }
 
-/// The path of a file's fields in errors: with the index among several files, or without.
+/// Prefix of a file's fields in errors, with its index if there are several files.
 #[derive(Clone, Copy)]
 struct FieldPath(Option<usize>);
 
@@ -113,8 +112,8 @@ impl FieldPath {
         self.0.map_or(GitError::StaleBlob, |index| GitError::StaleFile { index })
     }
 
-    /// Returns the file at a path, `None` if the path is free. `name` is the field of the path. Fails if something other
-    /// than a file is there.
+    /// Returns the file at a path, if any. Fails if something else is there. `name` is the field of
+    /// the path.
     fn file(self, name: &str, overlay: &mut Overlay<'_>, path: &TreePath) -> Result<Option<TreeEntry>, GitError> {
         let found = overlay.find(path)?.map_err(|obstacle| self.refuse(name, "invalid", obstacle))?;
         let obstacle = match found.map(TreeEntry::kind) {
@@ -131,21 +130,20 @@ impl FieldPath {
         if is_stale { Err(self.stale()) } else { Ok(()) }
     }
 
-    /// Checks files that git itself reads, so that they cannot harm a clone. For pushes, git makes the same checks.
+    /// Checks files that git itself reads and that could harm a clone. For pushes, git does.
     fn check_special(self, path: &TreePath, content: &[u8]) -> Result<(), GitError> {
         let name = String::from_utf8_lossy(path.name());
         let is_large = content.len() as u64 > MAX_GITMODULES;
         if is_dot_gitmodules(&name) && (is_large || !Submodules::parse(content).is_harmless()) {
-            return Err(self.refuse("content", "invalid", "names a submodule that git would refuse"));
+            return Err(self.refuse("content", "invalid", "contains a submodule that git would reject"));
         }
         let has_long_line = || content.split(|byte| *byte == b'\n').any(|line| line.len() >= MAX_ATTRIBUTES_LINE);
         if is_dot_gitattributes(&name) && has_long_line() {
-            return Err(self.refuse("content", "invalid", "has a line that is longer than git accepts"));
+            return Err(self.refuse("content", "invalid", "has a line that is too long for git"));
         }
         Ok(())
     }
 
-    /// Sets content at a path with the given mode.
     fn write(
         self,
         builder: &mut CommitBuilder<'_>,
@@ -160,7 +158,7 @@ impl FieldPath {
         let blob = NewObject::new(ObjectType::Blob, content.clone())?;
         let id = blob.id();
         let entry = TreeEntry { mode, id };
-        // With the same content there is nothing to write, and perhaps no commit to make.
+        // With unchanged content there is nothing to write.
         if builder.overlay.find(path)? != Ok(Some(entry)) {
             builder.blobs.push(blob);
             builder.overlay.set(path, entry)?;
@@ -170,7 +168,6 @@ impl FieldPath {
     }
 }
 
-/// A commit that is being built.
 struct CommitBuilder<'repo> {
     loads: LoadCheck<'repo>,
     overlay: Overlay<'repo>,
@@ -201,17 +198,14 @@ fn file_entry(path: &TreePath, id: Oid, size: u64) -> Entry {
     }
 }
 
-/// Returns a file as the entry of the commit that wrote it, whose tree this is; `None` if the tree does not have it.
+/// Returns a written file as an entry of the commit's tree, if it exists there.
 pub fn written_file(repo: &Repository, tree: &git2::Tree<'_>, path: &TreePath) -> Result<Option<Entry>, GitError> {
     let Some((_, id)) = find(repo, tree, path)? else { return Ok(None) };
     Ok(Some(file_entry(path, id, read_blob(&LoadCheck::new(repo), id, 0)?.0)))
 }
 
-/// Creates or replaces one file. The caller holds the repository's write lock, and writes the objects. `require` gets what is at the path
-/// of the commit's base.
-///
-/// # Errors
-/// `Invalid` (field `path`, `content`, `message`), `Precondition`, `UnchangedContent`, `StaleBlob`, `TooLarge`.
+/// Creates or replaces a file. The caller holds the repository's write lock and writes the objects.
+/// `require` checks what the commit's base has at the path.
 pub fn put_file(repo: &Repository, put: &PutFile, require: EntryPrecondition<'_>) -> Result<PreparedCommit, GitError> {
     let at = FieldPath(None);
     let start = CommitBase::find(repo, &put.draft, None)?;
@@ -224,10 +218,7 @@ pub fn put_file(repo: &Repository, put: &PutFile, require: EntryPrecondition<'_>
     start.commit(&put.draft, &builder.overlay, builder.blobs, builder.entries)
 }
 
-/// Removes one file or symbolic link, and directories that become empty. Otherwise as [`put_file`].
-///
-/// # Errors
-/// `Invalid` (field `path` or `message`), `PathNotFound`, `Precondition`, `StaleBlob`.
+/// Removes a file or symbolic link, and directories that become empty. Otherwise like [`put_file`].
 pub fn delete_file(
     repo: &Repository,
     delete: &DeleteFile,
@@ -246,26 +237,22 @@ pub fn delete_file(
     start.commit(&delete.draft, &builder.overlay, builder.blobs, builder.entries)
 }
 
-/// Returns the entry to remove, `None` if the path does not exist. A symbolic link may be removed, whatever its target.
+/// Returns the entry to remove, if it exists. A symbolic link can be removed whatever its target.
 fn removable(at: FieldPath, overlay: &mut Overlay<'_>, path: &TreePath) -> Result<Option<TreeEntry>, GitError> {
     match overlay.find(path)? {
-        // A component above is not a directory, so the path does not exist.
+        // A parent is not a directory, so the path does not exist.
         Err(_) => Ok(None),
         Ok(Some(entry)) if entry.kind() == EntryKind::Symlink => Ok(Some(entry)),
         Ok(_) => at.file("path", overlay, path),
     }
 }
 
-/// Changes several files. Otherwise as [`put_file`].
-///
-/// # Errors
-/// `Invalid` (fields `files`, `files[0].path` and so on, `message`, `new_branch`), `BranchNotFound`, `UnchangedContent`,
-/// `StaleFile`, `TooLarge`.
+/// Changes several files. Otherwise like [`put_file`].
 pub fn change_files(repo: &Repository, change: &ChangeFiles) -> Result<PreparedCommit, GitError> {
     check_files(&change.files)?;
     let start = CommitBase::find(repo, &change.draft, change.new_branch.as_ref())?;
     let mut builder = CommitBuilder::new(repo, &start)?;
-    // Removals first, so that other changes can use the freed paths regardless of their order.
+    // Removals first, so that other changes can use the freed paths in any order.
     let mut moved = Vec::with_capacity(change.files.len());
     for (index, file) in change.files.iter().enumerate() {
         moved.push(apply_removal(FieldPath(Some(index)), &mut builder, file)?);
@@ -276,7 +263,7 @@ pub fn change_files(repo: &Repository, change: &ChangeFiles) -> Result<PreparedC
     start.commit(&change.draft, &builder.overlay, builder.blobs, builder.entries)
 }
 
-/// Applies the removal of a change; returns the entry that a move takes along.
+/// Applies the removal in a change. Returns the entry that a move takes along.
 fn apply_removal(
     at: FieldPath,
     builder: &mut CommitBuilder<'_>,
@@ -301,7 +288,6 @@ fn apply_removal(
     Ok(found)
 }
 
-/// Applies the write of a change.
 fn apply_write(
     at: FieldPath,
     builder: &mut CommitBuilder<'_>,
@@ -313,7 +299,7 @@ fn apply_write(
     }
     let found = at.file("path", &mut builder.overlay, &file.path)?;
     match (&file.operation, found, moved) {
-        (Operation::Create(_) | Operation::Move(..), Some(_), _) => Err(at.refuse("path", "invalid", "exists already")),
+        (Operation::Create(_) | Operation::Move(..), Some(_), _) => Err(at.refuse("path", "invalid", "already exists")),
         (Operation::Create(content), None, _) => at.write(builder, &file.path, content, FILE_MODE),
         (Operation::Update(content), found, _) => {
             at.check_blob(file.expected_blob, found)?;
@@ -324,13 +310,13 @@ fn apply_write(
             at.write(builder, &file.path, content, moved.map_or(FILE_MODE, |moved| moved.mode))
         }
         (Operation::Move(_, None), None, Some(moved)) => {
-            // The content matters only for files that git itself reads.
+            // Content matters only for files that git itself reads.
             let limit = if is_special(&file.path) { MAX_GITMODULES } else { 0 };
             let (size, content) = read_blob(&builder.loads, moved.id, limit)?;
             if let Some(content) = content {
                 at.check_special(&file.path, &content)?;
             } else if is_special(&file.path) {
-                return Err(at.refuse("path", "invalid", "would make a large file one that git reads"));
+                return Err(at.refuse("path", "invalid", "the moved file is too large for this name"));
             }
             builder.overlay.set(&file.path, moved)?;
             builder.add_entry(&file.path, moved.id, size);
@@ -351,14 +337,14 @@ fn check_files(files: &[FileChange]) -> Result<(), GitError> {
         return Err(GitError::invalid("files", "required", "must not be empty"));
     }
     if files.len() > MAX_FILES {
-        return Err(GitError::invalid("files", "too_long", "must not be more than 1000"));
+        return Err(GitError::invalid("files", "too_long", "must have at most 1000 entries"));
     }
     let size = |file: &FileChange| match &file.operation {
         Operation::Create(content) | Operation::Update(content) | Operation::Move(_, Some(content)) => content.len(),
         Operation::Delete | Operation::Move(_, None) => 0,
     };
     if files.iter().map(size).sum::<usize>() as u64 > MAX_COMMIT_BYTES {
-        return Err(GitError::TooLarge { what: "the content of all files", limit: MAX_COMMIT_BYTES });
+        return Err(GitError::TooLarge { what: "the total size of all files", limit: MAX_COMMIT_BYTES });
     }
     let mut seen = HashSet::new();
     for (index, file) in files.iter().enumerate() {
@@ -368,7 +354,7 @@ fn check_files(files: &[FileChange]) -> Result<(), GitError> {
         };
         for (name, path) in [Some(("path", &file.path)), from].into_iter().flatten() {
             if !seen.insert(path.as_bytes()) {
-                return Err(FieldPath(Some(index)).refuse(name, "invalid", "is named twice"));
+                return Err(FieldPath(Some(index)).refuse(name, "invalid", "duplicate path"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The first commit of a new repository: a README, and optionally a .gitignore and a licence.
+//! The first commit of a repository: a README, and optionally a .gitignore and a licence.
 
 use git2::{ObjectType, Oid, Repository};
 
@@ -24,10 +24,7 @@ pub struct InitialCommit {
 }
 
 impl InitialCommit {
-    /// Returns the names and texts of the files, in git's order.
-    ///
-    /// # Errors
-    /// `Invalid` (field `gitignores`, `license` or `readme`) for an unknown template.
+    /// Returns names and texts of the files, in git's order.
     pub fn files(&self) -> Result<Vec<(&'static str, String)>, GitError> {
         let mut files = Vec::new();
         if self.gitignores.iter().any(|name| !name.trim().is_empty()) {
@@ -42,11 +39,9 @@ impl InitialCommit {
     }
 }
 
-/// Writes the commit, for [`RepositoryStore::create`](crate::disk::repositories::RepositoryStore::create), which sets the
-/// branch and syncs all files.
-///
-/// # Errors
-/// Those of [`InitialCommit::files`] and of libgit2.
+/// Writes the commit.
+/// [`RepositoryStore::create`](crate::disk::repositories::RepositoryStore::create) sets the branch
+/// and syncs.
 pub fn initial_commit(repo: &Repository, first: &InitialCommit) -> Result<Oid, GitError> {
     let mut builder = repo.treebuilder(None)?;
     for (name, text) in first.files()? {

@@ -1,4 +1,4 @@
-//! Commits made without a work tree: this module builds the objects, the caller writes them and moves the ref.
+//! Makes commits without a work tree: builds the objects; the caller writes them and moves the ref.
 
 mod commit;
 mod files;

@@ -1,5 +1,4 @@
-//! A tree with changes on top, kept in memory. Only the folders on changed paths are loaded. Not here:
-//! which changes are allowed (`files`).
+//! A tree with changes in memory. Loads only folders on changed paths.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +14,18 @@ use crate::{
     },
 };
 
-/// Bytes of all trees that one commit loads, as they are stored. In memory they take about twice as much.
+/// Most stored bytes of the trees that one commit loads. They take about twice as much memory.
 const MAX_LOADED_BYTES: u64 = 64 << 20;
 
-/// Bytes of an entry of a tree beside its name: mode, blank, NUL and id.
+/// Bytes of a tree entry besides its name: mode, space, NUL and id.
 const ENTRY_BYTES: usize = 6 + 1 + 1 + 20;
-/// Mode of a regular file.
 pub(super) const FILE_MODE: i32 = 0o100_644;
 const DIRECTORY_MODE: i32 = 0o040_000;
 
-/// Mode and id of the entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TreeEntry {
     pub(super) mode: i32,
-    /// The id; zeros for a directory with changes.
+    /// The id; zeros for a changed directory.
     pub(super) id: Oid,
 }
 
@@ -37,7 +34,6 @@ impl TreeEntry {
         EntryKind::of(self.mode)
     }
 
-    /// Appends the entry as it is in the content of a tree.
     fn encode(self, name: &[u8], content: &mut Vec<u8>) {
         content.extend_from_slice(format!("{:o} ", self.mode).as_bytes());
         content.extend_from_slice(name);
@@ -45,28 +41,25 @@ impl TreeEntry {
         content.extend_from_slice(self.id.as_bytes());
     }
 
-    /// Returns what git orders an entry of this name by: a directory sorts as if its name ended in a slash.
+    /// Returns the sort key of an entry: git sorts a directory as if its name ended in a slash.
     fn sort_key(self, name: &[u8]) -> impl Iterator<Item = u8> {
         let slash = (self.kind() == EntryKind::Directory).then_some(b'/');
         name.iter().copied().chain(slash)
     }
 }
 
-/// The reason why a path cannot exist: a component above it is not a directory.
+/// Why a path cannot exist: a parent is not a directory.
 pub(super) type Obstacle = &'static str;
 
-/// The tree and its changes.
 pub(super) struct Overlay<'repo> {
     repo: &'repo Repository,
     root: Folder<'repo>,
-    /// Bytes of the loaded trees.
     loaded_bytes: u64,
 }
 
 #[derive(Default)]
 struct Folder<'repo> {
     base: Option<Tree<'repo>>,
-    /// Bytes of `base` as it is stored.
     base_bytes: u64,
     changes: BTreeMap<Vec<u8>, Change<'repo>>,
 }
@@ -78,27 +71,22 @@ enum Change<'repo> {
 }
 
 impl<'repo> Overlay<'repo> {
-    /// Creates an overlay on a root tree, or on an empty one.
-    ///
-    /// # Errors
-    /// `TooLarge`, and those of libgit2.
     pub(super) fn new(repo: &'repo Repository, base: Option<Oid>) -> Result<Self, GitError> {
         let root = base.map(|id| Folder::load(repo, id)).transpose()?.unwrap_or_default();
         let loaded_bytes = root.base_bytes;
         Ok(Self { repo, root, loaded_bytes })
     }
 
-    /// Returns the current entry at a path, or the [`Obstacle`] above it.
+    /// Returns the entry at a path, or the [`Obstacle`] above it.
     pub(super) fn find(&mut self, path: &TreePath) -> Result<Result<Option<TreeEntry>, Obstacle>, GitError> {
         Ok(self.folder(path)?.map(|folder| folder.entry(path.name())))
     }
 
-    /// Sets the entry at a path, which [`Overlay::find`] must have found free of obstacles.
+    /// Sets the entry at a path that [`Overlay::find`] found free of obstacles.
     pub(super) fn set(&mut self, path: &TreePath, entry: TreeEntry) -> Result<(), GitError> {
         self.put(path, Change::Set(entry))
     }
 
-    /// Removes the entry at a path.
     pub(super) fn remove(&mut self, path: &TreePath) -> Result<(), GitError> {
         self.put(path, Change::Removed)
     }
@@ -109,7 +97,7 @@ impl<'repo> Overlay<'repo> {
         Ok(())
     }
 
-    /// Returns the folder of a path; a missing one is created empty.
+    /// Returns the parent folder of a path, creating it if missing.
     fn folder(&mut self, path: &TreePath) -> Result<Result<&mut Folder<'repo>, Obstacle>, GitError> {
         let repo = self.repo;
         let mut folder = &mut self.root;
@@ -122,21 +110,21 @@ impl<'repo> Overlay<'repo> {
                         let below = Folder::load(repo, id)?;
                         self.loaded_bytes += below.base_bytes;
                         if self.loaded_bytes > MAX_LOADED_BYTES {
-                            let what = "the size of all folders that are changed";
+                            let what = "the total size of the changed folders";
                             return Err(GitError::TooLarge { what, limit: MAX_LOADED_BYTES });
                         }
                         below
                     }
-                    Some((EntryKind::File, _)) => return Ok(Err("leads through a file")),
-                    Some((EntryKind::Symlink, _)) => return Ok(Err("leads through a symbolic link")),
-                    Some((EntryKind::Submodule, _)) => return Ok(Err("leads into a submodule")),
+                    Some((EntryKind::File, _)) => return Ok(Err("is below a file")),
+                    Some((EntryKind::Symlink, _)) => return Ok(Err("is below a symbolic link")),
+                    Some((EntryKind::Submodule, _)) => return Ok(Err("is inside a submodule")),
                 };
                 folder.changes.insert(part.to_vec(), Change::Folder(below));
             }
             folder = match folder.changes.get_mut(part) {
                 Some(Change::Folder(below)) => below,
                 Some(Change::Removed | Change::Set(_)) | None => {
-                    return Err(GitError::Internal("a folder that was just made is not there".to_owned()));
+                    return Err(GitError::Internal("a folder that was just created is missing".to_owned()));
                 }
             };
         }
@@ -158,7 +146,7 @@ impl<'repo> Folder<'repo> {
         Ok(Self { base: Some(base), base_bytes, changes: BTreeMap::new() })
     }
 
-    /// Checks that the tree with its changes is within the limits of trees, whatever the changes remove.
+    /// Checks the limits of trees, as if the changes removed nothing.
     fn check_size(&self) -> Result<(), GitError> {
         let added = || self.changes.iter().filter(|(_, change)| !matches!(change, Change::Removed));
         let bytes: u64 = added().map(|(name, _)| name.len() as u64 + MIN_TREE_ENTRY_BYTES).sum();
@@ -167,7 +155,7 @@ impl<'repo> Folder<'repo> {
         }
         let entries = self.base.as_ref().map_or(0, Tree::len) + added().count();
         if entries > MAX_TREE_ENTRIES {
-            let what = "the number of entries of the folder";
+            let what = "the number of entries in the folder";
             return Err(GitError::TooLarge { what, limit: MAX_TREE_ENTRIES as u64 });
         }
         Ok(())
@@ -200,7 +188,8 @@ impl<'repo> Folder<'repo> {
         self.changes.keys().filter(|name| base.get_name_bytes(name).is_some()).count() == base.len()
     }
 
-    /// Appends the tree and those below it to `objects` and returns its id; `None` for an empty tree, which git does not store as an entry.
+    /// Appends the tree and its subtrees to `objects` and returns its id; `None` if it is empty,
+    /// because git stores no empty trees as entries.
     fn build(&self, objects: &mut Vec<NewObject>) -> Result<Option<Oid>, GitError> {
         if let (Some(base), true) = (&self.base, self.changes.is_empty()) {
             return Ok(Some(base.id()));
@@ -219,7 +208,7 @@ impl<'repo> Folder<'repo> {
         if content.is_empty() { Ok(None) } else { push_tree(objects, content).map(Some) }
     }
 
-    /// Returns the content of the tree: the entries of the base without changes, and these, all in git's order.
+    /// Merges the unchanged entries of the base with the changes, in git's order.
     fn merge(&self, mut changed: Vec<(&[u8], TreeEntry)>) -> Vec<u8> {
         changed.sort_by(|(one, entry), (two, other)| entry.sort_key(one).cmp(other.sort_key(two)));
         let added: usize = changed.iter().map(|(name, _)| name.len() + ENTRY_BYTES).sum();
@@ -237,7 +226,6 @@ impl<'repo> Folder<'repo> {
     }
 }
 
-/// Appends a tree to `objects` and returns its id.
 fn push_tree(objects: &mut Vec<NewObject>, content: Vec<u8>) -> Result<Oid, GitError> {
     let tree = NewObject::new(ObjectType::Tree, content)?;
     let id = tree.id();

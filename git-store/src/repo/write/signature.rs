@@ -1,35 +1,32 @@
-//! Authors and committers in the form that git stores, and the content of commits with them.
-//!
-//! Not here: signatures of existing commits (`read`).
+//! Authors and committers in git's format, and commit objects with them.
 
 use git2::Oid;
 
 use crate::{repo::read::Signature, types::error::GitError};
 
-/// Bytes of the longest name or address that a client may send.
+/// Longest name or address from a client, in bytes.
 const MAX_IDENTITY_BYTES: usize = 255;
-/// The last second of the year 9999, in seconds since 1970.
+/// End of the year 9999, in seconds since 1970.
 const LAST_SECOND: i64 = 253_402_300_799;
-/// The largest offset from UTC of RFC 3339, `23:59`.
+/// Largest UTC offset in RFC 3339, `23:59`.
 const MAX_OFFSET_MINUTES: i32 = 23 * 60 + 59;
 
-/// A point in time, and the offset from UTC that a commit keeps beside it.
+/// A time and the UTC offset stored with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommitTime {
     /// Seconds since 1970.
     pub seconds: i64,
-    /// Offset in minutes to the east.
+    /// Offset in minutes, positive to the east.
     pub offset_minutes: i32,
 }
 
 impl From<i64> for CommitTime {
-    /// Returns the time in UTC.
     fn from(seconds: i64) -> Self {
         Self { seconds, offset_minutes: 0 }
     }
 }
 
-/// The author or committer of a commit, and the time. The name and the address are valid in a commit.
+/// Author or committer with a time. Name and address are valid in a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Author {
     name: String,
@@ -38,7 +35,7 @@ pub struct Author {
 }
 
 impl Author {
-    /// Removes from name and address the characters that git cannot store; an empty result becomes a neutral text.
+    /// Removes characters that git cannot store. An empty result becomes a neutral text.
     #[must_use]
     pub fn new(name: &str, email: &str, seconds: i64) -> Self {
         let email: String = clean(email).split_whitespace().collect();
@@ -53,40 +50,34 @@ impl Author {
         Self { name: name.to_owned(), email: email.to_owned(), time: seconds.max(0).into() }
     }
 
-    /// Validates name, address and time that a client sent in `field`. Characters that git strips from the ends are
-    /// removed.
-    ///
-    /// # Errors
-    /// `Invalid` (for example `author.name`).
+    /// Validates name, address and time from `field` of the request. Strips the characters that git
+    /// strips from the ends.
     pub fn exact(field: &str, name: &str, email: &str, time: impl Into<CommitTime>) -> Result<Self, GitError> {
         let (name, email) = (trimmed(name), trimmed(email));
         for (part, text) in [("name", name), ("email", email)] {
             let refuse = |code, message| Err(GitError::invalid(&format!("{field}.{part}"), code, message));
             if text.is_empty() {
-                return refuse("required", "must hold more than blanks and punctuation");
+                return refuse("required", "must contain more than spaces and punctuation");
             }
             if text.len() > MAX_IDENTITY_BYTES {
                 return refuse("too_long", "is too long");
             }
             if text.contains(|letter: char| matches!(letter, '<' | '>') || letter.is_control()) {
-                return refuse("invalid", "must not hold `<`, `>` or control characters");
+                return refuse("invalid", "must not contain `<`, `>` or control characters");
             }
         }
         Self { name: name.to_owned(), email: email.to_owned(), time: 0.into() }.at(field, time)
     }
 
-    /// Sets the time, which came in `field`.
-    ///
-    /// # Errors
-    /// `Invalid` (for example `author.date`).
+    /// Sets the time from `field` of the request.
     pub fn at(self, field: &str, time: impl Into<CommitTime>) -> Result<Self, GitError> {
         let time = time.into();
         let refuse = |message| Err(GitError::invalid(&format!("{field}.date"), "invalid", message));
         if !(0..=LAST_SECOND).contains(&time.seconds) {
-            return refuse("must be from 1970 to 9999");
+            return refuse("must be between 1970 and 9999");
         }
         if !(-MAX_OFFSET_MINUTES..=MAX_OFFSET_MINUTES).contains(&time.offset_minutes) {
-            return refuse("must have an offset of less than 24 hours");
+            return refuse("must have a UTC offset below 24 hours");
         }
         Ok(Self { time, ..self })
     }
@@ -103,13 +94,12 @@ impl Author {
         self.time.seconds
     }
 
-    /// Returns the name, the address and the time as they are read from a commit.
+    /// Returns name, address and time as read from a commit.
     pub(super) fn signature(&self) -> Signature {
         let (name, email) = (self.name.clone(), self.email.clone());
         Signature { name, email, seconds: self.time.seconds, offset_minutes: self.time.offset_minutes }
     }
 
-    /// Returns the text of the `author` or `committer` line.
     fn line(&self) -> String {
         let CommitTime { seconds, offset_minutes } = self.time;
         let (sign, minutes) = (if offset_minutes < 0 { '-' } else { '+' }, offset_minutes.unsigned_abs());
@@ -117,8 +107,8 @@ impl Author {
     }
 }
 
-/// Returns the content of a commit object. libgit2's own function is not used, because it strips full stops from the ends of names, which
-/// git keeps.
+/// Returns the content of a commit object. libgit2 would strip full stops from the ends of names,
+/// which git keeps.
 pub(super) fn commit_content(
     tree: Oid,
     parents: &[Oid],
@@ -130,13 +120,13 @@ pub(super) fn commit_content(
     format!("tree {tree}\n{parents}author {author}\ncommitter {committer}\n\n{message}")
 }
 
-/// Removes angle brackets, turns control characters into blanks, and cuts the text after 255 characters.
+/// Removes angle brackets, turns control characters into spaces, and keeps 255 characters.
 fn clean(text: &str) -> String {
     let kept = text.chars().filter(|letter| !matches!(letter, '<' | '>')).take(255);
     kept.map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
 }
 
-/// Removes the characters that git strips from the ends of a name: "Grace H." keeps its full stop.
+/// Strips the characters that git strips from the ends of a name. "Grace H." keeps its full stop.
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|letter: char| letter <= ' ' || ",:;<>\"\\'".contains(letter))
 }

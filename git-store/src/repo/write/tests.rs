@@ -1,5 +1,3 @@
-//! Tests of commits by API: single files, several files, templates and identities.
-
 use std::{collections::BTreeMap, path::Path, process::Command};
 
 use git2::{Oid, Repository};
@@ -45,12 +43,10 @@ fn on(branch: &str, put: PutFile) -> PutFile {
     PutFile { draft: CommitDraft { branch, ..put.draft }, ..put }
 }
 
-/// Writes a file without a precondition.
 fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitError> {
     super::put_file(repo, put, &|_| Ok(()))
 }
 
-/// Removes a file without a precondition.
 fn delete_file(repo: &Repository, delete: &DeleteFile) -> Result<PreparedCommit, GitError> {
     super::delete_file(repo, delete, &|_| Ok(()))
 }
@@ -281,7 +277,7 @@ fn several_files_change_in_one_commit() {
     }
     let base = f.tip("main");
     let files = vec![
-        // Both use paths that other changes of this commit free.
+        // Both use paths freed by other changes of this commit.
         create("a/below", "new"),
         rename("old/name", "dir"),
         remove("a"),
@@ -362,7 +358,7 @@ fn author_and_committer_are_as_given() {
     assert_eq!(shown, "Grace grace@example.com 86400 Ada 1700000000\n");
 }
 
-/// Returns the root tree that git's index makes of files with these blobs.
+/// Returns the root tree that git's index builds from these files.
 fn tree_of_index(repo: &Repository, files: &BTreeMap<String, Oid>) -> Oid {
     let time = || git2::IndexTime::new(0, 0);
     let mut index = git2::Index::new().unwrap();
@@ -389,14 +385,15 @@ fn tree_of_index(repo: &Repository, files: &BTreeMap<String, Oid>) -> Oid {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The names sort differently as files and as directories: `a.b` is before the directory `a`, and behind the file.
+    /// The names sort differently as files and directories: `a.b` sorts before the directory `a`
+    /// and after the file.
     #[test]
     fn trees_are_those_that_git_makes_of_the_same_files(changes in prop::collection::vec(("[ab][.0-]?[ab]?(/[ab][.0]?b?)?", any::<bool>()), 1..12)) {
         let (f, mut files) = (fixture(), BTreeMap::new());
         for (path, is_removal) in changes {
             let Ok(_) = TreePath::strict(path.as_bytes()) else { continue };
             let prepared = if is_removal { delete_file(&f.repo, &delete(&path)) } else { put_file(&f.repo, &file(&path, &path)) };
-            // A file is where a folder would be, or there is nothing to change.
+            // A file is in the way of a folder, or nothing changes.
             let Ok(prepared) = prepared else { continue };
             let commit = f.apply(prepared);
             match commit.entries.first() {

@@ -1,5 +1,3 @@
-//! Tests of paths: accepted and refused forms.
-
 use proptest::prelude::*;
 
 use super::*;

@@ -428,7 +428,7 @@ async fn an_archive_without_readers_is_not_made() {
     producer.finish(Err(GitError::ClientGone));
     assert!(archives.reader(ONE, "a").1.is_none(), "the end of the first takes nothing from the second");
     another.finish(Err(GitError::TooLarge { what: "the archive", limit: 5 }));
-    assert_eq!(all(next).await.unwrap_err(), "the archive is larger than 5 allowed");
+    assert_eq!(all(next).await.unwrap_err(), "the archive exceeds the limit of 5");
     let (reader, producer) = archives.reader(ONE, "a");
     let producer = producer.unwrap();
     std::fs::write(producer.path(), [0; 10]).unwrap();

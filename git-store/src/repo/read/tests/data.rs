@@ -1,5 +1,3 @@
-//! Tests of reads: history, trees, tags, refs and blobs.
-
 use std::{path::Path, process::Command, time::Duration};
 
 use git2::{ObjectType, Oid, Repository, Signature, Time};
@@ -49,7 +47,7 @@ fn ids(page: &LogPage) -> Vec<String> {
     page.commits.iter().map(|commit| commit.id.to_string()).collect()
 }
 
-/// A tree of three files with these contents.
+/// A tree of three one-byte files.
 fn tree_of(repo: &Repository, files: [u8; 3]) -> Oid {
     let blob = |number: u8| repo.blob(&[number]).unwrap();
     let mut dir = repo.treebuilder(None).unwrap();
@@ -117,7 +115,7 @@ fn history_comes_in_gits_order_page_by_page() {
     assert!(matches!(log(&repo, &revision("nope"), ALL, &deadline), Err(GitError::RevisionNotFound)));
 }
 
-/// The first commit is one that libgit2 cannot parse, and the history is long enough to be handed over to it.
+/// libgit2 cannot parse the first commit, and the history is long enough for its walk.
 #[test]
 fn a_long_history_that_libgit2_cannot_read_is_listed_nevertheless() {
     let (_folder, repo) = empty_repository();

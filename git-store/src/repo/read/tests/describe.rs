@@ -1,5 +1,3 @@
-//! Tests of descriptions of updates: which commits, their changed paths, and the bounds.
-
 use std::time::Duration;
 
 use git2::{FileMode, Index, IndexEntry, IndexTime, Oid, Repository, Signature, Time};
@@ -26,7 +24,7 @@ impl Fixture {
         Self { _folder: folder, repo }
     }
 
-    /// Writes the tree of files, given by path and content. A content of 40 digits is the commit of a submodule.
+    /// Writes a tree from paths and contents. 40 digits are a submodule's commit.
     fn tree(&self, files: &[(&[u8], &str)]) -> Oid {
         let mut index = Index::new().unwrap();
         for (path, content) in files {
@@ -67,7 +65,6 @@ impl Fixture {
         self.repo.commit(None, &who, &who, message, &tree, &parents.iter().collect::<Vec<_>>()).unwrap()
     }
 
-    /// A chain of commits without files.
     fn chain(&self, count: i64, parent: Option<Oid>) -> Vec<Oid> {
         let mut ids: Vec<Oid> = Vec::new();
         for index in 0..count {
@@ -157,7 +154,7 @@ fn a_new_branch_has_the_commits_that_no_other_branch_has_but_at_least_the_newest
     }
     let update = fixture.update("old", ZERO, main[2]);
     assert_eq!((ids(&update), update.total), (vec![main[2]], 1));
-    // The commits of branches that are created together belong to the first one that has them.
+    // Of branches created together, the first gets the commits.
     fixture.branch("next", topic[2]);
     let updates = fixture.updates(&[changed("topic", ZERO, topic[1]), changed("next", ZERO, topic[2])]);
     assert_eq!([ids(&updates[0]), ids(&updates[1])], [vec![topic[1], topic[0]], vec![topic[2]]]);

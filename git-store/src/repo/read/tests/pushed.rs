@@ -1,5 +1,3 @@
-//! Tests of the commits of an update: which ones, in which order, and how much of their messages.
-
 use std::{collections::HashSet, time::Duration};
 
 use git2::{Oid, Repository, Signature, Time};
@@ -13,7 +11,6 @@ use crate::{
 
 const ZERO: Oid = Oid::ZERO_SHA1;
 
-/// A repository whose commits have the empty tree.
 struct History {
     _folder: tempfile::TempDir,
     repo: Repository,
@@ -35,7 +32,7 @@ impl History {
         self.repo.commit(None, &who, &who, message, &tree, &parents.iter().collect::<Vec<_>>()).unwrap()
     }
 
-    /// A chain of commits, each with the next of `seconds` and its index as message.
+    /// A chain of commits with these times and their index as message.
     fn chain(&self, seconds: impl IntoIterator<Item = i64>) -> Vec<Oid> {
         let mut ids: Vec<Oid> = Vec::new();
         for (index, seconds) in seconds.into_iter().enumerate() {
@@ -95,7 +92,7 @@ fn a_merge_comes_after_both_sides_and_without_what_the_branch_had() {
     let history = History::new();
     let base = history.chain([1, 2, 3]);
     let side = history.commit(2, "side", &[base[0]]);
-    // Made on a machine whose clock is behind.
+    // From a machine whose clock is behind.
     let later = history.commit(1, "later", &[side]);
     let own = history.commit(4, "own", &[base[2]]);
     let merge = history.commit(5, "merge", &[own, later]);
@@ -103,7 +100,7 @@ fn a_merge_comes_after_both_sides_and_without_what_the_branch_had() {
     assert_eq!(history.pushed(own, next, 1000).unwrap(), [side, later, merge, next]);
     assert_eq!(history.pushed(base[2], next, 1000).unwrap(), [side, later, own, merge, next]);
     assert_eq!(history.pushed(later, next, 2).unwrap(), [merge, next]);
-    // A forced update to a history without a common commit.
+    // A force push without a common ancestor.
     let other = history.chain([10, 11]);
     assert_eq!(history.pushed(next, other[1], 1000).unwrap(), other);
 }
@@ -149,7 +146,7 @@ fn messages_are_cut_between_characters_and_fit_a_response() {
     let mut ids: Vec<Oid> = Vec::new();
     for index in 0..MAX_PUSHED_COMMITS {
         let parent: Vec<_> = ids.last().copied().into_iter().collect();
-        // A short message leaves its share to the others.
+        // Short messages leave their share to the others.
         ids.push(history.commit(1, if index < 500 { "short" } else { &long }, &parent));
     }
     let commits = pushed_commits(&history.repo, ZERO, ids[999], MAX_PUSHED_COMMITS, &deadline).unwrap();
@@ -177,7 +174,7 @@ fn messages_are_decoded_and_bytes_that_are_no_text_are_replaced() {
     assert_eq!(text(&[0xff; 65_536], "encoding latin1\n"), "\u{ff}".repeat(65_536 / 2));
 }
 
-/// Returns the commits that can be reached from `id`, among `commits` with the indexes of their parents.
+/// Returns the commits reachable from `id`, given the parents' indexes of all commits.
 fn reachable(commits: &[Vec<usize>], id: usize) -> HashSet<usize> {
     let (mut found, mut open) = (HashSet::from([id]), vec![id]);
     while let Some(id) = open.pop() {
@@ -189,7 +186,7 @@ fn reachable(commits: &[Vec<usize>], id: usize) -> HashSet<usize> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any history of which no commit is older than its parents.
+    /// Any history in which no commit is older than its parents.
     #[test]
     fn an_update_has_what_the_old_end_cannot_reach(
         history in proptest::collection::vec((0..3_i64, proptest::collection::vec(any::<prop::sample::Index>(), 0..3)), 2..24),

@@ -1,5 +1,3 @@
-//! Tests of reads of objects beyond the limits of today, and of folders whose lists would be too long.
-
 use std::time::Duration;
 
 use git2::{ObjectType, Oid, Repository};
@@ -26,7 +24,7 @@ fn revision(text: &str) -> Revision {
     Revision::parse(text.as_bytes()).unwrap()
 }
 
-/// Writes a tree of files with one content, and returns its id.
+/// Writes a tree of files with the same content.
 fn tree_of(repo: &Repository, entries: usize, suffix: &str) -> Oid {
     let blob = repo.blob(b"x").unwrap();
     let mut tree = Vec::new();
@@ -128,7 +126,7 @@ fn folders_in_each_other_are_bounded_together() {
     let odb = repo.odb().unwrap();
     let blob = repo.blob(b"x").unwrap();
     let mut below = tree_of(&repo, 1, "");
-    // Each folder begins with the next one, so a walk has all of them in memory.
+    // Each folder starts with the next one, so a walk has all of them in memory.
     for _ in 0..5 {
         let mut tree = [b"40000 a\0".as_slice(), below.as_bytes()].concat();
         for index in 0..60_000 {
@@ -140,6 +138,6 @@ fn folders_in_each_other_are_bounded_together() {
     set(&repo, "refs/heads/main", write_commit(&repo, below, &[], "m"));
     let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
     let listed = tree(&repo, &revision("main"), true, &deadline);
-    assert!(matches!(listed, Err(GitError::TooLarge { what: "the folders above a path", .. })));
+    assert!(matches!(listed, Err(GitError::TooLarge { what: "the size of the folders above a path", .. })));
     assert!(tree(&repo, &revision("main"), false, &deadline).unwrap().is_truncated);
 }

@@ -1,5 +1,3 @@
-//! Tests of the cache of ref tables: loads, changes during a load, and transactions without a result.
-
 use std::{
     fs,
     sync::atomic::{AtomicUsize, Ordering},
@@ -13,7 +11,7 @@ use crate::{repo::refs::table::RefEntry, types::name::RefName};
 
 const ID: RepositoryId = RepositoryId(1);
 
-/// A folder that looks like a repository, its cache, and the number of loads.
+/// A folder that looks like a repository, its cache, and a count of loads.
 struct Fixture {
     folder: tempfile::TempDir,
     cache: RefCache,
@@ -40,7 +38,6 @@ impl Fixture {
         self.folder.path()
     }
 
-    /// Loads a table with one ref.
     fn read(&self) -> RefTable {
         self.loads.fetch_add(1, Ordering::SeqCst);
         RefTable::new(vec![entry("refs/heads/a", 1)], None, true, Stamp::of(self.path()).unwrap())
@@ -120,7 +117,7 @@ async fn a_reading_that_saw_an_unknown_end_is_used_once() {
     let meanwhile = async {
         has_started.await.unwrap();
         f.cache.forget(ID);
-        // A second request starts a load of its own.
+        // A second request starts its own load.
         let table = f.table().await;
         go.send(()).unwrap();
         table
