@@ -105,10 +105,7 @@ impl Dispatcher {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "events cannot be dispatched; trying again later"
-                    );
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot dispatch events; will retry");
                     // Wake-ups are of no use until the service is back.
                     tokio::time::sleep(backoff.service_pause()).await;
                     continue;
@@ -140,7 +137,7 @@ impl Dispatcher {
                 match failure {
                     StreamFailure::GitUnavailable => pass.is_git_down = true,
                     StreamFailure::RepositoryUnknown | StreamFailure::Git(_) => {
-                        tracing::warn!(%failure, repo.id = %stream.0, "payloads cannot be made; trying again later");
+                        tracing::warn!(%failure, repo.id = %stream.0, "cannot render payloads; will retry");
                         backoff.add_failure(*stream, now_us);
                     }
                 }
@@ -175,7 +172,7 @@ impl Dispatcher {
                 }
                 // The other repositories go on.
                 Err(error) => {
-                    tracing::warn!(%error, repo.id = %repository, "deliveries cannot be queued; trying again later");
+                    tracing::warn!(%error, repo.id = %repository, "cannot queue deliveries; will retry");
                     streams.into_iter().for_each(|stream| backoff.add_failure(stream, now_us));
                 }
             }
@@ -250,7 +247,12 @@ fn payload_of<'a>(event: &StoredEvent, rendering: &'a Rendering) -> Option<&'a s
         Ok(payload) => Some(payload),
         Err(error) => {
             let error = error as &dyn std::error::Error;
-            tracing::error!(error, event.id, event.name, "an event has no payload and is told to no hook");
+            tracing::error!(
+                error,
+                event.id,
+                event.name,
+                "cannot render the payload of an event; no webhook receives it"
+            );
             None
         }
     }

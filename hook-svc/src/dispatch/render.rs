@@ -36,19 +36,19 @@ pub(crate) type Stream = (RepositoryId, Source);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RenderError {
     /// repo-svc does not say what repositories and accounts are.
-    #[error("repo-svc does not answer")]
+    #[error("call to repo-svc failed")]
     Repo(#[source] Box<Status>),
     /// git-svc does not say what commits are.
-    #[error("git-svc does not answer")]
+    #[error("call to git-svc failed")]
     Git(#[source] Box<Status>),
-    /// The repository is not known, or not any more.
-    #[error("repository is not known")]
+    /// The repository not found, or not any more.
+    #[error("repository not found")]
     RepositoryUnknown,
     /// A payload cannot be made.
     #[error(transparent)]
     Payload(#[from] PayloadError),
     /// The database failed.
-    #[error("storage failure")]
+    #[error("database error")]
     Store(#[from] DbError),
 }
 
@@ -56,10 +56,10 @@ pub(crate) enum RenderError {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamFailure {
     /// repo-svc does not know the repository, and that it was deleted was not told yet.
-    #[error("repository is not known")]
+    #[error("repository not found")]
     RepositoryUnknown,
     /// git-svc is down.
-    #[error("git-svc does not answer")]
+    #[error("git-svc is unavailable")]
     GitUnavailable,
     /// git-svc cannot describe the updates.
     #[error("git-svc failed with code {0:?}")]

@@ -68,7 +68,7 @@ pub struct FeedArgs {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FeedError {
     /// The parts of payloads cannot be looked up now.
-    #[error("payloads cannot be made now")]
+    #[error("payloads are temporarily unavailable")]
     PayloadsUnavailable,
     /// The reader may not read the feed any more, or that cannot be found out.
     #[error(transparent)]
@@ -260,7 +260,7 @@ impl Feed {
                 RenderError::Store(error) => FeedError::Store(error),
                 error => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "the payloads of a feed cannot be made");
+                    tracing::warn!(error, "cannot render the payloads of a feed");
                     FeedError::PayloadsUnavailable
                 }
             })?;
@@ -282,7 +282,7 @@ impl Feed {
                 (None, Some(Ok(payload))) => payload,
                 // No later attempt makes it.
                 (None, Some(Err(error))) => {
-                    tracing::error!(%error, event.id, event.name, "an event has no payload and is left out of its feed");
+                    tracing::error!(%error, event.id, event.name, "cannot render the payload of an event; its feed omits it");
                     continue;
                 }
                 (None, None) => return Ok((items, false)),

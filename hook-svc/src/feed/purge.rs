@@ -22,7 +22,7 @@ pub(super) async fn run(store: EventTable, waiters: FeedWaiters, clock: Clock, s
             () = life.stopping() => return,
             result = round => {
                 if let Err(error) = result {
-                    tracing::warn!(%error, "old events cannot be taken out of feeds; trying again later");
+                    tracing::warn!(%error, "cannot remove old events from feeds; will retry");
                 }
             }
         }

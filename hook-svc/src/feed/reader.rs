@@ -114,7 +114,7 @@ fn without(item: FeedItem, text: TextPath) -> Option<FeedItem> {
     match without_texts(&item.payload, &[text]) {
         Ok(payload) => Some(FeedItem { payload, ..item }),
         Err(error) => {
-            tracing::error!(%error, event.id = item.event.id, "a payload cannot be read and is left out of its feed");
+            tracing::error!(%error, event.id = item.event.id, "unreadable payload; its feed omits the event");
             None
         }
     }

@@ -32,7 +32,7 @@ const OWNER_STEP_BYTES: i64 = 4 * 1024 * 1024;
 /// The failure of a look, which is repeated later.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RetentionError {
-    #[error("repo-svc does not answer")]
+    #[error("call to repo-svc failed")]
     Repo(#[source] Box<Status>),
     #[error(transparent)]
     Store(#[from] DbError),
@@ -160,7 +160,7 @@ impl Retention {
     ) -> Result<bool, RetentionError> {
         while excess > 0 {
             let Some(removed) = self.evict_batch(repository, excess).await? else {
-                tracing::warn!(repo.id = %repository, excess, "events that are being sent take more than the bound of a {bound}");
+                tracing::warn!(repo.id = %repository, excess, "events being delivered exceed the size limit of the {bound}");
                 return Ok(false);
             };
             excess -= removed;
@@ -208,7 +208,7 @@ impl Retention {
 
 fn warn(error: &RetentionError) {
     let error = error as &dyn std::error::Error;
-    tracing::warn!(error, "the bounds of events cannot be held; trying again later");
+    tracing::warn!(error, "cannot enforce the size limits of events; will retry");
 }
 
 /// The bytes down to which events go beyond a bound, so that not each further one is a look.

@@ -24,10 +24,10 @@ pub(crate) enum PayloadError {
     #[error(transparent)]
     Missing(#[from] MissingField),
     /// The stored payload is not what this version writes.
-    #[error("payload is not valid")]
+    #[error("invalid payload")]
     Json(#[from] serde_json::Error),
     /// No payload has this name.
-    #[error("event `{0}` is not known")]
+    #[error("unknown event `{0}`")]
     UnknownEvent(String),
 }
 

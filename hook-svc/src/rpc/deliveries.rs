@@ -69,7 +69,7 @@ fn parse_filter(request: &ListDeliveriesRequest) -> Result<Filter, Vec<FieldViol
         Ok(DeliveryStatus::Exhausted) => Some(StoredStatus::Exhausted),
         Ok(DeliveryStatus::Cancelled) => Some(StoredStatus::Cancelled),
         Err(_) => {
-            violations.push(FieldViolation::new("status", "unknown", "must be a status of deliveries"));
+            violations.push(FieldViolation::new("status", "unknown", "must be a delivery status"));
             None
         }
     };
@@ -119,7 +119,7 @@ fn encode_attempt(row: attempts::Attempt) -> Attempt {
 /// Parses the pairs that the sender has written.
 fn headers(json: &str) -> Vec<Header> {
     let pairs: Vec<(String, String)> = serde_json::from_str(json).unwrap_or_else(|error| {
-        tracing::error!(%error, "the headers of an attempt cannot be read");
+        tracing::error!(%error, "cannot read the headers of an attempt");
         Vec::new()
     });
     pairs.into_iter().map(|(name, value)| Header { name, value }).collect()
@@ -208,7 +208,7 @@ fn parse_range(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Result<(i64,
 }
 
 fn too_many(limit: u64) -> HookError {
-    let message = format!("more than {limit} deliveries are between `from` and `to`: choose a shorter time");
+    let message = format!("more than {limit} deliveries in this period; choose a shorter one");
     HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
 }
 
@@ -284,10 +284,10 @@ fn refused(error: &RenderError) -> Status {
     match upstream.map(|status| status.code()) {
         Some(Code::NotFound) => HookError::RepositoryDeleted.into(),
         Some(code @ (Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted)) => {
-            Status::new(code, "the payload of the test cannot be made now")
+            Status::new(code, "the payload of the test is temporarily unavailable")
         }
         _ => {
-            tracing::error!(error = error as &dyn std::error::Error, "the payload of a test cannot be made");
+            tracing::error!(error = error as &dyn std::error::Error, "cannot render the payload of a test");
             Status::internal("internal error")
         }
     }
@@ -350,7 +350,7 @@ fn micros(time: &Timestamp, field: &str, violations: &mut Vec<FieldViolation>) -
     let micros = time.seconds.checked_mul(1_000_000);
     let micros = micros.and_then(|micros| micros.checked_add(i64::from(time.nanos) / 1000));
     micros.unwrap_or_else(|| {
-        violations.push(FieldViolation::new(field, "invalid", "must be a time"));
+        violations.push(FieldViolation::new(field, "invalid", "must be a valid time"));
         0
     })
 }

@@ -59,11 +59,11 @@ fn check_list(request: &ListEventsRequest) -> Result<(i64, usize, Duration), Hoo
     let after = parse_cursor(&request.after).map_err(|violation| violations.push(violation)).unwrap_or_default();
     let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=MAX_PAGE_EVENTS).contains(limit));
     if limit.is_none() {
-        violations.push(FieldViolation::new("limit", "invalid", format!("must be from 1 to {MAX_PAGE_EVENTS}")));
+        violations.push(FieldViolation::new("limit", "invalid", format!("must be between 1 and {MAX_PAGE_EVENTS}")));
     }
     let wait = u64::try_from(request.wait_seconds).ok().filter(|wait| *wait <= MAX_WAIT_SECONDS);
     if wait.is_none() {
-        violations.push(FieldViolation::new("wait", "invalid", format!("must be from 0 to {MAX_WAIT_SECONDS}")));
+        violations.push(FieldViolation::new("wait", "invalid", format!("must be between 0 and {MAX_WAIT_SECONDS}")));
     }
     match (limit, wait) {
         (Some(limit), Some(wait)) if violations.is_empty() => Ok((after, limit, Duration::from_secs(wait))),
@@ -137,7 +137,7 @@ fn parse_cursor(text: &str) -> Result<i64, FieldViolation> {
         return Ok(0);
     }
     let cursor = text.parse().ok().filter(|cursor| *cursor >= 0);
-    cursor.ok_or_else(|| FieldViolation::new("after", "invalid", "must be the cursor of a response or of an event"))
+    cursor.ok_or_else(|| FieldViolation::new("after", "invalid", "must be a cursor from an earlier response"))
 }
 
 fn encode(item: FeedItem) -> FeedEvent {
@@ -173,7 +173,7 @@ impl From<FeedError> for Status {
             // Converted by the kit, so that all services report them alike.
             FeedError::Access(error) => error.into(),
             FeedError::Store(ref cause) => {
-                cause.log("the reading of a feed");
+                cause.log("reading a feed");
                 to_status(&error)
             }
             FeedError::PayloadsUnavailable => to_status(&error),

@@ -332,7 +332,7 @@ impl OptionDecoder {
     fn secret(&mut self) -> Option<Secret> {
         let secret = self.text("secret", "config.secret", MAX_OPTION_CHARS)?;
         if standard_webhooks_key(&secret).is_none() {
-            let message = "must be base64 after `whsec_`";
+            let message = "must be valid base64 after the prefix `whsec_`";
             self.violations.push(FieldViolation::new("config.secret", "invalid", message));
         }
         (!secret.is_empty()).then(|| Secret::new(secret))
@@ -342,7 +342,7 @@ impl OptionDecoder {
     fn text(&mut self, name: &str, field: &str, max_chars: usize) -> Option<String> {
         let text = self.get(name)?.to_owned();
         if text.contains('\0') {
-            self.violations.push(FieldViolation::new(field, "invalid", "must not contain NUL"));
+            self.violations.push(FieldViolation::new(field, "invalid", "must not contain NUL characters"));
         } else if name != "secret"
             && let Err(violation) = check_line(&text, field)
         {
@@ -366,7 +366,7 @@ impl OptionDecoder {
             None => presence == Presence::Filled,
         };
         if has_channel && is_blank(self.get("channel")) {
-            let message = format!("is required for {}", kind.as_str());
+            let message = format!("is required for webhooks of type `{}`", kind.as_str());
             self.violations.push(FieldViolation::new("config.channel", "required", message));
         }
         let mut option = |name, field, max_chars| {

@@ -31,10 +31,10 @@ pub(super) enum Fault {
     #[error(transparent)]
     Hook(#[from] HookError),
     /// The database failed.
-    #[error("storage failure")]
+    #[error("database error")]
     Store(#[from] DbError),
     /// Too many large deliveries are being sent.
-    #[error("no memory for a large delivery")]
+    #[error("too many large deliveries at once")]
     Busy,
 }
 
@@ -119,7 +119,7 @@ impl Sender {
         let (Ok(url), Ok(secret), Ok(previous)) =
             (hook.url(sealer), hook.secret(sealer), hook.previous_secret(sealer, now_us))
         else {
-            return Ok(Exchange::unsent("the URL or the secret of the webhook cannot be opened"));
+            return Ok(Exchange::unsent("cannot unseal the URL or secret of the webhook"));
         };
         let url = match OutboundUrl::parse(url.expose(), self.0.client.policy()) {
             Ok(url) => url,
@@ -137,13 +137,13 @@ impl Sender {
         let text = match delivery_text(hook.kind.format(), &hook.options, &event, &payload) {
             Ok(text) => text,
             Err(error) => {
-                tracing::error!(%error, event.id = head.event_id, "the payload of a delivery cannot be made");
-                return Ok(Exchange::unsent("the payload cannot be made"));
+                tracing::error!(%error, event.id = head.event_id, "cannot render the payload of a delivery");
+                return Ok(Exchange::unsent("cannot render the payload"));
             }
         };
         drop(payload);
         let Ok(message) = envelope.message(text) else {
-            return Ok(Exchange::unsent("the headers cannot be made"));
+            return Ok(Exchange::unsent("cannot build the request headers"));
         };
         Ok(self.send(&url, message, trace_parent.as_deref().unwrap_or_default()).await)
     }
@@ -153,7 +153,7 @@ impl Sender {
         let span = telemetry::continued_span("webhook delivery", "client", trace_parent);
         let trace_parent = span.in_scope(telemetry::trace_parent);
         if !trace_parent.is_empty() && message.headers.set("traceparent", &trace_parent).is_err() {
-            tracing::debug!("a delivery is sent without its trace");
+            tracing::debug!("sending a delivery without its trace context");
         }
         let logged_headers = logged_request_headers(&message.headers);
         let Message { headers, body } = message;

@@ -125,7 +125,7 @@ impl Sender {
                 // There may be more than one look finds.
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "due deliveries could not be claimed"),
+                Err(error) => tracing::warn!(%error, "cannot claim due deliveries"),
             }
             tokio::select! {
                 () = life.stopping() => {}
@@ -169,7 +169,7 @@ impl Sender {
                 Ok(Settled::Next(next)) => head = next,
                 Ok(Settled::Released | Settled::Lost) => return,
                 Err(error) => {
-                    tracing::warn!(%error, hook.id = claim.queue.hook.0, "delivery {} could not be tried", head.uuid);
+                    tracing::warn!(%error, hook.id = claim.queue.hook.0, "cannot attempt delivery {}", head.uuid);
                     let next_us = self.0.clock.now_us() + micros(FAULT_DELAY);
                     // Otherwise the queue is due again at the end of the lease.
                     let _ = claims::release(&self.0.db, &claim, next_us).await;
@@ -198,7 +198,7 @@ impl Sender {
             result.lease_until_us = goes_on().then(|| result.now_us + micros(CLAIM_LEASE));
             match outcomes::settle(&self.0.db, claim, head, &result).await {
                 Err(error) if Instant::now() < deadline => {
-                    tracing::warn!(%error, "the result of delivery {} could not be recorded", head.uuid);
+                    tracing::warn!(%error, "cannot record the result of delivery {}", head.uuid);
                     tokio::time::sleep(RECORD_PAUSE).await;
                 }
                 settled => {
@@ -223,7 +223,7 @@ async fn measure_queues(db: Db, clock: Clock, life: Lifecycle) {
                 metrics::gauge!("ferrite_hook_deliveries_due").set(totals.due_queues as f64);
                 metrics::gauge!("ferrite_hook_due_seconds").set(seconds(totals.due_since_us));
             }
-            Err(error) => tracing::warn!(%error, "the queues of deliveries could not be measured"),
+            Err(error) => tracing::warn!(%error, "cannot measure the delivery queues"),
         }
         life.pause(MEASURE_INTERVAL).await;
     }

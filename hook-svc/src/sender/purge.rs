@@ -20,7 +20,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(super) async fn run(db: Db, clock: Clock, settings: DeliveryArgs, life: Lifecycle) {
     while !life.is_stopping() {
         if let Err(error) = round(&db, &clock, &settings, &life).await {
-            tracing::warn!(%error, "old deliveries could not be deleted");
+            tracing::warn!(%error, "cannot delete old deliveries");
         }
         life.pause(ROUND_INTERVAL).await;
     }

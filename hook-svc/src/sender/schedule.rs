@@ -29,7 +29,7 @@ pub(crate) struct RetrySchedule {
 
 /// A malformed schedule.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("must be up to {MAX_RETRIES} numbers of seconds up to {MAX_DELAY_SECONDS}, separated by commas")]
+#[error("must be at most {MAX_RETRIES} comma-separated numbers of seconds, each at most {MAX_DELAY_SECONDS}")]
 pub(crate) struct ScheduleError;
 
 impl FromStr for RetrySchedule {

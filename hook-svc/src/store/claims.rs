@@ -167,7 +167,11 @@ pub(crate) async fn claim(
 
 /// Counts the waiting deliveries of a queue anew.
 async fn recount(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
-    tracing::warn!(hook.id = claim.queue.hook.0, repo.id = claim.queue.repository.0, "a queue had no delivery");
+    tracing::warn!(
+        hook.id = claim.queue.hook.0,
+        repo.id = claim.queue.repository.0,
+        "repairing a queue without deliveries"
+    );
     let mut tx = db.begin().await?;
     let key = claim.queue.columns();
     // A statement before the one that counts, which must see what the last holder of the lock has added.

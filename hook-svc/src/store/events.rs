@@ -186,7 +186,7 @@ struct MatchingRow {
 impl From<EventRow> for StoredEvent {
     fn from(row: EventRow) -> Self {
         let fact = Event::decode(row.fact.as_slice()).unwrap_or_else(|error| {
-            tracing::error!(%error, event.id = row.id, "the fact of an event cannot be read");
+            tracing::error!(%error, event.id = row.id, "unreadable event");
             Event::default()
         });
         Self {
@@ -283,7 +283,7 @@ pub(crate) async fn matching_hooks(
         let MatchingRow { id, owner_kind, owner_id, events, after_event_id, since_us } = row;
         let read = HookEvents::from_column(&events).zip(Owner::from_columns(owner_kind, owner_id));
         if read.is_none() {
-            tracing::error!(hook.id = id, "the owner or the events of a hook cannot be read; it gets none");
+            tracing::error!(hook.id = id, "unreadable owner or events of a hook; it receives no events");
         }
         read.map(|(events, owner)| MatchingHook { id: HookId(id), owner, events, after_event_id, since_us })
     };

@@ -102,7 +102,7 @@ impl EventTable {
             let (is_permitted,): (bool,) = tx.one(ADVANCE_IDS_POSTGRES, &args![now_us]).await?;
             if !is_permitted {
                 tracing::warn!(
-                    "the role of the database may not advance the ids of events: it needs UPDATE and USAGE on their sequence"
+                    "the database role cannot advance event ids: grant it UPDATE and USAGE on their sequence"
                 );
             }
         } else {

@@ -15,7 +15,7 @@ async fn one_user_makes_so_many_hooks_within_an_hour() {
         }
         let refused = service.create(&admin(), request("gogs", &CONFIG)).await.unwrap_err();
         assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "HOURLY_LIMIT_REACHED"));
-        assert_eq!(refused.message(), "too many webhooks: at most 2 within an hour; try again later");
+        assert_eq!(refused.message(), "limit reached: 2 webhooks per hour");
         let other = TestCaller::user(8, Permission::Admin);
         service.create(&other, request("gogs", &CONFIG)).await.unwrap();
         service.stop().await;
