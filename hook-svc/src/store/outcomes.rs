@@ -55,7 +55,10 @@ pub(crate) enum HookEffect {
     /// A successful test of a paused hook.
     Resumed,
     /// Deliveries wait, unless the hook was edited after `hook_updated_us`.
-    Paused { reason: String, hook_updated_us: i64 },
+    Paused {
+        reason: String,
+        hook_updated_us: i64,
+    },
 }
 
 /// The result of an attempt, to be recorded.
