@@ -272,7 +272,7 @@ impl Feed {
                 (None, Some(Ok(payload))) => payload,
                 // A permanent failure.
                 (None, Some(Err(error))) => {
-                    tracing::error!(%error, event.id, event.name, "cannot render the payload of an event; its feed omits it");
+                    tracing::error!(%error, event.id, event.name, "cannot render an event; its feed omits it");
                     continue;
                 }
                 (None, None) => return Ok((items, false)),
