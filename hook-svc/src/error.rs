@@ -1,6 +1,4 @@
-//! The errors of this service, and their conversion to gRPC statuses.
-//!
-//! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
+//! The errors of this service and their conversion to gRPC statuses.
 
 use std::time::Duration;
 
@@ -11,56 +9,39 @@ use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_rpc::auth::AuthError;
 use tonic::Status;
 
-/// Errors of this service, with a kind and a stable reason each.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HookError {
-    /// Fields of the request break rules.
-    #[error("request is not valid")]
+    #[error("invalid request")]
     Invalid(Vec<FieldViolation>),
-    /// The repository was deleted since the grant was signed.
+    /// The repository was deleted after the grant was signed.
     #[error("repository does not exist")]
     RepositoryDeleted,
-    /// The owner has no hook with this id.
     #[error("webhook does not exist")]
     HookNotFound,
-    /// The hook has no delivery with this id.
     #[error("delivery does not exist")]
     DeliveryNotFound,
-    /// The owner has as many hooks as it may have.
-    #[error("there are {limit} webhooks already, which is the limit")]
-    TooManyHooks {
-        /// The limit.
-        limit: i64,
-    },
-    /// So many deliveries of the hook wait that no old ones are sent again.
-    #[error("more than {limit} deliveries of this webhook are waiting")]
-    TooManyWaiting {
-        /// The limit.
-        limit: i64,
-    },
-    /// The caller has made as many hooks, or asked for as many deliveries, as it may within an hour.
-    #[error("too many {what}: at most {limit} within an hour; try again later")]
+    #[error("webhook limit reached: {limit}")]
+    TooManyHooks { limit: i64 },
+    /// Too many deliveries of the hook are waiting to queue more on request.
+    #[error("too many pending deliveries: this webhook has more than {limit}")]
+    TooManyWaiting { limit: i64 },
+    #[error("limit reached: {limit} {what} per hour")]
     HourlyLimit {
-        /// What is limited.
+        /// The counted things, in the plural.
         what: &'static str,
-        /// The limit.
         limit: u64,
-        /// Time to wait before the next attempt.
         retry_after: Duration,
     },
-    /// The caller may not do this.
     #[error(transparent)]
     Auth(#[from] AuthError),
     /// A row has a value that this version does not know.
-    #[error("hook {id} cannot be read: its {column} is not known")]
+    #[error("hook {id} has an unknown value in column `{column}`")]
     Unreadable { id: i64, column: &'static str },
-    /// A sealed value cannot be made or opened.
-    #[error("sealed value")]
+    #[error("cannot seal or open a value")]
     Sealed(#[from] SealError),
-    /// A repeated write whose response cannot be given.
+    /// The response to a repeated write is not available.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
-    /// The database failed.
     #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
@@ -105,7 +86,7 @@ impl ServiceError for HookError {
 
 impl From<HookError> for Status {
     fn from(error: HookError) -> Self {
-        // Converted by the kit, so that all services report them alike.
+        // The kit converts these, so that all services report them the same way.
         let error = match error {
             HookError::Idempotency(error) => return error.into(),
             HookError::Auth(error) => return error.into(),
@@ -114,7 +95,7 @@ impl From<HookError> for Status {
         if let HookError::Store(cause) = &error {
             cause.log("a request");
         } else if error.kind() == Kind::Internal {
-            tracing::error!(error = &error as &dyn std::error::Error, "hook store failed");
+            tracing::error!(error = &error as &dyn std::error::Error, "request failed");
         }
         to_status(&error)
     }

@@ -1,11 +1,11 @@
-//! hook-svc: the only writer of webhooks.
+//! hook-svc stores webhooks and sends their deliveries. It alone writes to its database.
 //!
-//! Checks and stores them. URLs and secrets are sealed in the database; secrets are never returned.
+//! URLs and secrets are sealed in the database. Responses never contain secrets. Access decisions
+//! are made by repo-svc and arrive in grants.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `config`, `rpc`, `state`, `feed`, `sender`,
-//! `dispatch`, `redaction`, `payload`, `upstream`, `store`, `error`, `secrets`, `model`.
-//!
-//! Not here: decisions about access, which arrive in grants.
+//! Layers, upper to lower; each uses only those below it: this file (wiring), `config`, `rpc`,
+//! `state`, `feed`, `sender`, `dispatch`, `redaction`, `payload`, `upstream`, `store`, `error`,
+//! `secrets`, `model`.
 
 mod config;
 mod dispatch;
@@ -57,11 +57,11 @@ use upstream::Upstream;
 /// The role of this service in credentials.
 pub const ROLE: ServiceRole = ServiceRole::HookSvc;
 
-/// Largest delivery of events: 64 of them, each with four texts at most (an issue, a comment and two of before), and as much again for
-/// the rest.
+/// Largest batch of events: 64 events with at most four texts each (an issue, a comment, and their
+/// replaced texts), doubled to leave room for everything else.
 const MAX_EVENTS_BYTES: usize = 2 * 64 * 4 * MAX_FACT_TEXT_BYTES;
 
-/// Returns the migrations of this service's schema.
+/// The migrations of this service's schema.
 #[must_use]
 pub fn migrations() -> Migrations {
     Migrations {
@@ -70,25 +70,19 @@ pub fn migrations() -> Migrations {
     }
 }
 
-/// Serves on `listeners` until `life` stops and requests in flight are done.
-///
-/// # Errors
-/// When the database, a key or an address cannot be used.
+/// Serves on `listeners` until `life` stops and the requests in flight are done.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
     Box::pin(start(config, listeners, life))
 }
 
-/// Checks the settings and the files that they name, before an address is bound.
-///
-/// # Errors
-/// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
+/// Checks the settings and the files they name before the service binds an address.
 pub fn check(config: &Config) -> Result<(), StartError> {
     config.process.trust.load(ROLE, &Clock::system())?;
     Sealer::read(&config.secret_key_file, secrets::SERVICE).map_err(|error| error.of("FERRITE_SECRET_KEY_FILE"))?;
     config.database.check()
 }
 
-/// Waits until the database and Redis can be used, and migrates the schema.
+/// Waits for the database and Redis, then migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
     config.process.wait_for_servers(config.database.wait(migrations(), life), life)
 }
@@ -160,7 +154,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     Ok(())
 }
 
-/// Opens the table of webhooks with the key of the installation, and seals the rows of before there was one.
+/// Opens the table of webhooks and seals rows that were written before the installation had a key.
 async fn open_store(db: &Db, config: &Config) -> Result<HookTable, StartError> {
     let sealer = Sealer::read(&config.secret_key_file, secrets::SERVICE)?;
     let store = HookTable::new(db.clone(), sealer);
@@ -168,7 +162,7 @@ async fn open_store(db: &Db, config: &Config) -> Result<HookTable, StartError> {
         HookError::Store(error) => error.into(),
         HookError::Sealed(SealError::Unopenable) => {
             let file = config.secret_key_file.display();
-            StartError::Other(format!("secret key file `{file}`: no key in it sealed the webhooks in the database"))
+            StartError::Other(format!("secret key file `{file}`: no key in it opens the webhooks in the database"))
         }
         error => StartError::Other(error.to_string()),
     };
@@ -176,7 +170,7 @@ async fn open_store(db: &Db, config: &Config) -> Result<HookTable, StartError> {
     let any_address = "0.0.0.0/0,::/0".parse::<AllowList>().map_err(|error| StartError::Other(error.to_string()))?;
     let sealed = store.seal_rows(&Policy::new(any_address)).await.map_err(failed)?;
     if sealed > 0 {
-        tracing::info!(sealed, "sealed URLs and secrets of webhooks");
+        tracing::info!(sealed, "sealed webhook URLs and secrets");
     }
     Ok(store)
 }

@@ -1,10 +1,8 @@
-//! The background task that takes texts out of stored events which were changed or deleted after they were told: from what feeds show, and
-//! from what webhooks are sent from then on.
+//! A background task that removes outdated texts from stored events. After a text is edited or
+//! deleted, neither feeds nor later deliveries contain it.
 //!
-//! In small batches, each under the lock of the repository's row. Repositories take turns. Several processes may do it: the second one
-//! finds nothing left.
-//!
-//! Not here: which texts these are, and the note of them (`store::redactions`).
+//! It works in small batches, each under the lock of the repository's row, and repositories take
+//! turns. Several processes may run it: the second one finds nothing left to do.
 
 #[cfg(test)]
 mod tests;
@@ -21,14 +19,13 @@ use crate::payload::redact::{COMMENT_TEXT, ISSUE_TEXT, TEXT_BEFORE, TextPath, wi
 use crate::store::events::{EventTable, StoredEvent, lock_repository};
 use crate::store::redactions::{self, RedactedEvent, Redaction};
 
-/// Events of one batch. A payload may have 1 MiB.
+/// Events per batch. A payload can be 1 MiB.
 const BATCH_EVENTS: i64 = 16;
-/// Pause after a round that left something, in which writers go first.
+/// Pause after an unfinished round, to let writers go first.
 const ROUND_PAUSE: Duration = Duration::from_millis(20);
-/// Time between two looks without a wake-up: another process may have stopped before it was done.
+/// Polling picks up the work of a process that stopped before it was done.
 const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Takes outdated texts out of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Redactor {
     store: EventTable,
@@ -36,12 +33,10 @@ pub(crate) struct Redactor {
 }
 
 impl Redactor {
-    /// Creates the task for the events of `store`.
     pub(crate) fn new(store: EventTable) -> Self {
         Self { store, woken: Arc::default() }
     }
 
-    /// Starts the task, until `life` stops.
     pub(crate) fn start(&self, life: &Lifecycle) {
         let (redactor, stopping) = (self.clone(), life.clone());
         life.spawn("redaction", async move {
@@ -52,7 +47,6 @@ impl Redactor {
         });
     }
 
-    /// Makes the task look for texts at once.
     pub(crate) fn wake(&self) {
         self.woken.notify_one();
     }
@@ -66,7 +60,7 @@ impl Redactor {
                     continue;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "outdated texts cannot be taken out of events; trying again later");
+                    tracing::warn!(%error, "cannot redact outdated texts in events; will retry");
                     Duration::from_secs(1)
                 }
             };
@@ -77,7 +71,7 @@ impl Redactor {
         }
     }
 
-    /// Takes one batch for each of the redactions. Returns whether nothing is left.
+    /// Processes one batch of each redaction. Returns whether nothing is left.
     pub(crate) async fn round(&self) -> Result<bool, DbError> {
         let (mut after, mut is_done) = (0, true);
         while let Some(redaction) = self.store.next_redaction(after).await? {
@@ -87,7 +81,7 @@ impl Redactor {
         Ok(is_done)
     }
 
-    /// Takes a text out of a batch of events. Returns whether no event has it any more.
+    /// Removes a text from a batch of events. Returns whether no event contains it any more.
     async fn batch(&self, redaction: &Redaction) -> Result<bool, DbError> {
         let mut tx = self.store.db().begin_relaxed().await?;
         lock_repository(&mut tx, redaction.repository).await?;
@@ -101,7 +95,6 @@ impl Redactor {
     }
 }
 
-/// Returns an event without the text of the subject.
 fn redact(mut event: StoredEvent, subject: Subject) -> RedactedEvent {
     let paths: &[TextPath] = match (subject, event.name.as_str()) {
         (Subject::Issue(_), "issues") => &[ISSUE_TEXT, TEXT_BEFORE],
@@ -111,9 +104,9 @@ fn redact(mut event: StoredEvent, subject: Subject) -> RedactedEvent {
     subject.remove_from(&mut event.fact);
     let payload = event.payload.and_then(|payload| match without_texts(&payload, paths) {
         Ok(payload) => Some(payload),
-        // A payload that cannot be read is made again, of the fact.
+        // Drop the unreadable payload. It is rendered again from the fact.
         Err(error) => {
-            tracing::error!(%error, event.id, "a payload cannot be read");
+            tracing::error!(%error, event.id, "unreadable payload; it will be rendered again");
             None
         }
     });

@@ -1,12 +1,12 @@
-//! Sealed columns of webhooks: URLs and secrets, which the database alone does not open.
-//!
-//! Not here: how a value is sealed (`ferrite_core::sealing`), which columns are sealed (`store`), and signatures of deliveries.
+//! Sealed columns of webhooks: URLs and secrets. Reading them takes the key as well as the
+//! database.
 
-/// The service in whose name the key is derived. Stored values depend on it.
+/// The service name in the key derivation. Stored values depend on it.
 pub(crate) const SERVICE: &str = "hook-svc";
-/// The place of a sealed URL of a webhook.
+/// The place of a sealed URL.
 pub(crate) const URL: &[u8] = b"hooks.url";
-/// The place of a sealed secret of a webhook, present or previous: a present one becomes the previous one as it is.
+/// The place of a sealed secret. Current and previous secrets share it, because the sealed bytes
+/// move from one column to the other unchanged.
 pub(crate) const SECRET: &[u8] = b"hooks.secret";
 
 #[cfg(test)]
@@ -25,12 +25,13 @@ mod tests {
 
     #[test]
     fn values_of_earlier_versions_open() {
-        // Sealed before the keys were derived by `ferrite_core::sealing`.
+        // Sealed before `ferrite_core::sealing` derived the keys.
         let sealer = Sealer::new(&[1; 32], &[], SERVICE);
         let fingerprints: Vec<_> = sealer.fingerprints().map(|of| of("hunter2")).collect();
         assert_eq!(fingerprints, [EARLIER_FINGERPRINT]);
     }
 
-    /// HMAC-SHA256 of `hunter2`, by the key that HMAC-SHA256 of `ferrite hook-svc fingerprint 1` gives for the key of 32 ones.
+    /// HMAC-SHA256 of `hunter2` under the key HMAC-SHA256(32 ones, `ferrite hook-svc fingerprint
+    /// 1`).
     const EARLIER_FINGERPRINT: &str = "4f8ebdcb3005d669879b17186e499d775ada9726b4160eadaf57e6c4f0be4ed4";
 }

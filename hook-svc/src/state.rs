@@ -1,6 +1,5 @@
-//! Shared state of all RPCs: the tables and services, built once at start.
-//!
-//! Only `rpc` and the wiring in `lib.rs` name it; everything below holds just the services that it uses.
+//! Shared state of all RPCs, built once at start. Only `rpc` and the wiring in `lib.rs` use it;
+//! everything below holds just the services it needs.
 
 use ferrite_core::Clock;
 use ferrite_events::Relay;
@@ -15,26 +14,24 @@ use crate::sender::Sender;
 use crate::store::HookTable;
 use crate::store::kept_bytes::GrownRepositories;
 
-/// The tables and services of this process.
 #[derive(Clone)]
 pub(crate) struct AppState {
     pub(crate) store: HookTable,
     pub(crate) authorizer: Authorizer,
     pub(crate) relay: Relay,
-    /// Addresses that URLs may have.
+    /// Addresses that webhook URLs may have.
     pub(crate) policy: Policy,
-    /// Most webhooks of one owner.
+    /// Webhooks per owner.
     pub(crate) owner_limit: i64,
-    /// Webhooks of one user within an hour.
+    /// Webhooks created per user.
     pub(crate) creations: HourlyLimit,
-    /// Deliveries that one user asks for within an hour: tests, and those that are sent again.
+    /// Tests and redeliveries per user.
     pub(crate) deliveries: HourlyLimit,
-    /// Makes the payloads of tests.
+    /// Renders the payloads of tests.
     pub(crate) renderer: Renderer,
     pub(crate) sender: Sender,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) feed: Feed,
-    /// Readers of feeds that wait for an event.
     pub(crate) waiters: FeedWaiters,
     pub(crate) grown: GrownRepositories,
     pub(crate) redactor: Redactor,

@@ -1,6 +1,5 @@
-//! Questions to repo-svc and git-svc for the parts of payloads: repositories, accounts, commits. Each is asked about many at once.
-//!
-//! Not here: the decision to ask again, which the caller makes.
+//! Batched calls to repo-svc and git-svc for the parts of payloads: repositories, accounts and
+//! commits. Callers decide about retries.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,14 +13,12 @@ use ferrite_proto::repo::{DescribeRepositoriesRequest, GetUsersRequest, GetUsers
 use ferrite_rpc::grpc::{Channel, StoreChannel, for_store, with_timeout};
 use tonic::Status;
 
-/// Updates of refs in one question.
+/// Ref updates per call.
 pub(crate) const MAX_QUESTION_UPDATES: usize = 64;
-/// Accounts, or repositories, in one question.
+/// Accounts or repositories per call.
 const MAX_QUESTION_IDS: usize = 1000;
-/// Deadline of a question.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bounds of the description of an update.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DescriptionLimits {
     pub(crate) commits: usize,
@@ -29,7 +26,6 @@ pub(crate) struct DescriptionLimits {
     pub(crate) message_bytes: usize,
 }
 
-/// Clients of repo-svc and git-svc.
 #[derive(Clone, Debug)]
 pub(crate) struct Upstream {
     repo: Channel,
@@ -37,15 +33,11 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Returns clients that call over these channels.
     pub(crate) fn new(repo: Channel, git: StoreChannel) -> Self {
         Self { repo, git }
     }
 
-    /// Returns those of the repositories that exist.
-    ///
-    /// # Errors
-    /// The status of repo-svc.
+    /// Returns the repositories that exist.
     pub(crate) async fn repositories(&self, ids: &[RepositoryId]) -> Result<HashMap<RepositoryId, Repository>, Status> {
         let mut found = HashMap::with_capacity(ids.len());
         for ids in ids.chunks(MAX_QUESTION_IDS) {
@@ -58,10 +50,7 @@ impl Upstream {
         Ok(found)
     }
 
-    /// Returns those of the accounts that exist, by id and by address.
-    ///
-    /// # Errors
-    /// The status of repo-svc.
+    /// Returns the accounts that exist, by id and by email address.
     pub(crate) async fn accounts(&self, ids: &[i64], emails: &[String]) -> Result<Vec<GetUsersResponse>, Status> {
         let request = |ids: &[i64], emails: &[String]| GetUsersRequest {
             user_ids: ids.to_vec(),
@@ -69,7 +58,7 @@ impl Upstream {
             with_emails: true,
             ..Default::default()
         };
-        // Both in one question, as nearly always.
+        // Ids and addresses nearly always fit into one call.
         let requests: Vec<_> = if ids.len() + emails.len() <= MAX_QUESTION_IDS {
             vec![request(ids, emails)]
         } else {
@@ -85,11 +74,9 @@ impl Upstream {
         Ok(found)
     }
 
-    /// Returns the commits that updates of a repository brought, at most [`MAX_QUESTION_UPDATES`], and with `with_head` the newest one of
-    /// its default branch. `store` is the one that has the repository; empty if none has.
-    ///
-    /// # Errors
-    /// The status of git-svc; `NOT_FOUND` for a repository without a store.
+    /// Returns the commits of at most [`MAX_QUESTION_UPDATES`] ref updates, and with `with_head`
+    /// also the newest commit of the default branch. Fails with `NOT_FOUND` for a repository
+    /// without a git store, whose `store` is empty.
     pub(crate) async fn describe_updates(
         &self,
         repository: RepositoryId,
@@ -99,7 +86,7 @@ impl Upstream {
         with_head: bool,
     ) -> Result<DescribeUpdatesResponse, Status> {
         if store.is_empty() && !self.git.is_single() {
-            return Err(Status::not_found("the repository does not exist any more"));
+            return Err(Status::not_found("the repository no longer exists"));
         }
         let limit = |limit: usize| i32::try_from(limit).unwrap_or(i32::MAX);
         let request = DescribeUpdatesRequest {

@@ -127,6 +127,6 @@ pub(crate) fn is_closed(state: i32) -> Result<Option<bool>, FieldViolation> {
         Ok(IssueState::Unspecified) => Ok(None),
         Ok(IssueState::Open) => Ok(Some(false)),
         Ok(IssueState::Closed) => Ok(Some(true)),
-        Err(_) => Err(FieldViolation::new("state", "unknown", "must be open or closed")),
+        Err(_) => Err(FieldViolation::new("state", "unknown", "must be `open` or `closed`")),
     }
 }

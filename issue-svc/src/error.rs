@@ -14,7 +14,7 @@ use tonic::Status;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssueError {
     /// Fields of the request break rules.
-    #[error("request is not valid")]
+    #[error("invalid request")]
     Invalid(Vec<FieldViolation>),
     /// The repository has no such issue.
     #[error("issue {number} does not exist")]
@@ -32,13 +32,13 @@ pub(crate) enum IssueError {
     #[error("label `{name}` already exists")]
     LabelExists { name: String },
     /// The repository has as many labels as it may.
-    #[error("a repository has at most 1,000 labels")]
+    #[error("label limit reached: a repository can have 1,000 labels")]
     TooManyLabels,
     /// The repository has as many milestones as it may.
-    #[error("a repository has at most 10,000 milestones")]
+    #[error("milestone limit reached: a repository can have 10,000 milestones")]
     TooManyMilestones,
     /// The caller has reached its limit of an hour.
-    #[error("too many {what}: at most {limit} within an hour; try again later")]
+    #[error("limit reached: {limit} {what} per hour")]
     HourlyLimit {
         /// The things that are counted.
         what: &'static str,
@@ -51,7 +51,7 @@ pub(crate) enum IssueError {
     #[error(transparent)]
     Auth(#[from] AuthError),
     /// The repository's issue tracker is switched off.
-    #[error("issues are switched off")]
+    #[error("issues are disabled in this repository")]
     Disabled,
     /// The repository was deleted since the grant was signed.
     #[error("repository does not exist")]

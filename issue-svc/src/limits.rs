@@ -89,11 +89,11 @@ mod tests {
             }
             let refused = service.create(&ada, issue(10)).await.unwrap_err();
             assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "HOURLY_LIMIT_REACHED"));
-            assert_eq!(refused.message(), "too many issues: at most 3 within an hour; try again later");
+            assert_eq!(refused.message(), "limit reached: 3 issues per hour");
 
             service.create(&bob, issue(900)).await.unwrap();
             let refused = service.create(&bob, issue(3_000)).await.unwrap_err();
-            assert_eq!(refused.message(), "too many bytes of text: at most 4000 within an hour; try again later");
+            assert_eq!(refused.message(), "limit reached: 4000 bytes of text per hour");
             service.create(&bob, issue(900)).await.expect("what was refused is not counted");
             service.stop().await;
         })

@@ -12,6 +12,6 @@ pub(crate) const METRICS: &[Metric] = &[
     Metric::counter(
         "ferrite_issue_timeline_entries_deleted_total",
         &[],
-        "Entries of timelines that were deleted as too many or too old.",
+        "Timeline entries deleted because there were too many or they were too old.",
     ),
 ];

@@ -81,12 +81,12 @@ impl RepoClient {
         let account = Account::Username(name.to_owned());
         let response = match self.access_of(account, vec![RepositoryRef::by_id(repository)]).await {
             Ok(response) => response,
-            Err(status) if status.code() == Code::NotFound => return Err(refuse("unknown", "there is no such user")),
+            Err(status) if status.code() == Code::NotFound => return Err(refuse("unknown", "user does not exist")),
             Err(status) => return Err(unavailable(&status)),
         };
         match response.user {
             Some(user) if !response.accesses.is_empty() => Ok(UserId(user.id)),
-            _ => Err(refuse("no_access", "the user may not read the repository")),
+            _ => Err(refuse("no_access", "this user cannot read the repository")),
         }
     }
 
@@ -128,6 +128,6 @@ impl RepoClient {
 }
 
 fn unavailable(status: &Status) -> IssueError {
-    tracing::warn!(code = ?status.code(), reason = reason(status), "cannot ask repo-svc about an account");
+    tracing::warn!(code = ?status.code(), reason = reason(status), "cannot look up the permissions of an account");
     AuthError::Unavailable.into()
 }

@@ -1,4 +1,4 @@
-//! Times before which events are not looked at again after a failure.
+//! Delays retries of failed dispatches.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,15 +7,14 @@ use ferrite_core::micros;
 
 use super::render::Stream;
 
-/// Pause after the first failure; doubled with each one, up to the longest.
+/// Pause after the first failure. Each further failure doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Longest pause while a service is down.
 const MAX_SERVICE_PAUSE: Duration = Duration::from_secs(5);
-/// Failing streams that are remembered. Beyond them the number of failures of others starts anew.
+/// Failing streams to remember. Beyond this number, the failure counts of others start over.
 const MAX_STREAMS: usize = 10_000;
 
-/// Failures of streams, and of services.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     streams: HashMap<Stream, Failures>,
@@ -35,17 +34,15 @@ fn pause(failures: u32, max: Duration) -> Duration {
 }
 
 impl Backoff {
-    /// Returns whether events of the stream are looked at.
     pub(super) fn is_due(&self, stream: Stream, now_us: i64) -> bool {
         self.streams.get(&stream).is_none_or(|failures| failures.next_us <= now_us)
     }
 
-    /// Returns the number of failures of the stream since its last success.
+    /// Returns the number of failures since the stream's last success.
     pub(super) fn failures(&self, stream: Stream) -> u32 {
         self.streams.get(&stream).map_or(0, |failures| failures.count)
     }
 
-    /// Notes a failure of the stream.
     pub(super) fn add_failure(&mut self, stream: Stream, now_us: i64) {
         if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(&stream) {
             self.streams.clear();
@@ -55,35 +52,31 @@ impl Backoff {
         failures.count += 1;
     }
 
-    /// Notes a success of the stream.
+    /// Clears the failures of the stream after a success.
     pub(super) fn forget(&mut self, stream: Stream) {
         self.streams.remove(&stream);
     }
 
-    /// Notes a failure of a service that all events need, and returns the pause after it.
+    /// Records a failure of a service that all events need. Returns the pause to take.
     pub(super) fn service_pause(&mut self) -> Duration {
         let pause = pause(self.service_failures, MAX_SERVICE_PAUSE);
         self.service_failures += 1;
         pause
     }
 
-    /// Notes that the services that all events need respond.
     pub(super) fn set_service_up(&mut self) {
         self.service_failures = 0;
     }
 
-    /// Notes that git-svc is down.
     pub(super) fn set_git_down(&mut self, now_us: i64) {
         self.git_down_until_us = now_us.saturating_add(micros(pause(self.git_failures, MAX_SERVICE_PAUSE)));
         self.git_failures += 1;
     }
 
-    /// Returns whether git-svc is not asked now.
     pub(super) fn is_git_down(&self, now_us: i64) -> bool {
         now_us < self.git_down_until_us
     }
 
-    /// Notes that git-svc responds.
     pub(super) fn set_git_up(&mut self) {
         self.git_failures = 0;
     }

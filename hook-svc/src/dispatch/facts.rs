@@ -1,6 +1,4 @@
-//! From the fact of an event to its native payload.
-//!
-//! Not here: the lookups of what the payload needs beside the fact (`render`).
+//! Builds native payloads from facts. `render` looks up whatever else they need.
 
 use ferrite_api_types::convert::{MissingField, text};
 use ferrite_api_types::links::Links;
@@ -16,7 +14,7 @@ use crate::payload::PayloadError;
 use crate::payload::native::{self, Context, PushEvent};
 use crate::store::events::StoredEvent;
 
-/// Returns the user who caused an event; zero for none.
+/// Returns the user who caused an event, or zero.
 fn sender_id(fact: &Fact) -> i64 {
     match fact {
         Fact::RefsUpdated(updated) => updated.user_id,
@@ -36,7 +34,6 @@ fn sender_id(fact: &Fact) -> i64 {
     }
 }
 
-/// Returns the accounts that an event names.
 pub(super) fn account_ids(event: &StoredEvent) -> Vec<i64> {
     let Some(fact) = &event.fact.fact else { return Vec::new() };
     let mut ids = vec![sender_id(fact)];
@@ -53,13 +50,13 @@ pub(super) fn account_ids(event: &StoredEvent) -> Vec<i64> {
     ids
 }
 
-/// Returns the author of a published release; zero for none.
+/// Returns the author of a published release, or zero.
 fn author_id(published: &ReleasePublished) -> i64 {
     let author = published.release.as_ref().and_then(|release| release.author.as_ref());
     author.map_or(0, |author| author.id)
 }
 
-/// Returns the repository as the fact has it.
+/// Returns the repository as stored in the fact.
 pub(super) fn own_snapshot(event: &StoredEvent) -> Option<&repo::Repository> {
     match &event.fact.fact {
         Some(Fact::RepositoryCreated(created)) => created.repository.as_ref(),
@@ -70,7 +67,6 @@ pub(super) fn own_snapshot(event: &StoredEvent) -> Option<&repo::Repository> {
     }
 }
 
-/// Returns the fork that an event tells of.
 pub(super) fn told_fork(event: &StoredEvent) -> Option<&repo::Repository> {
     match &event.fact.fact {
         Some(Fact::RepositoryForked(forked)) => forked.fork.as_ref(),
@@ -78,7 +74,7 @@ pub(super) fn told_fork(event: &StoredEvent) -> Option<&repo::Repository> {
     }
 }
 
-/// Returns the update whose commits the payload has; `None` for an event without commits.
+/// Returns the ref update whose commits the payload lists. `None` for events without commits.
 pub(super) fn described_update(event: &StoredEvent) -> Option<UpdateToDescribe> {
     match &event.fact.fact {
         Some(Fact::RefsUpdated(RefsUpdated { updates, .. })) if event.name == "push" => {
@@ -89,10 +85,9 @@ pub(super) fn described_update(event: &StoredEvent) -> Option<UpdateToDescribe> 
     }
 }
 
-/// Returns the native payload of an event. `description` has the commits of a push; without it the payload has the newest one by its id.
-///
-/// # Errors
-/// When the fact is not one of the event, or lacks a part.
+/// Builds the native payload of an event. `description` lists the commits of a push; without it,
+/// the payload has just the id of the newest one. Fails if the fact does not fit the event or lacks
+/// a part.
 pub(super) fn payload(
     event: &StoredEvent,
     repository: repo::Repository,
@@ -122,7 +117,7 @@ pub(super) fn payload(
     }
 }
 
-/// Returns the payload of a change of a repository, with the values before it.
+/// Builds the payload of a repository change, with the previous values.
 fn repository_payload(context: &Context, updated: &RepositoryUpdated) -> Result<String, PayloadError> {
     let after = updated.repository.as_ref().ok_or(MissingField("repository"))?;
     let mut changes = Vec::new();
@@ -169,7 +164,7 @@ fn ref_payload(
     }
 }
 
-/// Returns the payload of a test: a push of the newest commit of the default branch.
+/// Builds the payload of a test: a push of the newest commit on the default branch.
 pub(super) fn head_payload(
     context: &Context,
     branch: &[u8],
@@ -183,13 +178,13 @@ pub(super) fn head_payload(
     native::push(context, &PushEvent { name: &name, old_id, new_id: &head.id, commits, total_commits: 1 })
 }
 
-/// Returns what is known of a commit that does not exist any more.
+/// Stands in for a commit that no longer exists.
 fn unknown_commit(id: &str, time: Option<Timestamp>) -> DescribedCommit {
     let committer = Some(Person { time, ..Person::default() });
     DescribedCommit { id: id.to_owned(), committer, is_message_cut: true, ..DescribedCommit::default() }
 }
 
-/// Returns the addresses of the authors and committers of commits.
+/// Returns the email addresses of the authors and committers.
 pub(super) fn emails<'a>(commits: impl Iterator<Item = &'a DescribedCommit>) -> Vec<String> {
     let people = commits.flat_map(|commit| [&commit.author, &commit.committer]).flatten();
     let mut emails: Vec<_> = people.map(|person| person.email.clone()).filter(|email| !email.is_empty()).collect();

@@ -1,15 +1,17 @@
-//! From events to deliveries: a background task makes the payloads of events and queues a delivery for each hook that wants them.
+//! Turns events into deliveries. A background task renders the payloads of events and queues a
+//! delivery for each hook that wants them.
 //!
-//! Events of one repository and source are queued in order. Several processes may dispatch: both may make the same payloads, and the one
-//! that locks the repository first queues the deliveries; the other finds the events marked. A delivery's UUID follows from its event and
-//! hook. If a text was taken out of an event after its payload was made, its repository is looked at again.
+//! Events of one repository and source are queued in order. Several processes may dispatch. They
+//! may render the same payloads, but only the first to lock the repository queues the deliveries;
+//! the others find the events marked. The UUID of a delivery follows from its event and hook. If a
+//! text is redacted after rendering, the repository is processed again.
 //!
-//! A hook gets what its owner may read ([`Rendering::may_be_told`]) and what happened after it was made or switched on.
+//! A hook gets only what its owner may read ([`Rendering::may_be_told`]) and what happened after it
+//! was created or activated.
 //!
-//! After a failure the events of the repository and source wait, and later ones behind them. What cannot be looked up after
-//! [`MAX_LOOKUPS`] is left out of the payload; an event is never left out. While a service is down, events wait for it.
-//!
-//! Not here: the split of facts into events (`rpc`), and the sending (`sender`).
+//! After a failure, later events of the same repository and source wait as well. After
+//! [`MAX_LOOKUPS`] failed lookups, the payload omits the missing parts; no event is skipped. While
+//! a service is down, events wait for it.
 
 mod backoff;
 mod facts;
@@ -37,27 +39,23 @@ use crate::store::events::{self, EventTable, MAX_UNSENT_PAYLOAD_BYTES, MadePaylo
 use crate::store::kept_bytes::{self, DELIVERY_BYTES};
 use crate::store::queues::{self, NewDelivery};
 
-/// Events of one batch.
 const BATCH_EVENTS: i64 = 64;
-/// Repositories whose deliveries are queued at once.
 const MAX_CONCURRENT_REPOSITORIES: usize = 4;
-/// Time between two looks for events without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Failed lookups of one repository and source after which payloads are made of what is known.
+/// Failed lookups for one repository and source before its payloads are rendered with what is
+/// known.
 const MAX_LOOKUPS: u32 = 8;
 
-/// Queues deliveries of events.
 #[derive(Clone)]
 pub(crate) struct Dispatcher {
     store: EventTable,
     renderer: Renderer,
     clock: Clock,
     woken: Arc<Notify>,
-    /// Called when deliveries were queued.
     on_queued: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// The result of one pass through all events.
+/// The result of one pass over all waiting events.
 #[derive(Debug, Default)]
 struct Pass {
     dispatched: usize,
@@ -65,7 +63,7 @@ struct Pass {
 }
 
 impl Dispatcher {
-    /// Creates a dispatcher that calls `on_queued` after deliveries were queued.
+    /// Creates a dispatcher that calls `on_queued` whenever it has queued deliveries.
     pub(crate) fn new(
         store: EventTable,
         renderer: Renderer,
@@ -75,7 +73,6 @@ impl Dispatcher {
         Self { store, renderer, clock, woken: Arc::default(), on_queued: Arc::new(on_queued) }
     }
 
-    /// Starts to dispatch, until `life` stops.
     pub(crate) fn start(&self, life: &Lifecycle) {
         let (dispatcher, life2) = (self.clone(), life.clone());
         life.spawn("event dispatch", async move {
@@ -86,7 +83,6 @@ impl Dispatcher {
         });
     }
 
-    /// Makes the task look for events at once.
     pub(crate) fn wake(&self) {
         self.woken.notify_one();
     }
@@ -105,11 +101,8 @@ impl Dispatcher {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "events cannot be dispatched; trying again later"
-                    );
-                    // Wake-ups are of no use until the service is back.
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot dispatch events; will retry");
+                    // Wake-ups cannot help until the service is back.
                     tokio::time::sleep(backoff.service_pause()).await;
                     continue;
                 }
@@ -121,7 +114,7 @@ impl Dispatcher {
         }
     }
 
-    /// Looks once at all events that wait.
+    /// Goes once over all waiting events.
     async fn pass(&self, backoff: &mut Backoff) -> Result<Pass, RenderError> {
         let mut pass = Pass::default();
         let mut after: Option<Stream> = None;
@@ -144,9 +137,9 @@ impl Dispatcher {
                         let attempts = backoff.failures(*stream);
                         let id = stream.0;
                         if is_ordinary(failure, attempts) {
-                            tracing::debug!(%failure, repo.id = %id, attempts, "events wait for their payloads");
+                            tracing::debug!(%failure, repo.id = %id, attempts, "events wait for payloads");
                         } else {
-                            let message = "payloads cannot be made; trying again later";
+                            let message = "cannot render payloads; will retry";
                             tracing::warn!(%failure, repo.id = %id, attempts, "{message}");
                         }
                     }
@@ -159,7 +152,7 @@ impl Dispatcher {
         }
     }
 
-    /// Queues the deliveries of the events that have a payload. Returns the number of events.
+    /// Queues the deliveries of all events with a payload. Returns the number of events.
     async fn queue(&self, batch: Vec<StoredEvent>, rendering: &Rendering, backoff: &mut Backoff) -> usize {
         let mut by_repository: BTreeMap<RepositoryId, Vec<StoredEvent>> = BTreeMap::new();
         for event in batch.into_iter().filter(|event| rendering.payloads.contains_key(&event.id)) {
@@ -180,9 +173,9 @@ impl Dispatcher {
                     count += events;
                     streams.into_iter().for_each(|stream| backoff.forget(stream));
                 }
-                // The other repositories go on.
+                // One repository's failure does not stop the others.
                 Err(error) => {
-                    tracing::warn!(%error, repo.id = %repository, "deliveries cannot be queued; trying again later");
+                    tracing::warn!(%error, repo.id = %repository, "cannot queue deliveries; will retry");
                     streams.into_iter().for_each(|stream| backoff.add_failure(stream, now_us));
                 }
             }
@@ -190,7 +183,8 @@ impl Dispatcher {
         count
     }
 
-    /// Queues the deliveries of events of one repository, in one transaction. If a crash of the machine undoes it, it is done again.
+    /// Queues the deliveries of one repository's events in one transaction. A relaxed commit is
+    /// enough: after a crash of the machine, the events are dispatched again.
     async fn queue_repository(
         &self,
         repository: RepositoryId,
@@ -206,7 +200,8 @@ impl Dispatcher {
         let is_outdated =
             |event: &StoredEvent| marked.get(&event.id).is_some_and(|revision| *revision != event.revision);
         if events.iter().any(is_outdated) {
-            // A redaction changed one of them meanwhile. All are dispatched again, to keep their order.
+            // A redaction changed an event since it was rendered. Dispatch all again, to keep the
+            // order.
             tx.rollback().await?;
             return Ok(0);
         }
@@ -228,7 +223,8 @@ impl Dispatcher {
                 })
             })
             .collect();
-        // Of an event that no hook gets, a long payload is made again when the feed is read.
+        // A long payload that no hook receives is not stored, but rendered again when the feed is
+        // read.
         let sent: HashSet<i64> = deliveries.iter().map(|delivery| delivery.event_id).collect();
         let made = |event: &StoredEvent| {
             let payload = *payloads.get(&event.id)?;
@@ -263,7 +259,12 @@ fn payload_of<'a>(event: &StoredEvent, rendering: &'a Rendering) -> Option<&'a s
         Ok(payload) => Some(payload),
         Err(error) => {
             let error = error as &dyn std::error::Error;
-            tracing::error!(error, event.id, event.name, "an event has no payload and is told to no hook");
+            tracing::error!(
+                error,
+                event.id,
+                event.name,
+                "cannot render the payload of an event; no webhook receives it"
+            );
             None
         }
     }

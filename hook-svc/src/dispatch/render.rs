@@ -1,6 +1,4 @@
-//! Lookups of what the payloads of a batch of events need, each service asked once, and the making of the payloads.
-//!
-//! Not here: the shape of payloads (`payload`), and attempts after a failure (`dispatch`).
+//! Renders the payloads of a batch of events. Looks up what they need with one call per service.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -23,45 +21,38 @@ use crate::payload::redact::marked;
 use crate::store::events::{EventTable, Source, StoredEvent};
 use crate::upstream::{DescriptionLimits, MAX_QUESTION_UPDATES, Upstream};
 
-/// Questions to git-svc at once.
+/// Concurrent calls to git-svc.
 const MAX_CONCURRENT_DESCRIPTIONS: usize = 8;
 
 const DESCRIPTION_LIMITS: DescriptionLimits =
     DescriptionLimits { commits: MAX_COMMITS, paths: CUTS[0].paths, message_bytes: CUTS[0].message_bytes };
 
-/// Events of one repository and source, which are told in order.
+/// The events of one repository and source, which are delivered in order.
 pub(crate) type Stream = (RepositoryId, Source);
 
-/// The error of a batch of which no payload was made.
+/// An error that affects the whole batch.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RenderError {
-    /// repo-svc does not say what repositories and accounts are.
-    #[error("repo-svc does not answer")]
+    #[error("call to repo-svc failed")]
     Repo(#[source] Box<Status>),
-    /// git-svc does not say what commits are.
-    #[error("git-svc does not answer")]
+    #[error("call to git-svc failed")]
     Git(#[source] Box<Status>),
-    /// The repository is not known, or not any more.
-    #[error("repository is not known")]
+    #[error("repository not found")]
     RepositoryUnknown,
-    /// A payload cannot be made.
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    /// The database failed.
-    #[error("storage failure")]
+    #[error("database error")]
     Store(#[from] DbError),
 }
 
-/// The failure of the events of one stream, which may be made later.
+/// An error that affects one stream. A later attempt may succeed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamFailure {
-    /// repo-svc does not know the repository, and that it was deleted was not told yet.
-    #[error("repository is not known")]
+    /// repo-svc does not know the repository, and its deletion has not been reported yet.
+    #[error("repository not found")]
     RepositoryUnknown,
-    /// git-svc is down.
-    #[error("git-svc does not answer")]
+    #[error("git-svc is unavailable")]
     GitUnavailable,
-    /// git-svc cannot describe the updates.
     #[error("git-svc failed with code {0:?}")]
     Git(Code),
 }
@@ -69,29 +60,30 @@ pub(crate) enum StreamFailure {
 /// The payloads of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Rendering {
-    /// Organizations that own repositories of the batch.
+    /// The owners of the batch's repositories that are organizations.
     pub(crate) organizations: HashMap<RepositoryId, i64>,
-    /// Repositories of the batch whose issue trackers are off, so that nobody may read their issues.
+    /// Repositories with a disabled issue tracker. Nobody may read their issues.
     without_issues: HashSet<RepositoryId>,
-    /// The forks that events of the batch tell of, by the ids of the events.
+    /// The forks in the batch, by event id.
     forks: HashMap<i64, Fork>,
-    /// Payloads by the ids of events; an error where no later attempt makes one.
+    /// Payloads by event id. An error is permanent.
     pub(crate) payloads: HashMap<i64, Result<String, PayloadError>>,
-    /// Streams without payloads.
+    /// Streams to try again later.
     pub(crate) failures: HashMap<Stream, StreamFailure>,
 }
 
-/// A fork as it is now.
+/// The current state of a fork.
 #[derive(Clone, Copy, Debug)]
 struct Fork {
     is_private: bool,
-    /// The organization that owns it.
+    /// The owner, if it is an organization.
     organization: Option<i64>,
 }
 
 impl Rendering {
-    /// Returns whether an event may be told to the hooks of an owner: nobody may read issues that are switched off, and a private fork may
-    /// be read by those who own it and by the administrators of the site, but not by those who own the repository that it was made of.
+    /// Returns whether the hooks of an owner may receive an event. Nobody may read the issues of a
+    /// disabled tracker. A private fork is visible to its owners and to site administrators, but
+    /// not to the owners of the repository it was forked from.
     pub(super) fn may_be_told(&self, event: &StoredEvent, owner: Owner) -> bool {
         if event.source == Source::Issue && self.without_issues.contains(&event.repository) {
             return false;
@@ -104,7 +96,7 @@ impl Rendering {
     }
 }
 
-/// Makes the native payloads of events.
+/// Renders native payloads.
 #[derive(Clone, Debug)]
 pub(crate) struct Renderer {
     store: EventTable,
@@ -112,20 +104,17 @@ pub(crate) struct Renderer {
     links: Links,
 }
 
-/// Descriptions of the pushes of one repository, by the ids of their events.
+/// Descriptions of one repository's pushes, by event id.
 type Descriptions = Result<HashMap<i64, UpdateDescription>, Status>;
 
 impl Renderer {
-    /// Returns a renderer whose URLs are those of `links`.
     pub(crate) fn new(store: EventTable, upstream: Upstream, links: Links) -> Self {
         Self { store, upstream, links }
     }
 
-    /// Makes the payloads of events. For the streams for which `is_last` is true they are made of what is known, unless git-svc does not
-    /// respond at all.
-    ///
-    /// # Errors
-    /// When repo-svc or the database does not respond.
+    /// Renders the payloads of events. If `is_last` is true for a stream, its payloads are rendered
+    /// without what cannot be looked up, unless git-svc is down. Fails if repo-svc or the database
+    /// does.
     pub(crate) async fn render(
         &self,
         events: &[StoredEvent],
@@ -173,7 +162,7 @@ impl Renderer {
             };
             rendering.payloads.insert(event.id, payload);
         }
-        // A later event of a stream is not told before an earlier one.
+        // Keep the order: drop later events of a failed stream.
         let Rendering { payloads, failures, .. } = &mut rendering;
         let held_back = events.iter().filter(|event| failures.contains_key(&(event.repository, event.source)));
         for event in held_back {
@@ -182,10 +171,8 @@ impl Renderer {
         Ok(rendering)
     }
 
-    /// Returns the name and payload of a test of a repository's hook: a push of the newest commit of the default branch, or a ping.
-    ///
-    /// # Errors
-    /// When the repository does not exist, or a service does not respond.
+    /// Returns the event name and payload of a test of a repository's hook: a push of the newest
+    /// commit on the default branch, or a ping if there is none.
     pub(crate) async fn test_payload(
         &self,
         repository: RepositoryId,
@@ -206,16 +193,14 @@ impl Renderer {
         }
     }
 
-    /// Returns the name and payload of a test of a hook that has no repository.
-    ///
-    /// # Errors
-    /// When repo-svc does not respond.
+    /// Returns the event name and payload of a test of a hook without a repository.
     pub(crate) async fn site_test_payload(&self, sender_id: i64) -> Result<(&'static str, String), RenderError> {
         let accounts = self.lookup(&[sender_id], &[]).await?;
         Ok(("ping", native::site_ping(sender_id, &accounts, &self.links)?))
     }
 
-    /// Returns the repositories of events, the deleted ones as they were, but without a store.
+    /// Returns the repositories of events. Deleted ones are returned as they were, but without a
+    /// git store.
     async fn repositories(
         &self,
         events: &[StoredEvent],
@@ -231,7 +216,7 @@ impl Renderer {
         Ok(found)
     }
 
-    /// Asks git-svc for the commits of the pushes without a payload.
+    /// Gets the commits of pushes that have no payload yet.
     async fn descriptions(
         &self,
         events: &[StoredEvent],
@@ -287,7 +272,7 @@ fn organization_of(repository: &repo::Repository) -> Option<i64> {
     repository.owner.as_ref().filter(|owner| owner.is_organization).map(|owner| owner.id)
 }
 
-/// Returns the description of a push; `None` for another event, and for commits that are gone.
+/// Returns the description of a push. `None` for other events and for missing commits.
 fn describe<'a>(
     event: &StoredEvent,
     descriptions: &'a HashMap<RepositoryId, Descriptions>,
@@ -308,7 +293,7 @@ fn describe<'a>(
     }
 }
 
-/// Returns what is known of a repository that no service knows.
+/// Stands in for a repository that no service knows.
 fn unknown_repository(id: RepositoryId) -> repo::Repository {
     let owner = repo::User { username: "ghost".to_owned(), ..repo::User::default() };
     let time = Some(Timestamp::default());

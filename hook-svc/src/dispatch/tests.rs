@@ -1,4 +1,4 @@
-//! The dispatcher on both databases, with stand-ins for repo-svc and git-svc.
+//! Tests of the dispatcher with fake repo-svc and git-svc.
 
 use ferrite_api_types::links::Links;
 use ferrite_core::timestamp;
@@ -21,7 +21,6 @@ const ORGANIZATION: i64 = 9;
 const START_US: i64 = 1_000_000_000;
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
-/// Dispatcher and stand-ins of one test.
 struct Setup {
     db: Db,
     peers: FakePeers,
@@ -44,14 +43,13 @@ impl Setup {
         Dispatcher::new(EventTable::new(self.db.clone()), self.renderer(), self.clock.clone(), || {})
     }
 
-    /// Looks once at all events, and lets time pass so that those that failed are due again.
+    /// Runs one pass, then advances the clock so that failed events are due again.
     async fn pass(&self, backoff: &mut Backoff) -> Pass {
         let pass = self.dispatcher().pass(backoff).await.unwrap();
         self.clock.advance(Duration::from_secs(60));
         pass
     }
 
-    /// Adds a hook and returns its id.
     async fn hook(&self, (owner_kind, owner_id): (i64, i64), events: &str, is_active: bool) -> i64 {
         let sql = "INSERT INTO hooks (owner_kind, owner_id, type, url, shown_url, content_type, events, is_active, created_us, \
              updated_us) VALUES ($1, $2, 'native', $3, 'http://a/', 'json', $4, $5, 1, 1) RETURNING id";
@@ -62,12 +60,11 @@ impl Setup {
         id
     }
 
-    /// Adds an update of a branch as `name`.
+    /// Adds a branch update as an event `name`.
     async fn event(&self, repository: i64, name: &'static str, new_id: &str) {
         self.event_at(repository, name, new_id, START_US).await;
     }
 
-    /// Adds an update of a branch that happened at a time.
     async fn event_at(&self, repository: i64, name: &'static str, new_id: &str, happened_us: i64) {
         let update =
             RefUpdate { name: b"refs/heads/main".to_vec(), old_id: ZEROS.to_owned(), new_id: new_id.to_owned() };
@@ -75,7 +72,6 @@ impl Setup {
         self.tell(repository, Source::Git, name, fact, happened_us).await;
     }
 
-    /// Adds an event of a fact.
     async fn tell(&self, repository: i64, source: Source, name: &'static str, fact: Fact, happened_us: i64) {
         let (count,): (i64,) = self.db.one("SELECT COUNT(*) FROM events", &[]).await.unwrap();
         let event_id = format!("{repository}-{count}");
@@ -99,7 +95,7 @@ impl Setup {
         tx.commit().await.unwrap();
     }
 
-    /// Returns the deliveries in the order in which they were queued: hook, name of the event, and the id that the event is about.
+    /// Returns the deliveries in queue order: hook, event name, and the id of the event's object.
     async fn deliveries(&self) -> Vec<(i64, String, String)> {
         let sql = "SELECT d.hook_id, e.name, COALESCE(e.payload, '{}') FROM deliveries d JOIN events e ON e.id = d.event_id \
              ORDER BY d.id";
@@ -179,7 +175,7 @@ async fn a_hook_gets_the_events_that_happen_after_it_was_made() {
         let (site, new) = (setup.hook((0, 0), "push", true).await, setup.hook(of_repository(), "push", true).await);
         let begin = "UPDATE hooks SET since_us = $1, after_event_id = (SELECT MAX(id) FROM events) WHERE id <> $2";
         setup.db.execute(begin, &args![START_US, old]).await.unwrap();
-        // The second happened before as well, and was received later.
+        // The second event also happened before, but was received later.
         setup.event_at(REPOSITORY, "push", "2", START_US - 1).await;
         setup.event_at(REPOSITORY, "push", "3", START_US).await;
         assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 3);
@@ -208,7 +204,7 @@ async fn a_hook_gets_what_its_owner_may_read() {
         setup.tell(REPOSITORY, Source::Repo, "fork", forked(100, None, true), START_US).await;
         setup.tell(REPOSITORY, Source::Repo, "fork", forked(101, Some(ORGANIZATION), true), START_US).await;
         setup.tell(REPOSITORY, Source::Repo, "fork", forked(102, None, false), START_US).await;
-        // Public when it was made, and private now.
+        // The fork was created public and is private now.
         setup.peers.change_repository(103, |fork| fork.is_private = true);
         setup.tell(REPOSITORY, Source::Repo, "fork", forked(103, None, false), START_US).await;
         setup.peers.add_repository(REPOSITORY + 1, None);
@@ -278,7 +274,7 @@ async fn events_wait_while_a_service_is_down() {
         setup.hook((0, 0), "push", true).await;
         setup.event(REPOSITORY, "push", "1").await;
         let mut backoff = Backoff::default();
-        // Handled as `UNAVAILABLE`, which the channel would repeat first.
+        // Handled like `UNAVAILABLE`, which the channel would retry first.
         setup.peers.fail_git(REPOSITORY, Some(Code::ResourceExhausted));
         for _ in 0..MAX_LOOKUPS + 2 {
             let pass = setup.pass(&mut backoff).await;
@@ -330,7 +326,8 @@ async fn a_batch_asks_each_service_once() {
         let before = (setup.peers.calls(), setup.db.statements());
         assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 40);
         assert_eq!(setup.peers.calls() - before.0, 3);
-        // Two looks for events; the lock, the mark and the hooks; the payloads and their bytes; the queue and the deliveries.
+        // Two polls for events; the lock, the mark and the hooks; the payloads and their bytes; the
+        // queue and the deliveries.
         assert_eq!(setup.db.statements() - before.1, 9);
         let last = setup.payloads().await.pop().unwrap();
         assert_eq!((last["commits"].as_array().unwrap().len(), &last["total_commits"]), (20, &70.into()));

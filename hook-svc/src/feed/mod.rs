@@ -1,11 +1,10 @@
-//! Feeds: the events of a repository in their order, for clients that cannot receive webhooks.
+//! Feeds show the events of a repository in order, for clients that cannot receive webhooks.
 //!
-//! An event that no hook got has no payload yet: it is made when the event is read for the first time, and stored unless it is long. A long
-//! one is made again at each read.
+//! An event that no hook received has no payload yet. It is rendered at the first read and stored,
+//! or at every read if it is long.
 //!
-//! A page has what its reader may read at the moment in which it is sent ([`FeedReader`]).
-//!
-//! Not here: the first check of the permission, which the RPCs make.
+//! Permissions are checked when a page is sent ([`FeedReader`]), so it contains only what its
+//! reader may see at that moment.
 
 mod purge;
 mod reader;
@@ -31,17 +30,18 @@ pub(crate) use waiters::FeedWaiters;
 use crate::dispatch::{RenderError, Renderer};
 use crate::store::events::{EventTable, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, StoredEvent};
 
-/// Bytes of payloads after which a page ends.
+/// Payload bytes after which a page ends.
 const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
-/// Events that are read at once.
+/// Events per query.
 const READ_EVENTS: i64 = 16;
-/// The same where payloads may be long: those beyond the end of the page were made for nothing.
+/// Events per query if payloads may be long. Rendering those past the end of the page is wasted
+/// work.
 const READ_LONG_EVENTS: i64 = 4;
 /// Most events of a page.
 pub(crate) const MAX_PAGE_EVENTS: usize = 100;
-/// Pages of which the reader may read nothing, after which a call ends.
+/// A call ends after this many pages of which the reader may see nothing.
 const MAX_HIDDEN_PAGES: usize = 10;
-/// Time between two looks for events without a wake-up: another process may have received them.
+/// Polling picks up events that another process received.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Bounds of what is kept of events.
@@ -64,48 +64,43 @@ pub struct FeedArgs {
     pub owner_bytes: i64,
 }
 
-/// The error of a page.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FeedError {
-    /// The parts of payloads cannot be looked up now.
-    #[error("payloads cannot be made now")]
+    #[error("payloads are temporarily unavailable")]
     PayloadsUnavailable,
-    /// The reader may not read the feed any more, or that cannot be found out.
+    /// The reader may no longer read the feed, or the check failed.
     #[error(transparent)]
     Access(#[from] AuthError),
-    /// The database failed.
     #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
 
-/// An event with its payload.
 #[derive(Clone, Debug)]
 pub(crate) struct FeedItem {
     pub(crate) event: StoredEvent,
     pub(crate) payload: String,
 }
 
-/// Events that a reader may read, oldest first.
+/// Events that a reader may see, oldest first.
 #[derive(Clone, Debug)]
 pub(crate) struct FeedPage {
     pub(crate) items: Vec<FeedItem>,
-    /// The cursor in the response: that of the last event, or of the request if there is none. It skips hidden events only by whole pages,
-    /// so that it does not reveal a single one.
+    /// The cursor in the response: that of the last event, or of the request if there is none. It
+    /// skips hidden events only by whole pages, so it does not reveal a single one.
     pub(crate) cursor: i64,
-    /// The place after which to go on, behind all that was looked at.
+    /// Where to continue, after all examined events.
     pub(crate) looked_at: i64,
 }
 
-/// Events with their payloads, before it is known which of them their reader may read.
+/// Events with their payloads, before the permission check.
 struct ReadPage {
     items: Vec<FeedItem>,
-    /// The place up to which there are no others.
+    /// All events up to this id have been read.
     end: i64,
-    /// True if it has as many events, or bytes, as a page may have.
+    /// Whether the page has reached its limit of events or bytes.
     is_full: bool,
 }
 
-/// Feeds of all repositories.
 #[derive(Clone)]
 pub(crate) struct Feed {
     store: EventTable,
@@ -116,7 +111,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Creates the feeds of the events of `store`. Readers wait until `life` stops.
+    /// Creates the feeds. Readers wait for events until `life` stops.
     pub(crate) fn new(
         store: EventTable,
         renderer: Renderer,
@@ -127,22 +122,19 @@ impl Feed {
         Self { store, renderer, authorizer, waiters, life }
     }
 
-    /// Starts to take old events out of the feeds, until `life` stops.
+    /// Starts removing old events from the feeds.
     pub(crate) fn start(&self, clock: Clock, settings: FeedArgs) {
         let task = purge::run(self.store.clone(), self.waiters.clone(), clock, settings, self.life.clone());
         self.life.spawn("feed purge", task);
     }
 
-    /// Returns whether the process stops, after which readers do not wait.
+    /// Returns whether the process is stopping. Readers no longer wait then.
     pub(crate) fn is_stopping(&self) -> bool {
         self.life.is_stopping()
     }
 
-    /// Returns at most `limit` events after the cursor that the reader may read. If there are none, waits for one until `deadline`, or
-    /// until the process stops.
-    ///
-    /// # Errors
-    /// When the reader may not read the feed any more, payloads cannot be made, or a service or the database fails.
+    /// Returns at most `limit` events after the cursor that the reader may see. If there are none,
+    /// waits for one until `deadline` or until the process stops.
     pub(crate) async fn next_page(
         &self,
         reader: &mut FeedReader,
@@ -152,7 +144,7 @@ impl Feed {
     ) -> Result<FeedPage, FeedError> {
         let (mut cursor, mut looked_at) = (after, after);
         loop {
-            // From here on no notification is missed.
+            // Subscribe before reading, so that no notification is missed.
             let notified = self.waiters.notified(reader.repository());
             tokio::pin!(notified);
             notified.as_mut().enable();
@@ -188,10 +180,7 @@ impl Feed {
         }
     }
 
-    /// Returns those of events that were read before which the reader may read still.
-    ///
-    /// # Errors
-    /// As [`Feed::next_page`].
+    /// Filters events that were read earlier down to those the reader may still see.
     pub(crate) async fn recheck(
         &self,
         reader: &mut FeedReader,
@@ -200,10 +189,11 @@ impl Feed {
         reader.readable(&self.authorizer, items).await
     }
 
-    /// Returns at most `limit` events after the cursor; fewer where payloads are large, but at least one if there is one.
+    /// Reads at most `limit` events after the cursor. Returns fewer if payloads are large, but at
+    /// least one if there is any.
     async fn page(&self, reader: &FeedReader, after: i64, limit: usize) -> Result<ReadPage, FeedError> {
         let newest = match reader.hidden {
-            // Read before the events: none that is added meanwhile is passed over.
+            // Read before the events, so that none added in between is skipped.
             Some(_) => self.store.newest(reader.repository()).await?,
             None => after,
         };
@@ -237,7 +227,7 @@ impl Feed {
             if is_cut {
                 break;
             }
-            // Also behind those that are left out because they have no payload.
+            // Continue behind events that were omitted because their payload failed.
             end = after;
             if is_last {
                 break;
@@ -250,8 +240,8 @@ impl Feed {
         Ok(ReadPage { items: page, end, is_full })
     }
 
-    /// Makes the payloads that events lack, and stores them. Returns the events before the first one whose payload cannot be made now, and
-    /// whether these are all.
+    /// Renders and stores missing payloads. Returns the events before the first one whose payload
+    /// is temporarily unavailable, and whether these are all.
     async fn with_payloads(&self, events: Vec<StoredEvent>) -> Result<(Vec<FeedItem>, bool), FeedError> {
         let lacking: Vec<_> = events.iter().filter(|event| event.payload.is_none()).cloned().collect();
         let mut made = HashMap::new();
@@ -260,7 +250,7 @@ impl Feed {
                 RenderError::Store(error) => FeedError::Store(error),
                 error => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "the payloads of a feed cannot be made");
+                    tracing::warn!(error, "cannot render the payloads of a feed");
                     FeedError::PayloadsUnavailable
                 }
             })?;
@@ -280,9 +270,9 @@ impl Feed {
             let payload = match (&event.payload, made.remove(&event.id)) {
                 (Some(payload), _) => payload.clone(),
                 (None, Some(Ok(payload))) => payload,
-                // No later attempt makes it.
+                // A permanent failure.
                 (None, Some(Err(error))) => {
-                    tracing::error!(%error, event.id, event.name, "an event has no payload and is left out of its feed");
+                    tracing::error!(%error, event.id, event.name, "cannot render an event; its feed omits it");
                     continue;
                 }
                 (None, None) => return Ok((items, false)),

@@ -1,4 +1,4 @@
-//! The background task that takes old events out of feeds.
+//! A background task that removes old events from feeds.
 
 use std::time::Duration;
 
@@ -9,9 +9,8 @@ use super::FeedArgs;
 use super::waiters::FeedWaiters;
 use crate::store::events::EventTable;
 
-/// Time between two looks for old events.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Pause between two batches, in which writers go first.
+/// Lets writers go first.
 const BATCH_PAUSE: Duration = Duration::from_millis(50);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -22,7 +21,7 @@ pub(super) async fn run(store: EventTable, waiters: FeedWaiters, clock: Clock, s
             () = life.stopping() => return,
             result = round => {
                 if let Err(error) = result {
-                    tracing::warn!(%error, "old events cannot be taken out of feeds; trying again later");
+                    tracing::warn!(%error, "cannot remove old events from feeds; will retry");
                 }
             }
         }

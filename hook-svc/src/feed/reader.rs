@@ -1,7 +1,7 @@
-//! The reader of a feed, and what it may read.
+//! Checks what a reader of a feed may see.
 //!
-//! repo-svc is asked right before events are sent, once for all of them: the grant of the reader was given before its wait, and says
-//! nothing about forks and releases.
+//! repo-svc is asked right before events are sent, once for all of them. The reader's grant is
+//! older than its wait and does not cover forks and releases.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,20 +16,20 @@ use super::{FeedError, FeedItem};
 use crate::payload::redact::{RELEASE_NOTES, TEXT_BEFORE, TextPath, without_texts};
 use crate::store::events::{Source, StoredEvent};
 
-/// A reader of the feed of one repository.
+/// A reader of one repository's feed.
 #[derive(Clone, Debug)]
 pub(crate) struct FeedReader {
     access: ReauthorizeAccessRequest,
-    /// The source whose events the reader may not read.
+    /// The source whose events the reader may not see.
     pub(super) hidden: Option<Source>,
 }
 
-/// What an event shows beside the repository whose feed it is in.
+/// What an event shows apart from the repository itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nothing,
     Issue {
-        /// True if it has the text that an edit replaced.
+        /// Whether it contains the text that an edit replaced.
         has_text_before: bool,
     },
     Fork(i64),
@@ -40,10 +40,8 @@ enum Shown {
 }
 
 impl FeedReader {
-    /// Returns the reader that a grant names.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`] for a grant without a user.
+    /// Returns the reader named by a grant. Fails with [`AuthError::CredentialsRequired`] if the
+    /// grant has no user.
     pub(crate) fn new(grant: &Grant) -> Result<Self, AuthError> {
         let user = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
         let credential = Credential::Token(user.token_id);
@@ -56,10 +54,8 @@ impl FeedReader {
         RepositoryId(self.access.repository_id)
     }
 
-    /// Returns those of the events that the reader may read now, without the texts in them that were changed since. At most 100.
-    ///
-    /// # Errors
-    /// [`FeedError::Access`] when the reader may not read the feed any more, or repo-svc does not respond.
+    /// Filters at most 100 events down to those that the reader may see now, and removes texts that
+    /// have changed since.
     pub(super) async fn readable(
         &mut self,
         authorizer: &Authorizer,
@@ -102,19 +98,19 @@ impl Shown {
             Some(Fact::ReleasePublished(published)) => published.release.as_ref().map_or(Self::Nothing, |release| {
                 Self::Release { id: release.id, notes_digest: text_digest(&release.body) }
             }),
-            // A fact that cannot be read is one of issue-svc all the same.
+            // An unreadable fact from issue-svc still needs the permission for issues.
             _ if event.source == Source::Issue => Self::Issue { has_text_before: true },
             _ => Self::Nothing,
         }
     }
 }
 
-/// Returns an event without a text of its payload; `None` if the payload cannot be read.
+/// Removes one text from an event's payload. Returns `None` if the payload is unreadable.
 fn without(item: FeedItem, text: TextPath) -> Option<FeedItem> {
     match without_texts(&item.payload, &[text]) {
         Ok(payload) => Some(FeedItem { payload, ..item }),
         Err(error) => {
-            tracing::error!(%error, event.id = item.event.id, "a payload cannot be read and is left out of its feed");
+            tracing::error!(%error, event.id = item.event.id, "unreadable payload; its feed omits the event");
             None
         }
     }

@@ -1,9 +1,9 @@
-//! The background task that holds the bytes of events and delivery logs within their bounds, of a repository and of an account.
+//! A background task that keeps events and delivery logs within their size limits, per repository
+//! and per account.
 //!
-//! It looks at once when much was added, and otherwise every minute. Beyond a bound the oldest events go, with their deliveries, down to
-//! seven eighths of it; of an account those of the repository that takes most, and of a repository those of the user who takes most.
-//!
-//! Not here: days and numbers of events (`purge`) and of deliveries (`sender`).
+//! It runs every minute, and at once after much growth. Beyond a limit, it removes the oldest
+//! events with their deliveries until seven eighths of the limit are left. An account loses events
+//! of its largest repository, and a repository those of the user who takes most.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -20,25 +20,24 @@ use crate::store::eviction;
 use crate::store::kept_bytes::{self, Kept, NO_REPOSITORY};
 use crate::upstream::Upstream;
 
-/// Time between two looks without a wake-up.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Time between two looks at all repositories: another process, or one before a restart, may have added to them.
+/// Interval between checks of all repositories. These find growth by other processes or before a
+/// restart.
 const FULL_INTERVAL: Duration = Duration::from_secs(3600);
-/// Time between two batches, for the writers.
+/// Lets writers go first.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
-/// Bytes of the repository of an account that takes most, after which the next one is looked for.
+/// Bytes to remove from an account's largest repository before looking for the largest again.
 const OWNER_STEP_BYTES: i64 = 4 * 1024 * 1024;
 
-/// The failure of a look, which is repeated later.
+/// The failure of a check, which is repeated later.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RetentionError {
-    #[error("repo-svc does not answer")]
+    #[error("call to repo-svc failed")]
     Repo(#[source] Box<Status>),
     #[error(transparent)]
     Store(#[from] DbError),
 }
 
-/// Holds the bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Retention {
     pub(crate) store: EventTable,
@@ -48,7 +47,6 @@ pub(crate) struct Retention {
 }
 
 impl Retention {
-    /// Starts the task, until `life` stops.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("event retention", async move {
@@ -70,7 +68,7 @@ impl Retention {
             };
             if let Err(error) = result {
                 warn(&error);
-                // What grew is not known any more.
+                // The list of grown repositories is lost, so check all of them.
                 next_full = Instant::now();
             }
             tokio::select! {
@@ -80,16 +78,15 @@ impl Retention {
         }
     }
 
-    /// Holds the bounds of repositories and of the accounts that own them.
+    /// Enforces the limits of repositories and of the accounts that own them.
     pub(super) async fn look_at(&self, repositories: &[RepositoryId]) -> Result<(), RetentionError> {
         let kept = kept_bytes::find(self.store.db(), repositories).await?;
         self.hold(&kept).await;
         self.report().await
     }
 
-    /// Holds the bounds of all repositories.
     pub(super) async fn look_at_all(&self) -> Result<(), RetentionError> {
-        // Before what has no repository.
+        // Start below [`NO_REPOSITORY`], to include it.
         let mut after = RepositoryId(NO_REPOSITORY.0 - 1);
         loop {
             let kept = kept_bytes::after(self.store.db(), after).await?;
@@ -110,7 +107,8 @@ impl Retention {
         Ok(())
     }
 
-    /// Holds the bounds of some repositories and of their owners. One that fails does not keep the others from being held.
+    /// Enforces the limits of some repositories and their owners. One failure does not stop the
+    /// others.
     async fn hold(&self, kept: &[Kept]) {
         for repository in kept {
             self.hold_repository(repository).await.unwrap_or_else(|error| warn(&error));
@@ -127,7 +125,7 @@ impl Retention {
     }
 
     async fn hold_repository(&self, kept: &Kept) -> Result<(), RetentionError> {
-        // The feed of a deleted repository cannot be read.
+        // Nobody can read the feed of a deleted repository.
         while kept.is_deleted && self.store.empty_feed(kept.repository()).await? {
             tokio::time::sleep(BATCH_PAUSE).await;
         }
@@ -151,7 +149,8 @@ impl Retention {
         }
     }
 
-    /// Removes the oldest events of a repository, `excess` bytes of them. Returns false if not as many can go now.
+    /// Removes `excess` bytes of a repository's oldest events. Returns false if that is not
+    /// possible now.
     async fn evict(
         &self,
         repository: RepositoryId,
@@ -160,7 +159,7 @@ impl Retention {
     ) -> Result<bool, RetentionError> {
         while excess > 0 {
             let Some(removed) = self.evict_batch(repository, excess).await? else {
-                tracing::warn!(repo.id = %repository, excess, "events that are being sent take more than the bound of a {bound}");
+                tracing::warn!(repo.id = %repository, excess, "events being delivered exceed the size limit of the {bound}");
                 return Ok(false);
             };
             excess -= removed;
@@ -170,8 +169,8 @@ impl Retention {
         Ok(true)
     }
 
-    /// Removes a batch of events, or cancels deliveries that wait for some: of the user whose events take most, or else of anybody. Returns
-    /// the bytes; `None` if nothing can go now.
+    /// Removes a batch of events, or cancels deliveries that keep some, preferably of the user
+    /// whose events take most. Returns the bytes removed, or `None` if nothing can be removed now.
     async fn evict_batch(&self, repository: RepositoryId, bytes: i64) -> Result<Option<i64>, DbError> {
         let (db, now_us) = (self.store.db(), self.clock.now_us());
         for user in [eviction::largest_user(db, repository).await?, None] {
@@ -183,14 +182,15 @@ impl Retention {
         Ok(None)
     }
 
-    /// Asks repo-svc who owns the repositories of which that is not known, as of those of before it was told, and stores it.
+    /// Asks repo-svc for missing owners and stores them. They are missing for repositories that
+    /// older versions stored.
     async fn find_owners(&self, kept: &[Kept]) -> Result<HashMap<RepositoryId, i64>, RetentionError> {
         let is_unknown = |kept: &&Kept| kept.owner_id == 0 && !kept.is_deleted && kept.repository() != NO_REPOSITORY;
         let mut unknown: Vec<_> = kept.iter().filter(is_unknown).map(Kept::repository).collect();
         if unknown.is_empty() {
             return Ok(HashMap::new());
         }
-        // In the order of all transactions that lock rows of several repositories.
+        // All transactions lock rows of several repositories in this order.
         unknown.sort_unstable();
         let found = self.upstream.repositories(&unknown).await.map_err(|status| RetentionError::Repo(status.into()))?;
         let owners: HashMap<_, _> =
@@ -208,10 +208,10 @@ impl Retention {
 
 fn warn(error: &RetentionError) {
     let error = error as &dyn std::error::Error;
-    tracing::warn!(error, "the bounds of events cannot be held; trying again later");
+    tracing::warn!(error, "cannot enforce the size limits of events; will retry");
 }
 
-/// The bytes down to which events go beyond a bound, so that not each further one is a look.
+/// Returns the size to shrink to, so that not every further event exceeds the limit again.
 fn low_mark(bound: i64) -> i64 {
     bound / 8 * 7
 }

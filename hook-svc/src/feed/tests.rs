@@ -1,4 +1,4 @@
-//! Feeds on both databases, with stand-ins for repo-svc and git-svc.
+//! Tests of feeds with fake repo-svc and git-svc.
 
 use ferrite_api_types::links::Links;
 use ferrite_core::timestamp;
@@ -47,7 +47,6 @@ impl Setup {
         Self { db, peers, feed }
     }
 
-    /// Adds an event of a fact.
     async fn tell(&self, source: Source, name: &'static str, fact: Fact) {
         let (count,): (i64,) = self.db.one("SELECT COUNT(*) FROM events", &[]).await.unwrap();
         self.add(vec![new(10_000 + count, source, name, fact, 1)], 1).await;
@@ -61,12 +60,12 @@ impl Setup {
         self.feed.waiters.notify(&[REPOSITORY]);
     }
 
-    /// Adds pushes whose new ends are these numbers, received at `now_us`.
+    /// Adds pushes to these numbers as new ids, received at `now_us`.
     async fn push(&self, numbers: std::ops::Range<i64>, now_us: i64) {
         self.add(numbers.map(|number| pushed(number, now_us)).collect(), now_us).await;
     }
 
-    /// Returns a page for a reader whose grant says that it may read issues.
+    /// Returns a page for a reader whose grant permits reading issues.
     async fn page(&self, after: i64, limit: usize, wait: Duration) -> Result<Vec<FeedItem>, FeedError> {
         let page = self.feed.next_page(&mut reader(REPOSITORY), after, limit, Instant::now() + wait).await?;
         Ok(page.items)
@@ -95,7 +94,7 @@ fn new(number: i64, source: Source, name: &'static str, fact: Fact, now_us: i64)
     }
 }
 
-/// Returns a push whose new end is a number.
+/// Returns a push with a number as its new id.
 fn pushed(number: i64, now_us: i64) -> NewEvent {
     let new_id = number.to_string();
     let update = RefUpdate { name: b"refs/heads/main".to_vec(), old_id: "1".to_owned(), new_id };
@@ -103,7 +102,7 @@ fn pushed(number: i64, now_us: i64) -> NewEvent {
     new(number, Source::Git, "push", fact, now_us)
 }
 
-/// Returns the new ends of the pushes.
+/// Returns the new ids of the pushes.
 fn numbers(page: &[FeedItem]) -> Vec<i64> {
     let after = |item: &FeedItem| -> String {
         let payload: serde_json::Value = serde_json::from_str(&item.payload).unwrap();
@@ -157,13 +156,13 @@ async fn a_page_ends_before_an_event_whose_payload_cannot_be_made_now() {
         setup.push(0..2, 1).await;
         assert_eq!(setup.page(0, 10, Duration::ZERO).await.unwrap().len(), 2);
         setup.push(2..3, 1).await;
-        // Handled as `UNAVAILABLE`, which the channel would repeat first.
+        // Handled like `UNAVAILABLE`, which the channel would retry first.
         setup.peers.fail_git(REPOSITORY.0, Some(Code::ResourceExhausted));
         let page = setup.page(0, 10, Duration::ZERO).await.unwrap();
         assert_eq!(numbers(&page), [0, 1]);
         let after = page.last().unwrap().event.id;
         assert!(matches!(setup.page(after, 10, Duration::ZERO).await, Err(FeedError::PayloadsUnavailable)));
-        // What is gone for good is told as far as it is known.
+        // Data that is gone for good is omitted from the payload.
         setup.peers.fail_git(REPOSITORY.0, Some(Code::NotFound));
         assert_eq!(numbers(&setup.page(after, 10, Duration::ZERO).await.unwrap()), [2]);
     })
@@ -196,7 +195,7 @@ async fn old_events_and_those_beyond_the_limit_leave_the_feed() {
 async fn a_long_payload_of_an_event_that_no_hook_gets_is_not_stored() {
     on_each_schema(&crate::migrations(), |db| async move {
         let setup = Setup::new(db).await;
-        // Twenty commits with long messages, of which the payload has 16 KiB each.
+        // Twenty commits with long messages. The payload has 16 KiB of each.
         for number in 0..20_i64 {
             setup.peers.set_commit_count(&number.to_string(), 20);
             setup.peers.set_message_bytes(&number.to_string(), 16 * 1024);
@@ -249,7 +248,6 @@ fn commented() -> Fact {
     Fact::CommentChanged(CommentChanged { action, issue: issue(), comment, user_id: 7, old_body: None })
 }
 
-/// Returns the names of the events.
 fn names(items: &[FeedItem]) -> Vec<&str> {
     items.iter().map(|item| item.event.name.as_str()).collect()
 }
@@ -302,7 +300,7 @@ async fn a_reader_who_loses_the_access_in_its_wait_gets_no_event() {
             setup.push(3..4, 1).await;
         });
         assert!(matches!(page.unwrap_err(), FeedError::Access(AuthError::RepositoryNotFound)));
-        // What it may not read does not end a wait.
+        // Hidden events do not end a wait.
         setup.peers.readable(|readable| (readable.nothing, readable.issues) = (false, false));
         let (page, ()) = tokio::join!(setup.page(1, 10, Duration::from_secs(60)), async {
             setup.tell(Source::Issue, "issues", edited("old")).await;
@@ -354,7 +352,7 @@ async fn a_reader_that_waits_looks_at_hidden_events_once() {
         assert_eq!(look(0).await, (second, last, 3), "the cursor skips whole pages only");
         assert_eq!(look(second).await, (second, last, 1));
         assert_eq!(look(last).await, (last, last, 0));
-        // The reader is one who may not read issues by now.
+        // By now the reader may not read issues.
         setup.tell(Source::Issue, "issues", edited("old")).await;
         let newest = setup.feed.store.newest(REPOSITORY).await.unwrap();
         assert_eq!(look(last).await, (last, newest, 0));
@@ -389,7 +387,7 @@ async fn a_reader_of_before_a_restored_backup_gets_what_comes_after_it() {
         setup.push(6..8, 1).await;
         assert_eq!(numbers(&setup.page(cursor, 10, Duration::ZERO).await.unwrap()), [6, 7]);
 
-        // A clock that is behind takes no id back.
+        // A slow clock does not move ids back.
         store.advance_ids(1).await.unwrap();
         setup.push(8..9, 1).await;
         assert_eq!(numbers(&setup.page(cursor, 10, Duration::ZERO).await.unwrap()), [6, 7, 8]);
@@ -416,7 +414,8 @@ async fn the_user_with_most_events_in_a_feed_loses_them_first() {
         let expected: Vec<i64> = (0..4).chain(440..460).chain(500..503).collect();
         assert_eq!(left_beyond(27).await, expected);
         assert_eq!(left_beyond(27).await, expected, "there are not too many");
-        // As soon as others have as many, each loses its oldest, the one with the oldest of all first.
+        // Once others have as many events, each user loses the oldest, starting with the user whose
+        // oldest event is the oldest of all.
         assert_eq!(left_beyond(8).await, [2, 3, 457, 458, 459, 500, 501, 502]);
         assert_eq!(left_beyond(1).await, [502]);
     })

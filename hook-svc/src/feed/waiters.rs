@@ -1,4 +1,5 @@
-//! Wake-ups of those who wait for an event of a repository, and the repositories whose feeds may have become too long.
+//! Wakes readers that wait for an event, and remembers repositories whose feeds may have grown too
+//! long.
 
 use std::collections::HashMap;
 use std::mem;
@@ -9,14 +10,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-/// Groups of repositories. Those of one group are woken together.
+/// Repositories are grouped. An event wakes all readers of its group.
 const GROUPS: usize = 256;
-/// Facts after which the length of a feed is looked at.
+/// Facts of a repository before its feed's length is checked.
 const FACTS_PER_LOOK: u32 = 100;
-/// Repositories whose facts are counted. Beyond them the counts start anew.
+/// Repositories to count facts for. Beyond this number, all counts start over.
 const MAX_COUNTED: usize = 10_000;
 
-/// Those who wait for events, in this process. Clones are one.
+/// The waiting readers of this process. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct FeedWaiters(Arc<Inner>);
 
@@ -40,12 +41,13 @@ impl Default for FeedWaiters {
 }
 
 impl FeedWaiters {
-    /// Returns a future that completes with the next event of the repository, and sometimes without one.
+    /// Returns a future that completes with the repository's next event. It may also complete
+    /// without one.
     pub(super) fn notified(&self, repository: RepositoryId) -> Notified<'_> {
         self.group(repository).notified()
     }
 
-    /// Wakes those who wait for events of the repositories, one entry for each fact.
+    /// Wakes readers. `repositories` has one entry for each fact.
     pub(crate) fn notify(&self, repositories: &[RepositoryId]) {
         let mut counts = self.0.counts.lock();
         for repository in repositories {
@@ -62,7 +64,7 @@ impl FeedWaiters {
         }
     }
 
-    /// Returns the repositories that got many events since the last call.
+    /// Returns the repositories that received many events since the last call.
     pub(super) fn take_grown(&self) -> Vec<RepositoryId> {
         mem::take(&mut self.0.counts.lock().grown)
     }

@@ -1,54 +1,50 @@
-//! The events that trigger a webhook.
-
 use ferrite_proto::error::FieldViolation;
 
-/// Names of all events, in the order in which responses list them.
+/// All event names, in the order in which responses list them.
 const EVENT_NAMES: [&str; 9] =
     ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release", "repository"];
 const DEFAULT_EVENT: &str = "push";
 
-/// The events that trigger a hook, at least one, as a bit set.
+/// A non-empty set of the events that trigger a hook, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HookEvents(u16);
 
 impl HookEvents {
-    /// Parses the names of events; no names mean `push`.
-    ///
-    /// # Errors
-    /// The violation of an unknown name.
+    /// Parses event names. An empty list means `push`.
     pub(crate) fn parse<S: AsRef<str>>(names: &[S]) -> Result<Self, FieldViolation> {
         let mut events = 0;
         for name in names {
             events |= bit(name.as_ref()).ok_or_else(|| {
-                FieldViolation::new("events", "unknown", format!("must be some of `{}`", EVENT_NAMES.join("`, `")))
+                FieldViolation::new(
+                    "events",
+                    "unknown",
+                    format!("must be one or more of `{}`", EVENT_NAMES.join("`, `")),
+                )
             })?;
         }
         if events == 0 { Ok(Self(bit(DEFAULT_EVENT).unwrap_or(1))) } else { Ok(Self(events)) }
     }
 
-    /// Parses a column written by [`HookEvents::to_column`]. Returns `None` if a name is unknown.
+    /// Parses a column written by [`HookEvents::to_column`]. Returns `None` for an unknown name.
     pub(crate) fn from_column(text: &str) -> Option<Self> {
         let names: Vec<_> = text.split(',').collect();
         Self::parse(&names).ok()
     }
 
-    /// Returns the names, joined by commas.
     pub(crate) fn to_column(self) -> String {
         self.names().collect::<Vec<_>>().join(",")
     }
 
-    /// Returns whether the event of this name is one of them.
     pub(crate) fn contains(self, name: &str) -> bool {
         bit(name).is_some_and(|bit| self.0 & bit != 0)
     }
 
-    /// Returns the names in their fixed order.
+    /// Returns the names in the order of [`EVENT_NAMES`].
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         EVENT_NAMES.into_iter().filter(move |name| self.contains(name))
     }
 }
 
-/// Returns the bit of an event.
 fn bit(name: &str) -> Option<u16> {
     EVENT_NAMES.iter().position(|known| *known == name).map(|index| 1 << index)
 }

@@ -1,20 +1,19 @@
-//! The texts of issues and comments in facts: whose they are, which are outdated by a later fact, and how they are taken out.
+//! Finds and removes the texts of issues and comments in facts.
 //!
-//! Titles are no such texts: the timeline of an issue shows those that it had.
+//! Titles are not covered: the timeline of an issue shows its old titles anyway.
 
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{CommentAction, Event, IssueUpdated};
 
-/// The owner of a text.
+/// The issue or comment that a text belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// An issue or pull request, by id.
     Issue(i64),
-    /// A comment, by id.
     Comment(i64),
 }
 
-/// Returns the subject whose earlier text a fact makes outdated.
+/// Returns the subject whose earlier text is outdated after this fact.
 pub(crate) fn outdated_by(fact: &Fact) -> Option<Subject> {
     match fact {
         Fact::IssueUpdated(IssueUpdated { issue: Some(issue), old_body: Some(_), .. }) => {
@@ -27,7 +26,7 @@ pub(crate) fn outdated_by(fact: &Fact) -> Option<Subject> {
     }
 }
 
-/// Removes what nobody may read any more from a fact that is received: the text of a deleted comment.
+/// Removes the text of a deleted comment from the fact that reports the deletion.
 pub(crate) fn remove_deleted_text(fact: &mut Event) {
     if let Some(Fact::CommentChanged(changed)) = &mut fact.fact
         && changed.action() == CommentAction::Deleted
@@ -37,7 +36,7 @@ pub(crate) fn remove_deleted_text(fact: &mut Event) {
     }
 }
 
-/// Returns the issue and the comment whose texts a fact has.
+/// Returns the ids of the issue and the comment whose texts the fact contains.
 pub(crate) fn subjects(fact: &Event) -> (Option<i64>, Option<i64>) {
     match &fact.fact {
         Some(Fact::IssueUpdated(updated)) => {
@@ -59,7 +58,7 @@ fn has_text(text: Option<&String>) -> bool {
 }
 
 impl Subject {
-    /// Removes the text of the subject from a fact, and the one that it had before.
+    /// Removes the subject's text from a fact, both the current and the replaced one.
     pub(crate) fn remove_from(self, fact: &mut Event) {
         match (self, &mut fact.fact) {
             (Self::Issue(_), Some(Fact::IssueUpdated(updated))) => {

@@ -8,14 +8,14 @@ use super::event::HookEvents;
 use super::kind::{ContentType, HookType};
 use super::owner::Owner;
 
-/// Prefix of secrets by the Standard Webhooks specification, whose rest is base64.
+/// Prefix of base64-encoded secrets in the Standard Webhooks specification.
 const SECRET_PREFIX: &str = "whsec_";
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Display options of deliveries to chat services. In a hook, an option that its type does not have is `None`.
+/// Display options of chat messages. Options that the hook's type does not support are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChatOptions {
     pub(crate) channel: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct ChatOptions {
 }
 
 impl ChatOptions {
-    /// Replaces the options that `changed` has.
+    /// Overwrites the options that are set in `changed`.
     pub(crate) fn merge(&mut self, changed: Self) {
         let merge = |option: &mut Option<String>, changed: Option<String>| {
             if changed.is_some() {
@@ -39,7 +39,6 @@ impl ChatOptions {
     }
 }
 
-/// A webhook that has no id yet.
 #[derive(Clone, Debug)]
 pub(crate) struct NewHook {
     pub(crate) owner: Owner,
@@ -52,33 +51,30 @@ pub(crate) struct NewHook {
     pub(crate) is_active: bool,
 }
 
-/// A change of a webhook's secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SecretChange {
-    /// The secret stays.
     #[default]
     Keep,
-    /// Deliveries are signed no longer.
     Remove,
-    /// Deliveries are signed with this secret.
     Set(Secret),
 }
 
-/// A change of a webhook. What is `None` stays.
+/// A change of a webhook. `None` keeps the current value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HookChange {
     pub(crate) url: Option<OutboundUrl>,
     pub(crate) content_type: Option<ContentType>,
     pub(crate) secret: SecretChange,
-    /// True if the secret before the present one ends at once.
+    /// Whether the previous secret stops signing at once.
     pub(crate) drops_previous_secret: bool,
     pub(crate) options: ChatOptions,
     pub(crate) events: Option<HookEvents>,
     pub(crate) is_active: Option<bool>,
 }
 
-/// Returns the key of a secret in the header `webhook-signature`: the decoded rest of `whsec_…`, or the bytes of any other text.
-/// `None` if the rest is empty or not base64.
+/// Returns the signing key for the header `webhook-signature`: the base64-decoded rest of a
+/// `whsec_…` secret, or the bytes of any other secret. Returns `None` if that rest is empty or not
+/// base64.
 pub(crate) fn standard_webhooks_key(secret: &str) -> Option<Vec<u8>> {
     match secret.strip_prefix(SECRET_PREFIX) {
         Some(encoded) => BASE64.decode(encoded).ok().filter(|key| !key.is_empty()),

@@ -1,4 +1,4 @@
-//! Types of webhooks and content types of deliveries, by the names that clients send.
+//! Types of webhooks and content types of deliveries.
 
 use ferrite_proto::error::FieldViolation;
 
@@ -11,7 +11,7 @@ macro_rules! string_enum {
         }
 
         impl $name {
-            /// Returns the value with this name; case matters.
+            /// Looks up a name. Case-sensitive.
             pub(crate) fn find(name: &str) -> Option<Self> {
                 match name {
                     $($name_text => Some(Self::$variant),)*
@@ -19,10 +19,6 @@ macro_rules! string_enum {
                 }
             }
 
-            /// Parses the name that a client sent.
-            ///
-            /// # Errors
-            /// The violation of a missing or unknown name.
             pub(crate) fn parse(name: &str) -> Result<Self, FieldViolation> {
                 if name.is_empty() {
                     return Err(FieldViolation::new($field, "required", "is required"));
@@ -30,7 +26,6 @@ macro_rules! string_enum {
                 Self::find(name).ok_or_else(|| FieldViolation::new($field, "unknown", concat!("must be ", $expected)))
             }
 
-            /// Returns the name.
             pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name_text,)*
@@ -41,47 +36,38 @@ macro_rules! string_enum {
 }
 
 string_enum! {
-    /// The type of a webhook. Responses repeat the name that the client sent, so several types have one format.
+    /// The type of a webhook. Several types share a format, because responses repeat the name that
+    /// the client sent.
     HookType(
         "type",
         "`native`, `gogs`, `gitea`, `slack`, `discord`, `dingtalk`, `chat_a`, `chat_b` or `chat_c`"
     ) {
-        /// Ferrite's format.
         Native = "native",
-        /// Ferrite's format, by the name that clients of Gogs send.
+        /// The native format, under the name that Gogs clients send.
         Gogs = "gogs",
-        /// Ferrite's format, by the name that clients of Gitea send.
+        /// The native format, under the name that Gitea clients send.
         Gitea = "gitea",
-        /// The format of Slack.
         Slack = "slack",
-        /// The format of Discord.
         Discord = "discord",
-        /// The format of DingTalk.
         Dingtalk = "dingtalk",
-        /// The format of Slack, by a neutral name.
+        /// A neutral name for Slack.
         ChatA = "chat_a",
-        /// The format of Discord, by a neutral name.
+        /// A neutral name for Discord.
         ChatB = "chat_b",
-        /// The format of DingTalk, by a neutral name.
+        /// A neutral name for DingTalk.
         ChatC = "chat_c",
     }
 }
 
-/// The format of deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Ferrite's own.
     Native,
-    /// Slack's.
     Slack,
-    /// Discord's.
     Discord,
-    /// DingTalk's.
     Dingtalk,
 }
 
 impl HookType {
-    /// Returns the format of this type.
     pub(crate) fn format(self) -> Format {
         match self {
             Self::Native | Self::Gogs | Self::Gitea => Format::Native,
@@ -95,9 +81,8 @@ impl HookType {
 string_enum! {
     /// The content type of deliveries.
     ContentType("config.content_type", "`json` or `form`") {
-        /// JSON.
         Json = "json",
-        /// A form whose field `payload` has the JSON.
+        /// An HTML form with the JSON in the field `payload`.
         Form = "form",
     }
 }

@@ -1,4 +1,4 @@
-//! Webhooks and their parts, which are checked when they are constructed.
+//! Webhooks and their parts. Constructors validate.
 
 mod event;
 mod fact_texts;

@@ -1,18 +1,17 @@
 use ferrite_proto::id::RepositoryId;
 
-/// The owner of a webhook: the hook gets the events of this repository, of all repositories of this organization, or all events.
+/// The owner of a webhook. The hook receives the events of this repository, of all repositories of
+/// this organization, or all events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
-    /// The site.
     Site,
-    /// An organization, by its account.
+    /// An organization, by its account id.
     Organization(i64),
-    /// A repository.
     Repository(RepositoryId),
 }
 
 impl Owner {
-    /// Returns the value of the column `owner_kind`.
+    /// The column `owner_kind`.
     pub(crate) fn kind(self) -> i64 {
         match self {
             Self::Site => 0,
@@ -21,7 +20,7 @@ impl Owner {
         }
     }
 
-    /// Returns the value of the column `owner_id`.
+    /// The column `owner_id`.
     pub(crate) fn id(self) -> i64 {
         match self {
             Self::Site => 0,
@@ -29,7 +28,7 @@ impl Owner {
         }
     }
 
-    /// Returns the owner of the two columns; `None` if the kind is unknown.
+    /// Returns `None` for an unknown kind.
     pub(crate) fn from_columns(kind: i64, id: i64) -> Option<Self> {
         match kind {
             0 => Some(Self::Site),
@@ -39,7 +38,6 @@ impl Owner {
         }
     }
 
-    /// Returns the repository, if the owner is one.
     pub(crate) fn repository(self) -> Option<RepositoryId> {
         match self {
             Self::Repository(id) => Some(id),

@@ -1,16 +1,11 @@
-//! URLs of webhooks as fields of a request and in the audit log.
-//!
-//! Not here: the rules of URLs and of the addresses in them (`ferrite_outbound`).
+//! Webhook URLs in requests and in the audit log.
 
 use ferrite_outbound::{OutboundUrl, Policy, UrlRefusal};
 use ferrite_proto::error::FieldViolation;
 
 use super::kind::{Format, HookType};
 
-/// Checks the URL of a request.
-///
-/// # Errors
-/// The violation of the first broken rule.
+/// Checks the URL of a request. Reports the first broken rule.
 pub(crate) fn parse(text: &str, policy: &Policy) -> Result<OutboundUrl, FieldViolation> {
     OutboundUrl::parse(text, policy).map_err(|refusal| {
         let code = match refusal {
@@ -28,8 +23,8 @@ pub(crate) fn parse(text: &str, policy: &Policy) -> Result<OutboundUrl, FieldVio
     })
 }
 
-/// Returns the URL for the audit log: without user, password, query and fragment, and without its path for chat services, whose paths
-/// are credentials.
+/// Returns the URL for the audit log: without user, password, query and fragment. The path of a
+/// chat URL is a credential, so it is removed as well.
 pub(crate) fn without_secrets(text: &str, kind: HookType) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return String::new() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

@@ -1,11 +1,9 @@
-//! The JSON text of deliveries: indented by two spaces, with `<`, `>`, `&`, U+2028 and U+2029 escaped, byte for byte as receivers know it.
-//!
-//! Not here: the form encoding of a body, and signatures.
+//! Formats the JSON text of deliveries byte for byte as receivers know it: indented by two spaces,
+//! with `<`, `>`, `&`, U+2028 and U+2029 escaped.
 
-/// Spaces of one level.
 const INDENT: &str = "  ";
 
-/// Returns JSON in the layout of deliveries. `json` is valid JSON; the order of its keys is kept.
+/// Formats valid JSON for a delivery. Keeps the order of keys.
 pub(crate) fn json_text(json: &str) -> String {
     let mut layout = Layout { text: String::with_capacity(json.len() * 5 / 4), depth: 0 };
     let mut chars = json.chars().peekable();
@@ -52,7 +50,7 @@ impl Layout {
         }
     }
 
-    /// Copies a string whose first quote was read.
+    /// Copies a string whose opening quote has been read.
     fn string(&mut self, chars: &mut impl Iterator<Item = char>) {
         self.text.push('"');
         while let Some(character) = chars.next() {

@@ -1,9 +1,8 @@
-//! Payloads of webhooks. The native payload of an event is made once ([`native`]); a delivery sends it as it is, or as a message of a
-//! chat service that is made of it ([`chat`]).
+//! Payloads of webhooks. The native payload of an event is rendered once ([`native`]). A delivery
+//! sends it as it is or converts it into a chat message ([`chat`]).
 //!
-//! Sizes are bounded in [`limits`]; texts that were changed or deleted later are taken out by [`redact`]. All functions are pure: accounts, repositories and commits were looked up before.
-//!
-//! Not here: signatures, headers and the form encoding (`sender`), and lookups (`dispatch`).
+//! [`limits`] bounds the sizes, and [`redact`] removes texts that were edited or deleted later. All
+//! functions are pure; callers look up accounts, repositories and commits first.
 
 mod chat;
 mod json;
@@ -17,24 +16,20 @@ pub(crate) use json::json_text;
 
 use crate::model::{ChatOptions, Format};
 
-/// The error of a payload that cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PayloadError {
-    /// A message of another service lacks a field.
+    /// A message from another service lacks a field.
     #[error(transparent)]
     Missing(#[from] MissingField),
     /// The stored payload is not what this version writes.
-    #[error("payload is not valid")]
+    #[error("invalid payload")]
     Json(#[from] serde_json::Error),
-    /// No payload has this name.
-    #[error("event `{0}` is not known")]
+    #[error("unknown event `{0}`")]
     UnknownEvent(String),
 }
 
-/// Returns the JSON text of a delivery, which the body has and signatures sign. `payload` is the native payload of the event `name`.
-///
-/// # Errors
-/// When the payload is not one of this event.
+/// Returns the JSON text of a delivery, which is also what signatures sign. `payload` is the native
+/// payload of the event `name`.
 pub(crate) fn delivery_text(
     format: Format,
     options: &ChatOptions,

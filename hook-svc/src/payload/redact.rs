@@ -1,6 +1,7 @@
-//! Texts that are taken out of native payloads: those that were changed or deleted after they were told.
+//! Removes texts from native payloads after they were edited or deleted.
 //!
-//! A text becomes empty, and the payload says so by `"redacted": true`. Everything else stays as it is, keys in their order.
+//! A removed text becomes empty, and the payload gets `"redacted": true`. Everything else stays,
+//! including the order of keys.
 
 use std::fmt;
 
@@ -12,21 +13,15 @@ use serde_json::Value;
 /// Keys from the root of a payload to a text.
 pub(crate) type TextPath = &'static [&'static str];
 
-/// The text of an issue.
 pub(crate) const ISSUE_TEXT: TextPath = &["issue", "body"];
-/// The text of a comment.
 pub(crate) const COMMENT_TEXT: TextPath = &["comment", "body"];
 /// The text that an edit replaced.
 pub(crate) const TEXT_BEFORE: TextPath = &["changes", "body", "from"];
-/// The notes of a release.
 pub(crate) const RELEASE_NOTES: TextPath = &["release", "body"];
 
 const MARK: &str = "redacted";
 
-/// Returns a payload without the texts at `paths`. One that has none of them stays as it is.
-///
-/// # Errors
-/// When the payload is no JSON.
+/// Empties the texts at `paths`. A payload without any of them is returned unchanged.
 pub(crate) fn without_texts(payload: &str, paths: &[TextPath]) -> Result<String, serde_json::Error> {
     let mut root: Node = serde_json::from_str(payload)?;
     let mut is_changed = false;
@@ -49,7 +44,7 @@ pub(crate) fn without_texts(payload: &str, paths: &[TextPath]) -> Result<String,
     serde_json::to_string(&root)
 }
 
-/// Marks a payload that was made after texts were taken out of its fact.
+/// Marks a payload that was rendered from a redacted fact.
 pub(crate) fn marked(payload: &str) -> String {
     match payload.strip_suffix('}') {
         Some(open) => format!("{open},\"{MARK}\":true}}"),
@@ -57,7 +52,7 @@ pub(crate) fn marked(payload: &str) -> String {
     }
 }
 
-/// JSON with its keys in their order.
+/// JSON that keeps the order of keys.
 enum Node {
     Scalar(Value),
     List(Vec<Node>),

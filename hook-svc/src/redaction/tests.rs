@@ -1,5 +1,3 @@
-//! The removal of outdated texts, on both databases.
-
 use ferrite_db::Db;
 use ferrite_db::args;
 use ferrite_events::part_uuid;
@@ -30,7 +28,7 @@ fn commented(action: CommentAction, id: i64, old_body: Option<&str>) -> Fact {
     Fact::CommentChanged(CommentChanged { action: action.into(), issue, comment, user_id: 7, old_body })
 }
 
-/// Receives a fact, whose payload is made at once if it is given.
+/// Receives a fact. If `payload` is given, the event has it at once.
 async fn receive(db: &Db, name: &'static str, fact: Fact, payload: Option<&str>) {
     let (count,): (i64,) = db.one("SELECT COUNT(*) FROM events", &[]).await.unwrap();
     let outdated = outdated_by(&fact);
@@ -57,7 +55,7 @@ async fn receive(db: &Db, name: &'static str, fact: Fact, payload: Option<&str>)
     tx.commit().await.unwrap();
 }
 
-/// Returns the bytes that count for the repository. They are those of what is there.
+/// Returns the repository's counted bytes, after checking them against the rows.
 async fn kept_bytes(db: &Db) -> i64 {
     let sql = "SELECT r.kept_bytes, CAST((SELECT SUM(bytes) FROM events) AS BIGINT), \
          CAST((SELECT SUM(512 + OCTET_LENGTH(fact) + COALESCE(OCTET_LENGTH(payload), 0)) FROM events) AS BIGINT) \
@@ -67,7 +65,7 @@ async fn kept_bytes(db: &Db) -> i64 {
     kept
 }
 
-/// Removes all outdated texts, and returns the number of rounds.
+/// Removes all outdated texts. Returns the number of rounds.
 async fn redact_all(db: &Db) -> usize {
     let redactor = Redactor::new(EventTable::new(db.clone()));
     let mut rounds = 1;
@@ -79,7 +77,8 @@ async fn redact_all(db: &Db) -> usize {
     rounds
 }
 
-/// Returns the events: the texts of the issue and the comment in the fact and the one of before, the payload and the revision.
+/// Returns of each event: the issue text, the comment text and the replaced text in the fact, the
+/// payload and the revision.
 async fn stored(db: &Db) -> Vec<(String, String, String, Option<String>, i64)> {
     let store = EventTable::new(db.clone());
     let events = store.feed_page(REPOSITORY, 0, 1000, None).await.unwrap();
@@ -139,7 +138,7 @@ async fn the_text_of_an_edited_issue_leaves_all_its_earlier_events_in_batches() 
             receive(&db, "issue_comment", commented(CommentAction::Created, id, None), None).await;
         }
         receive(&db, "issues", updated(1, Some("issue 1")), None).await;
-        // Only the texts that are told from then on are outdated by the next one.
+        // The edit does not outdate texts in later events.
         receive(&db, "issue_comment", commented(CommentAction::Created, 60, None), None).await;
         let before = kept_bytes(&db).await;
         assert!(redact_all(&db).await >= 51 / BATCH_EVENTS as usize);
@@ -152,7 +151,7 @@ async fn the_text_of_an_edited_issue_leaves_all_its_earlier_events_in_batches() 
         }
         assert_eq!(events[52], expected("issue 1", "", "issue 1", None, 0));
         assert_eq!(events[53], expected("issue 1", "comment 60", "", None, 0));
-        // A title that is changed makes no text outdated.
+        // A new title does not outdate any text.
         let renamed = IssueUpdated { issue: issue(1), old_title: Some("old".into()), ..IssueUpdated::default() };
         receive(&db, "issues", Fact::IssueUpdated(renamed), None).await;
         let (queued,): (i64,) = db.one("SELECT COUNT(*) FROM redactions WHERE id > $1", &args![0_i64]).await.unwrap();

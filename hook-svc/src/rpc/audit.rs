@@ -1,4 +1,4 @@
-//! The event of a change of a webhook, for the audit log of repo-svc.
+//! Reports changes of webhooks to the audit log of repo-svc.
 
 use ferrite_core::sealing::Sealer;
 use ferrite_db::Tx;
@@ -14,12 +14,10 @@ use crate::error::HookError;
 use crate::model::{Owner, url};
 use crate::store::StoredHook;
 
-/// The service that keeps the audit log.
 pub(crate) const SUBSCRIBER: &str = "repo-svc";
-/// Longest client address or request id that is recorded; a longer one is recorded as empty.
+/// Longer client addresses and request ids are recorded as empty.
 const MAX_AUDIT_TEXT_BYTES: usize = 200;
 
-/// User, client address and request id of a change.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditContext {
     user_id: i64,
@@ -29,14 +27,15 @@ pub(crate) struct AuditContext {
 }
 
 impl AuditContext {
-    /// Takes client address and request id from the request's metadata, if the caller is the gateway of the installation.
+    /// Reads the client address and the request id from the request's metadata, which is trusted
+    /// only if the caller is the gateway.
     pub(super) fn new(caller: &Caller, user_id: i64, username: &str, request: &MetadataMap) -> Self {
         let text = |name| caller.gateway_text(request, name, MAX_AUDIT_TEXT_BYTES);
         let (address, request_id) = (text(metadata::CLIENT), text(metadata::REQUEST_ID));
         Self { user_id, username: username.to_owned(), address, request_id }
     }
 
-    /// Appends the event of a change of `hook` to the outbox and returns it.
+    /// Adds the event of a change of `hook` to the outbox and returns it.
     pub(super) async fn record(
         self,
         tx: &mut Tx,

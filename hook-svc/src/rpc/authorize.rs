@@ -1,6 +1,5 @@
-//! Authorization by the owner of webhooks: by a grant of repo-svc for the repository, the organization or the site.
-//!
-//! Not here: the rules, which are repo-svc's.
+//! Authorizes requests with a grant of repo-svc for the owner of the webhooks. repo-svc holds the
+//! rules.
 
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::grant::{Grant, Subject};
@@ -15,25 +14,20 @@ use crate::error::HookError;
 use crate::model::Owner;
 use crate::state::AppState;
 
-/// The owner of the webhooks that a request is about, whose caller may do its operation.
+/// The owner that a request names, on which the caller may do the requested operation.
 #[derive(Clone, Debug)]
 pub(crate) struct HookAccess {
     pub(crate) owner: Owner,
-    /// The organization as the request names it; empty for other owners.
+    /// The organization's name in the request. Empty for other owners.
     pub(crate) organization: String,
-    /// The caller.
     pub(crate) user: UserId,
-    /// The caller as the audit log names it.
     pub(crate) audit: AuditContext,
-    /// The percentage of the limits per hour that applies to the caller; `None` for 100.
+    /// The caller's percentage of the hourly limits. `None` means 100.
     pub(crate) rate_percent: Option<u32>,
 }
 
 impl AppState {
-    /// Returns the owner that a request names, if the caller may do the operation of the request to it.
-    ///
-    /// # Errors
-    /// [`AuthError`], or [`HookError::Invalid`] for a request without an owner.
+    /// Returns the owner that a request names, if the caller may do the requested operation on it.
     pub(crate) async fn authorize_owner<T: Sync>(
         &self,
         request: &Request<T>,
@@ -64,7 +58,7 @@ impl AppState {
     }
 }
 
-/// Returns the owner that a grant is about, and the name if it is an organization.
+/// Returns the owner in a grant. The name is empty unless it is an organization.
 fn owner_of(grant: &Grant) -> Result<(Owner, String), AuthError> {
     match &grant.subject {
         Subject::Repository => Ok((Owner::Repository(grant.repository_id()), String::new())),

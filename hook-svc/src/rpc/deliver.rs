@@ -1,13 +1,11 @@
-//! The intake of events: each fact is split into the events that hooks and feeds tell, in the transaction that receives it. Webhooks are
-//! deleted with their repository.
+//! Receives facts from other services. The receiving transaction splits each fact into the events
+//! that hooks and feeds show. Payloads are rendered later, so no other service is called here. A
+//! deleted repository takes its webhooks along.
 //!
-//! The time at which a fact happened is kept by the clock of this service, because it is compared with the time at which hooks were made:
-//! its age when it was sent, both by the clock of its service, is taken from the time of its receipt. On the way it ages by less than
-//! [`MAX_TRANSIT_US`]; so much of a difference between the clocks counts as none, and the time is that of its service then.
-//!
-//! No other service is asked here: payloads are made later.
-//!
-//! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
+//! The time of a fact is stored by the clock of this service, because it is compared with the
+//! creation times of hooks. Its age at sending, by the sender's clock, is subtracted from the time
+//! of receipt. If the two clocks differ by no more than a delivery may take ([`MAX_TRANSIT_US`]),
+//! they count as equal and the sender's time is used.
 
 use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
@@ -27,23 +25,22 @@ use crate::state::AppState;
 use crate::store::kept_bytes::{self, EVENT_BYTES};
 use crate::store::{events, purge, redactions};
 
-/// Time that a delivery may take on its way.
+/// Longest time that a delivery takes in transit.
 const MAX_TRANSIT_US: i64 = 1_000_000;
 
 service!(EventSink for AppState {
     deliver(DeliverRequest) -> DeliverResponse;
 });
 
-/// The intake of one delivery.
 struct Delivery {
     received_us: i64,
-    /// The clock of this service less that of the sender.
+    /// This service's clock minus the sender's.
     offset_us: i64,
 }
 
 impl Delivery {
     fn new(sent: Option<&Timestamp>, received_us: i64) -> Self {
-        // Versions before the field send none.
+        // Older versions do not send the time.
         let difference = sent.map_or(0, |sent| received_us.saturating_sub(micros_of(sent)));
         let offset_us = if (0..=MAX_TRANSIT_US).contains(&difference) { 0 } else { difference };
         Self { received_us, offset_us }
@@ -62,7 +59,8 @@ fn micros_of(time: &Timestamp) -> i64 {
 
 async fn deliver(state: &AppState, mut request: Request<DeliverRequest>) -> Result<DeliverResponse, DeliveryError> {
     let events = &mut request.get_mut().events;
-    // Transactions lock repositories in one order; the order of the events of one repository stays.
+    // All transactions lock repositories in this order. The sort is stable, so each repository's
+    // events stay in order.
     events.sort_by_key(|event| if event.repository_id > 0 { event.repository_id } else { i64::MAX });
     let repositories: Vec<_> = events.iter().map(|event| RepositoryId(event.repository_id)).collect();
     let bytes: Vec<_> = events.iter().map(|event| (EVENT_BYTES + event.encoded_len()) as i64).collect();
@@ -109,7 +107,7 @@ impl Apply for Delivery {
     }
 }
 
-/// Returns the account that owns the repository from this fact on, if it says so.
+/// Returns the repository's owner after this fact, if the fact contains it.
 fn owner_id(event: &Event) -> Option<i64> {
     let repository = match event.fact.as_ref()? {
         Fact::RepositoryCreated(created) => created.repository.as_ref(),
@@ -150,7 +148,8 @@ mod tests {
         event(RepositoryId(repository), 1, Fact::RepositoryDeleted(RepositoryDeleted::default()))
     }
 
-    /// Applies facts like a delivery, and returns the names of all events and whether they wait for the dispatcher.
+    /// Applies facts like a delivery. Returns the name of each stored event and whether it waits
+    /// for the dispatcher.
     async fn apply(db: &Db, facts: Vec<Fact>) -> Vec<(String, bool)> {
         let mut tx = db.begin().await.unwrap();
         for fact in facts {
@@ -171,10 +170,10 @@ mod tests {
             Delivery::new(sent.as_ref(), received_us).happened_us(&fact)
         };
         let now = 100 * HOUR;
-        // Clocks agree: the way takes less than a second.
+        // The clocks agree: the transit takes less than a second.
         assert_eq!(happened(now - 70_000, Some(now - 20_000), now), now - 70_000);
         assert_eq!(happened(now - HOUR, Some(now - 900_000), now), now - HOUR);
-        // The clock of the sender is an hour behind, or ahead.
+        // The sender's clock is an hour behind, or ahead.
         assert_eq!(happened(now - HOUR - 70_000, Some(now - HOUR - 20_000), now), now - 50_000);
         assert_eq!(happened(now + HOUR - 70_000, Some(now + HOUR - 20_000), now), now - 50_000);
         assert_eq!(happened(now - 70_000, None, now), now - 70_000);

@@ -1,4 +1,4 @@
-//! The RPCs of the delivery log: its lists, deliveries that are sent again, and tests of webhooks.
+//! The RPCs of the delivery log: lists, redeliveries, replays, and tests of webhooks.
 
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,7 @@ use crate::store::events::{self, NewEvent, Source};
 use crate::store::kept_bytes::NO_REPOSITORY;
 use crate::store::queues::{self, NewDelivery};
 
-/// Name of the event that tests of hooks without a commit send. It cannot be chosen for a hook.
+/// Event of a test without a commit. Hooks cannot subscribe to it.
 const PING_EVENT: &str = "ping";
 const MAX_PAGE_SIZE: i32 = 100;
 
@@ -55,10 +55,6 @@ async fn list_deliveries(
     Ok(ListDeliveriesResponse { deliveries: deliveries?, total_count: page.total_count, is_partial: page.is_partial })
 }
 
-/// Returns the filter of a list.
-///
-/// # Errors
-/// The fields that are not valid.
 fn parse_filter(request: &ListDeliveriesRequest) -> Result<Filter, Vec<FieldViolation>> {
     let mut violations = Vec::new();
     let status = match DeliveryStatus::try_from(request.status) {
@@ -69,7 +65,7 @@ fn parse_filter(request: &ListDeliveriesRequest) -> Result<Filter, Vec<FieldViol
         Ok(DeliveryStatus::Exhausted) => Some(StoredStatus::Exhausted),
         Ok(DeliveryStatus::Cancelled) => Some(StoredStatus::Cancelled),
         Err(_) => {
-            violations.push(FieldViolation::new("status", "unknown", "must be a status of deliveries"));
+            violations.push(FieldViolation::new("status", "unknown", "must be a delivery status"));
             None
         }
     };
@@ -98,7 +94,6 @@ async fn get_delivery(
     Ok(GetDeliveryResponse { delivery: Some(encode_delivery(delivery)?), attempts })
 }
 
-/// Encodes an attempt.
 fn encode_attempt(row: attempts::Attempt) -> Attempt {
     Attempt {
         number: number(Some(row.number)),
@@ -116,10 +111,10 @@ fn encode_attempt(row: attempts::Attempt) -> Attempt {
     }
 }
 
-/// Parses the pairs that the sender has written.
+/// Parses the header pairs that the sender logged.
 fn headers(json: &str) -> Vec<Header> {
     let pairs: Vec<(String, String)> = serde_json::from_str(json).unwrap_or_else(|error| {
-        tracing::error!(%error, "the headers of an attempt cannot be read");
+        tracing::error!(%error, "cannot read the headers of an attempt");
         Vec::new()
     });
     pairs.into_iter().map(|(name, value)| Header { name, value }).collect()
@@ -134,7 +129,7 @@ async fn redeliver(state: &AppState, request: Request<RedeliverRequest>) -> Resu
         let hook = state.store.find(access.owner, HookId(request.hook_id)).await?;
         let uuid = parse_uuid(&request.delivery_id)?;
         let before = deliveries::find(state.store.db(), hook.id, &uuid).await?.ok_or(HookError::DeliveryNotFound)?;
-        // One that waits is hurried, and makes none.
+        // A waiting delivery is only hurried, which does not count.
         if before.is_finished() {
             state.count_deliveries(&access, hook.id, Waiting::All, 1).await?;
         }
@@ -166,7 +161,7 @@ async fn replay_deliveries(
         let hook = state.store.find(access.owner, HookId(request.hook_id)).await?;
         let found = deliveries::finished_between(state.store.db(), hook.id, range).await?;
         let found = found.ok_or_else(|| too_many(MAX_REPLAYED as u64))?;
-        // Waiting does not help where the limit is smaller than the replay.
+        // A replay larger than the hourly limit can never succeed.
         if let Some(limit) = state.deliveries.limit_of(access.rate_percent)
             && limit > 0
             && found.len() as u64 > limit
@@ -188,10 +183,6 @@ async fn replay_deliveries(
     once(state.store.db(), key.as_ref(), queue).await
 }
 
-/// Returns the times of a replay.
-///
-/// # Errors
-/// The fields that are absent or not valid.
 fn parse_range(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Result<(i64, i64), Vec<FieldViolation>> {
     let mut violations = Vec::new();
     for (time, field) in [(from, "from"), (to, "to")] {
@@ -208,7 +199,7 @@ fn parse_range(from: Option<&Timestamp>, to: Option<&Timestamp>) -> Result<(i64,
 }
 
 fn too_many(limit: u64) -> HookError {
-    let message = format!("more than {limit} deliveries are between `from` and `to`: choose a shorter time");
+    let message = format!("more than {limit} deliveries in this period; choose a shorter one");
     HookError::Invalid(vec![FieldViolation::new("to", "too_many", message)])
 }
 
@@ -234,14 +225,14 @@ async fn queue_test(
 ) -> Result<TestHookResponse, HookError> {
     let now_us = state.clock.now_us();
     let repository = access.owner.repository().unwrap_or(NO_REPOSITORY);
-    // Other deliveries may wait for the test to succeed.
+    // Only waiting tests count: other deliveries may be waiting for this test to succeed.
     state.count_deliveries(access, hook, Waiting::Tests, 1).await?;
     let mut tx = state.store.db().begin().await?;
-    // In the order of all transactions: before the row of the hook.
+    // All transactions lock the repository before the hook.
     events::lock_repository(&mut tx, repository).await?;
     let hook = state.store.lock(&mut tx, access.owner, hook).await?;
     check_waiting(&mut tx, hook.id, Waiting::Tests).await?;
-    // No feed shows it, so its id may come in any order.
+    // Feeds do not show it, so its id may be out of order.
     let event = NewEvent {
         uuid: Uuid::new_v4(),
         repository,
@@ -274,7 +265,8 @@ async fn queue_test(
     Ok(response)
 }
 
-/// Returns the status of a test whose payload cannot be made. It is `Unavailable` if a service does not respond, so that the caller retries.
+/// Returns the status of a test whose payload cannot be rendered. Keeps retryable codes of an
+/// upstream service, so that the caller retries.
 fn refused(error: &RenderError) -> Status {
     let upstream = match error {
         RenderError::Repo(status) | RenderError::Git(status) => Some(status),
@@ -284,21 +276,19 @@ fn refused(error: &RenderError) -> Status {
     match upstream.map(|status| status.code()) {
         Some(Code::NotFound) => HookError::RepositoryDeleted.into(),
         Some(code @ (Code::Unavailable | Code::DeadlineExceeded | Code::ResourceExhausted)) => {
-            Status::new(code, "the payload of the test cannot be made now")
+            Status::new(code, "the payload of the test is temporarily unavailable")
         }
         _ => {
-            tracing::error!(error = error as &dyn std::error::Error, "the payload of a test cannot be made");
+            tracing::error!(error = error as &dyn std::error::Error, "cannot render the payload of a test");
             Status::internal("internal error")
         }
     }
 }
 
 impl AppState {
-    /// Counts deliveries that the caller asks for, if the hook has room for them. Called before the transaction that queues them, because
-    /// Redis may be slow. A request that finds no room counts nothing, unless others fill it at the same time.
-    ///
-    /// # Errors
-    /// [`HookError::TooManyWaiting`], [`HookError::HourlyLimit`], or a failure of the database.
+    /// Counts requested deliveries against the hourly limit, if the hook has room for them. Call it
+    /// before the transaction that queues them, because Redis may be slow. A request without room
+    /// counts nothing, unless others fill the room at the same time.
     async fn count_deliveries(
         &self,
         access: &HookAccess,
@@ -306,7 +296,7 @@ impl AppState {
         which: Waiting,
         count: usize,
     ) -> Result<(), HookError> {
-        // A write that is refused counts no deliveries.
+        // Count the write first: if it is refused, no deliveries count.
         self.store.db().count_write().await?;
         has_room(deliveries::waiting(self.store.db(), hook, which).await?)?;
         let count = u64::try_from(count).unwrap_or(u64::MAX);
@@ -319,10 +309,7 @@ impl AppState {
     }
 }
 
-/// Checks again, in a transaction that has locked the hook's row, that the hook has room for deliveries that its owner asks for.
-///
-/// # Errors
-/// [`HookError::TooManyWaiting`], or a failure of the database.
+/// Checks again that the hook has room, in a transaction that has locked the hook's row.
 async fn check_waiting(tx: &mut Tx, hook: HookId, which: Waiting) -> Result<(), HookError> {
     has_room(deliveries::waiting_in(tx, hook, which).await?)
 }
@@ -331,34 +318,27 @@ fn has_room(waiting: i64) -> Result<(), HookError> {
     if waiting > MAX_WAITING { Err(HookError::TooManyWaiting { limit: MAX_WAITING }) } else { Ok(()) }
 }
 
-/// Returns the UUID of a delivery as it is stored.
-///
-/// # Errors
-/// [`HookError::DeliveryNotFound`] for a text that is no UUID.
+/// Returns the UUID in its stored form.
 fn parse_uuid(text: &str) -> Result<String, HookError> {
     Uuid::try_parse(text).map(|uuid| uuid.to_string()).map_err(|_| HookError::DeliveryNotFound)
 }
 
-/// Returns the end of the times that `time` means: one without a fraction, as responses have it, means the whole second.
+/// Returns the last microsecond of `time`. Responses omit fractions, so a time without one means
+/// the whole second.
 fn end_us(time: &Timestamp, field: &str, violations: &mut Vec<FieldViolation>) -> i64 {
     let begin_us = micros(time, field, violations);
     if time.nanos == 0 { begin_us.saturating_add(999_999) } else { begin_us }
 }
 
-/// Returns the microseconds since 1970.
 fn micros(time: &Timestamp, field: &str, violations: &mut Vec<FieldViolation>) -> i64 {
     let micros = time.seconds.checked_mul(1_000_000);
     let micros = micros.and_then(|micros| micros.checked_add(i64::from(time.nanos) / 1000));
     micros.unwrap_or_else(|| {
-        violations.push(FieldViolation::new(field, "invalid", "must be a time"));
+        violations.push(FieldViolation::new(field, "invalid", "must be a valid time"));
         0
     })
 }
 
-/// Encodes a delivery.
-///
-/// # Errors
-/// [`HookError::Unreadable`] for a status that is not known.
 fn encode_delivery(row: deliveries::Delivery) -> Result<Delivery, HookError> {
     let status =
         StoredStatus::from_column(row.status).ok_or(HookError::Unreadable { id: row.hook_id, column: "status" })?;

@@ -1,7 +1,3 @@
-//! The RPCs of feeds.
-//!
-//! Not here: payloads and waiting (`feed`).
-
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
@@ -19,9 +15,8 @@ use crate::error::HookError;
 use crate::feed::{Feed, FeedError, FeedItem, FeedReader, MAX_PAGE_EVENTS};
 use crate::state::AppState;
 
-/// Longest wait for an event.
 const MAX_WAIT_SECONDS: u64 = 60;
-/// Time after which repo-svc is asked again what the reader may read.
+/// How long an answer of repo-svc about a reader's permissions is used.
 const PERMISSION_LIFETIME: Duration = Duration::from_secs(3);
 
 #[tonic::async_trait]
@@ -40,7 +35,6 @@ impl FeedService for AppState {
     }
 }
 
-/// Returns a page of a repository's feed.
 async fn list_events(state: &AppState, request: Request<ListEventsRequest>) -> Result<ListEventsResponse, Status> {
     let repository = RepositoryId(request.get_ref().repository_id);
     let grant = state.authorizer.authorize(&Caller::of(&request), repository).await?;
@@ -53,17 +47,16 @@ async fn list_events(state: &AppState, request: Request<ListEventsRequest>) -> R
     Ok(ListEventsResponse { events, cursor })
 }
 
-/// Checks the fields of a request.
 fn check_list(request: &ListEventsRequest) -> Result<(i64, usize, Duration), HookError> {
     let mut violations = Vec::new();
     let after = parse_cursor(&request.after).map_err(|violation| violations.push(violation)).unwrap_or_default();
     let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=MAX_PAGE_EVENTS).contains(limit));
     if limit.is_none() {
-        violations.push(FieldViolation::new("limit", "invalid", format!("must be from 1 to {MAX_PAGE_EVENTS}")));
+        violations.push(FieldViolation::new("limit", "invalid", format!("must be between 1 and {MAX_PAGE_EVENTS}")));
     }
     let wait = u64::try_from(request.wait_seconds).ok().filter(|wait| *wait <= MAX_WAIT_SECONDS);
     if wait.is_none() {
-        violations.push(FieldViolation::new("wait", "invalid", format!("must be from 0 to {MAX_WAIT_SECONDS}")));
+        violations.push(FieldViolation::new("wait", "invalid", format!("must be between 0 and {MAX_WAIT_SECONDS}")));
     }
     match (limit, wait) {
         (Some(limit), Some(wait)) if violations.is_empty() => Ok((after, limit, Duration::from_secs(wait))),
@@ -71,7 +64,6 @@ fn check_list(request: &ListEventsRequest) -> Result<(i64, usize, Duration), Hoo
     }
 }
 
-/// Returns a repository's feed as a stream.
 async fn watch_events(
     state: &AppState,
     request: Request<WatchEventsRequest>,
@@ -91,7 +83,7 @@ async fn watch_events(
     })))
 }
 
-/// A stream of one feed.
+/// The stream of one feed to one reader.
 struct Watch {
     feed: Feed,
     reader: FeedReader,
@@ -101,10 +93,11 @@ struct Watch {
 }
 
 impl Watch {
-    /// Returns the next event, as soon as there is one; `None` when the process stops.
+    /// Waits for the next event. Returns `None` when the process stops.
     async fn next(&mut self) -> Result<Option<WatchEventsResponse>, Status> {
         loop {
-            // A client that reads slowly gets no events that were permitted long ago.
+            // Check buffered events again: a slow client must not receive what was permitted long
+            // ago.
             if Instant::now() >= self.permitted_until {
                 let items = std::mem::take(&mut self.items).into();
                 self.items = self.feed.recheck(&mut self.reader, items).await?.into();
@@ -131,13 +124,13 @@ impl Watch {
     }
 }
 
-/// Parses a cursor; an empty one stands before the oldest event.
+/// Parses a cursor. An empty one starts before the oldest event.
 fn parse_cursor(text: &str) -> Result<i64, FieldViolation> {
     if text.is_empty() {
         return Ok(0);
     }
     let cursor = text.parse().ok().filter(|cursor| *cursor >= 0);
-    cursor.ok_or_else(|| FieldViolation::new("after", "invalid", "must be the cursor of a response or of an event"))
+    cursor.ok_or_else(|| FieldViolation::new("after", "invalid", "must be a cursor from an earlier response"))
 }
 
 fn encode(item: FeedItem) -> FeedEvent {
@@ -170,10 +163,10 @@ impl ServiceError for FeedError {
 impl From<FeedError> for Status {
     fn from(error: FeedError) -> Self {
         match error {
-            // Converted by the kit, so that all services report them alike.
+            // The kit converts these, so that all services report them the same way.
             FeedError::Access(error) => error.into(),
             FeedError::Store(ref cause) => {
-                cause.log("the reading of a feed");
+                cause.log("reading a feed");
                 to_status(&error)
             }
             FeedError::PayloadsUnavailable => to_status(&error),

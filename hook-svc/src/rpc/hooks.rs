@@ -1,6 +1,5 @@
-//! The RPCs of webhooks, and the decoding of their options. Violations name their fields as the REST body does.
-//!
-//! Not here: the rules of single values (`model`).
+//! The RPCs of webhooks and the decoding of their options. Violations use the field names of the
+//! REST body.
 
 #[cfg(test)]
 mod tests;
@@ -33,9 +32,9 @@ use crate::state::AppState;
 use crate::store::{StoredHook, queues};
 
 const MAX_PAGE_SIZE: i32 = 1000;
-/// Time for which a replaced secret signs beside the new one.
+/// How long a replaced secret keeps signing along with the new one.
 const PREVIOUS_SECRET_US: i64 = 24 * 3600 * 1_000_000;
-/// Options that hold secrets.
+/// Options that contain secrets.
 const SECRET_OPTIONS: [&str; 2] = ["url", "secret"];
 const MAX_OPTION_CHARS: usize = 255;
 const MAX_ICON_URL_CHARS: usize = 2048;
@@ -92,7 +91,7 @@ async fn get_hook(state: &AppState, request: Request<GetHookRequest>) -> Result<
     Ok(GetHookResponse { hook: Some(encode(hook, &access.organization)) })
 }
 
-/// Applies a change. One that changes nothing is not written, and not in the audit log.
+/// Applies a change. A change without effect is neither written nor logged for audit.
 async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> Result<UpdateHookResponse, HookError> {
     let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let sealer = state.store.sealer();
@@ -115,7 +114,8 @@ async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> R
             if hook.is_active && !before.is_active {
                 state.store.begin_at(&mut tx, hook.id, now_us).await?;
             }
-            // The deliveries of a hook that stops to run are parked when they are due.
+            // The opposite needs nothing: the sender parks the due queues of a hook that does not
+            // run.
             if hook.is_running() && !before.is_running() {
                 queues::resume(&mut tx, hook.id, now_us).await?;
             }
@@ -123,7 +123,6 @@ async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> R
         }
         let (id, response) = (hook.id.0, UpdateHookResponse { hook: Some(encode(hook, organization)) });
         let response = state.commit_with_subject(tx, event, key.as_ref(), response, id, now_us).await?;
-        // Its deliveries may be due now.
         state.sender.wake();
         Ok(response)
     };
@@ -160,7 +159,6 @@ fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64
     Ok(())
 }
 
-/// Deletes a webhook.
 async fn delete_hook(state: &AppState, request: Request<DeleteHookRequest>) -> Result<DeleteHookResponse, HookError> {
     let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let key = IdempotencyKey::of(&request, access.user.0, "DeleteHook")?;
@@ -178,8 +176,8 @@ async fn delete_hook(state: &AppState, request: Request<DeleteHookRequest>) -> R
     once(state.store.db(), key.as_ref(), delete).await
 }
 
-/// Returns the idempotency key of a request, as [`IdempotencyKey::of`], with fingerprints in place of the secrets in its options. A request
-/// of before a change of the sealing key is the same one while the key that was replaced is there.
+/// Like [`IdempotencyKey::of`], with fingerprints in place of the secrets in the options. After the
+/// sealing key changes, a repeated request still matches as long as the old key is configured.
 fn redacted_key<T: Message + Clone>(
     request: &Request<T>,
     caller: i64,
@@ -207,7 +205,8 @@ fn redacted_key<T: Message + Clone>(
     Ok(key)
 }
 
-/// What the version of a webhook is made of: what its read shows, and its URL and secrets as they are sealed, which it does not show.
+/// Input of a webhook's version: the response of a read, plus the sealed URL and secrets, which a
+/// read does not show.
 #[derive(Clone, PartialEq, Message)]
 struct VersionedHook {
     #[prost(message, optional, tag = "1")]
@@ -221,7 +220,8 @@ fn versioned(hook: &StoredHook, organization: &str) -> VersionedHook {
     VersionedHook { hook: Some(encode(hook.clone(), organization)), sealed_parts }
 }
 
-/// Encodes a webhook as a protobuf message, without its secrets. `organization` is the name of its owner, if that is an organization.
+/// Encodes a webhook without its secrets. `organization` is the name of the owner, if it is an
+/// organization.
 fn encode(hook: StoredHook, organization: &str) -> Hook {
     let has_secret = hook.has_secret();
     let options = [
@@ -250,10 +250,7 @@ fn encode(hook: StoredHook, organization: &str) -> Hook {
     }
 }
 
-/// Checks the options of a new webhook.
-///
-/// # Errors
-/// [`HookError::Invalid`] with all violations.
+/// Validates the options of a new webhook. Reports all violations.
 fn decode_new(request: CreateHookRequest, owner: Owner, policy: &Policy) -> Result<NewHook, HookError> {
     let mut decoder = OptionDecoder { values: request.config, violations: Vec::new() };
     let kind = decoder.take(HookType::parse(&request.r#type));
@@ -270,10 +267,7 @@ fn decode_new(request: CreateHookRequest, owner: Owner, policy: &Policy) -> Resu
     }
 }
 
-/// Checks a change of `hook`.
-///
-/// # Errors
-/// [`HookError::Invalid`] with all violations.
+/// Validates a change of `hook`. Reports all violations.
 fn decode_change(request: UpdateHookRequest, hook: &StoredHook, policy: &Policy) -> Result<HookChange, HookError> {
     let mut decoder = OptionDecoder { values: request.config, violations: Vec::new() };
     let change = HookChange {
@@ -295,54 +289,52 @@ fn decode_change(request: UpdateHookRequest, hook: &StoredHook, policy: &Policy)
     if decoder.violations.is_empty() { Ok(change) } else { Err(HookError::Invalid(decoder.violations)) }
 }
 
-/// The options of one request, and the violations found so far.
+/// The options of one request and the violations found so far.
 struct OptionDecoder {
     values: BTreeMap<String, String>,
     violations: Vec<FieldViolation>,
 }
 
-/// The value of an option that the request does not have.
+/// How to represent options that the request omits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
-    /// The empty text.
+    /// As an empty text.
     Filled,
-    /// `None`.
+    /// As `None`.
     AsSent,
 }
 
 impl OptionDecoder {
-    /// Returns an option.
     fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Returns the checked value, or notes its violation and returns `None`.
+    /// Unwraps a checked value. Collects a violation and returns `None`.
     fn take<T>(&mut self, checked: Result<T, FieldViolation>) -> Option<T> {
         checked.map_err(|violation| self.violations.push(violation)).ok()
     }
 
-    /// Returns the new URL of a webhook. The URL as it is shown, whose password is hidden, leaves it as it is.
+    /// Returns the new URL. Sending back the shown URL, with its hidden password, changes nothing.
     fn changed_url(&mut self, hook: &StoredHook, policy: &Policy) -> Option<OutboundUrl> {
         let text = self.get("url").filter(|text| *text != hook.shown_url)?;
         let checked = url::parse(text, policy);
         self.take(checked)
     }
 
-    /// Returns the secret, if there is one.
     fn secret(&mut self) -> Option<Secret> {
         let secret = self.text("secret", "config.secret", MAX_OPTION_CHARS)?;
         if standard_webhooks_key(&secret).is_none() {
-            let message = "must be base64 after `whsec_`";
+            let message = "must be valid base64 after the prefix `whsec_`";
             self.violations.push(FieldViolation::new("config.secret", "invalid", message));
         }
         (!secret.is_empty()).then(|| Secret::new(secret))
     }
 
-    /// Returns an option after a check of its length and characters.
+    /// Returns an option after checking its length and characters.
     fn text(&mut self, name: &str, field: &str, max_chars: usize) -> Option<String> {
         let text = self.get(name)?.to_owned();
         if text.contains('\0') {
-            self.violations.push(FieldViolation::new(field, "invalid", "must not contain NUL"));
+            self.violations.push(FieldViolation::new(field, "invalid", "must not contain NUL characters"));
         } else if name != "secret"
             && let Err(violation) = check_line(&text, field)
         {
@@ -354,7 +346,7 @@ impl OptionDecoder {
         Some(text)
     }
 
-    /// Returns the display options that hooks of this type have.
+    /// Returns the display options that this type supports.
     fn chat_options(&mut self, kind: HookType, presence: Presence) -> ChatOptions {
         let has_channel = match kind.format() {
             Format::Native | Format::Dingtalk => return ChatOptions::default(),
@@ -366,7 +358,7 @@ impl OptionDecoder {
             None => presence == Presence::Filled,
         };
         if has_channel && is_blank(self.get("channel")) {
-            let message = format!("is required for {}", kind.as_str());
+            let message = format!("is required for webhooks of type `{}`", kind.as_str());
             self.violations.push(FieldViolation::new("config.channel", "required", message));
         }
         let mut option = |name, field, max_chars| {

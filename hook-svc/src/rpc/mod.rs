@@ -1,6 +1,4 @@
 //! The RPCs of hook-svc, one noun per file.
-//!
-//! Not here: SQL, and the rules of URLs, types and events.
 
 mod audit;
 mod authorize;
@@ -21,11 +19,9 @@ use crate::error::HookError;
 use crate::state::AppState;
 
 impl AppState {
-    /// Commits a write together with `response`, which is always a small one, for a request that is repeated with the same key. If it has an
-    /// event, waits a moment for its delivery, so that a client that writes and then reads the audit log finds the change there.
-    ///
-    /// # Errors
-    /// A failure of the database.
+    /// Commits a write and stores its small `response` for repeated requests with the same key. If
+    /// there is an event, waits a moment for its delivery, so that the client finds the change in
+    /// the audit log.
     async fn commit<A: Message>(
         &self,
         tx: Tx,
@@ -37,11 +33,8 @@ impl AppState {
         self.commit_with_subject(tx, event, key, response, 0, now_us).await
     }
 
-    /// As [`AppState::commit`], for a response that may be too large to be stored: `subject` is the id of what it shows, of which a repeated
-    /// request gets it anew.
-    ///
-    /// # Errors
-    /// A failure of the database.
+    /// Like [`AppState::commit`], for a response that may be too large to store. A repeated request
+    /// then gets a new response about the object with the id `subject`.
     async fn commit_with_subject<A: Message>(
         &self,
         mut tx: Tx,

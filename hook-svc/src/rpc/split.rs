@@ -1,10 +1,9 @@
-//! The split of a fact into the events that hooks and feeds tell.
+//! Splits a fact into the events that hooks and feeds show.
 //!
-//! Of refs, each one is an event of its own, in their order: a new branch is `create` and then `push`, a deleted branch or tag `delete`, a
-//! new tag and one that was moved `create`, as in Gogs. Other refs are told to nobody. Changes of pull requests are not told until they
-//! have a payload; comments on them are.
-//!
-//! Not here: payloads, which are made when an event is dispatched or read.
+//! Each ref becomes events in order, as in Gogs: a new branch `create` and `push`, a deleted branch
+//! or tag `delete`, a new or moved tag `create`. Refs that are neither branch nor tag have no
+//! events. Changes of pull requests have none either, because there is no payload for them yet;
+//! comments on them do.
 
 use ferrite_events::part_uuid;
 use ferrite_proto::events::event::Fact;
@@ -17,7 +16,8 @@ use crate::store::events::{NewEvent, Source};
 const BRANCHES: &[u8] = b"refs/heads/";
 const TAGS: &[u8] = b"refs/tags/";
 
-/// Returns the events of a fact, not dispatched and in the feed, without what nobody may read any more.
+/// Returns the events of a fact, in the feed and not yet dispatched. The text of a deleted comment
+/// is removed.
 pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
     let (source, user_id, parts) = match &event.fact {
         Some(Fact::RefsUpdated(updated)) => (Source::Git, updated.user_id, ref_parts(updated)),
@@ -45,7 +45,7 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
         Some(Fact::ReleasePublished(published)) => {
             (Source::Repo, published.user_id, whole(event, published.release.is_some(), "release"))
         }
-        // Of other services, for other services.
+        // Facts for other services only.
         Some(
             Fact::IssueChanged(_)
             | Fact::SizeChanged(_)
@@ -89,7 +89,7 @@ fn ref_parts(updated: &RefsUpdated) -> Vec<(&'static str, Fact)> {
     let mut parts = Vec::new();
     for update in &updated.updates {
         for name in ref_events(update) {
-            // Push options are not told: they are for servers of the installation.
+            // Push options are for servers of the installation and must not leave it.
             let alone = RefsUpdated {
                 updates: vec![update.clone()],
                 push_options: Vec::new(),
@@ -102,7 +102,7 @@ fn ref_parts(updated: &RefsUpdated) -> Vec<(&'static str, Fact)> {
     parts
 }
 
-/// Returns the names of the events of a changed ref.
+/// Returns the event names of a ref update.
 fn ref_events(update: &RefUpdate) -> &'static [&'static str] {
     let is_zero = |id: &str| id.bytes().all(|byte| byte == b'0');
     let (is_branch, is_tag) = (update.name.starts_with(BRANCHES), update.name.starts_with(TAGS));

@@ -1,4 +1,5 @@
-//! One attempt: the payload of the event in the format of the hook, the request, and what follows from the response.
+//! One delivery attempt: renders the payload in the hook's format, sends the request, and decides
+//! what happens next.
 
 use std::time::{Duration, Instant};
 
@@ -21,24 +22,21 @@ use crate::store::claims::{Claim, Head};
 use crate::store::deliveries::{self, StoredPayload};
 use crate::store::outcomes::Settlement;
 
-/// Longest time that a large delivery waits for memory.
+/// How long a large delivery waits for one of [`super::MAX_LARGE_SENDS`] slots.
 const LARGE_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A reason of this process, not of the receiver, for which a delivery was not tried.
+/// Why this process, not the receiver, kept a delivery from being attempted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    /// The hook cannot be read.
     #[error(transparent)]
     Hook(#[from] HookError),
-    /// The database failed.
-    #[error("storage failure")]
+    #[error("database error")]
     Store(#[from] DbError),
-    /// Too many large deliveries are being sent.
-    #[error("no memory for a large delivery")]
+    #[error("too many large deliveries at once")]
     Busy,
 }
 
-/// A request as it was sent, or the reason for which it was not.
+/// The request as it was sent, with the response or the error.
 struct Exchange {
     headers: String,
     body: Option<Bytes>,
@@ -47,14 +45,14 @@ struct Exchange {
 }
 
 impl Exchange {
-    /// A delivery that could not be sent because of the hook or the event.
+    /// A delivery that failed before it was sent, because of the hook or the event.
     fn unsent(error: &str) -> Self {
         Self { headers: "[]".to_owned(), body: None, result: Err(error.to_owned()), is_silent: false }
     }
 }
 
 impl Sender {
-    /// Sends a delivery to a hook. Returns the attempt and its consequences, without a further lease.
+    /// Sends a delivery to a hook. The returned settlement does not extend the lease.
     pub(super) async fn attempt(&self, claim: &Claim, head: &Head, hook: &StoredHook) -> Result<Settlement, Fault> {
         let (started, started_us) = (Instant::now(), self.0.clock.now_us());
         let exchange = self.exchange(head, hook).await?;
@@ -101,7 +99,6 @@ impl Sender {
         Ok(Settlement { outcome, effect: effect(&facts, &state), attempt, lease_until_us: None, now_us })
     }
 
-    /// Makes the request and sends it.
     async fn exchange(&self, head: &Head, hook: &StoredHook) -> Result<Exchange, Fault> {
         let Some(mut stored) = deliveries::payload(&self.0.db, head.event_id).await? else {
             return Ok(Exchange::unsent("the event was deleted"));
@@ -119,7 +116,7 @@ impl Sender {
         let (Ok(url), Ok(secret), Ok(previous)) =
             (hook.url(sealer), hook.secret(sealer), hook.previous_secret(sealer, now_us))
         else {
-            return Ok(Exchange::unsent("the URL or the secret of the webhook cannot be opened"));
+            return Ok(Exchange::unsent("cannot unseal the URL or secret of the webhook"));
         };
         let url = match OutboundUrl::parse(url.expose(), self.0.client.policy()) {
             Ok(url) => url,
@@ -137,23 +134,24 @@ impl Sender {
         let text = match delivery_text(hook.kind.format(), &hook.options, &event, &payload) {
             Ok(text) => text,
             Err(error) => {
-                tracing::error!(%error, event.id = head.event_id, "the payload of a delivery cannot be made");
-                return Ok(Exchange::unsent("the payload cannot be made"));
+                tracing::error!(%error, event.id = head.event_id, "cannot render the payload of a delivery");
+                return Ok(Exchange::unsent("cannot render the payload"));
             }
         };
         drop(payload);
         let Ok(message) = envelope.message(text) else {
-            return Ok(Exchange::unsent("the headers cannot be made"));
+            return Ok(Exchange::unsent("cannot build the request headers"));
         };
         Ok(self.send(&url, message, trace_parent.as_deref().unwrap_or_default()).await)
     }
 
-    /// Sends a request, in the trace of the request that caused the event if that one was sampled.
+    /// Sends a request. Continues the trace of the request that caused the event, if it was
+    /// sampled.
     async fn send(&self, url: &OutboundUrl, mut message: Message, trace_parent: &str) -> Exchange {
         let span = telemetry::continued_span("webhook delivery", "client", trace_parent);
         let trace_parent = span.in_scope(telemetry::trace_parent);
         if !trace_parent.is_empty() && message.headers.set("traceparent", &trace_parent).is_err() {
-            tracing::debug!("a delivery is sent without its trace");
+            tracing::debug!("sending a delivery without its trace context");
         }
         let logged_headers = logged_request_headers(&message.headers);
         let Message { headers, body } = message;

@@ -1,4 +1,4 @@
-//! The deliveries that this process sends now, by hook.
+//! Counts the deliveries that this process is sending, per hook.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use super::{MAX_SENDS, MAX_SENDS_PER_HOOK};
 use crate::store::queues::QueueKey;
 
-/// Hooks without a response that are remembered; further ones have the share of others.
+/// Silent hooks to remember. Further ones get the normal share of sends.
 const MAX_SILENT_HOOKS: usize = 10_000;
 
-/// Counts of sends. Clones share them.
+/// Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InFlight(Arc<Mutex<Counts>>);
 
@@ -20,11 +20,11 @@ pub(super) struct InFlight(Arc<Mutex<Counts>>);
 struct Counts {
     total: usize,
     by_hook: HashMap<HookId, usize>,
-    /// Hooks whose last request had no response in time.
+    /// Hooks whose last request timed out.
     silent: HashSet<HookId>,
 }
 
-/// Room for one send, until it is dropped.
+/// Permission for one send, released on drop.
 #[derive(Debug)]
 pub(super) struct Slot {
     in_flight: InFlight,
@@ -38,7 +38,7 @@ impl Counts {
 }
 
 impl InFlight {
-    /// Returns the hooks without room for a further send; `None` if there is no room for any.
+    /// Returns the hooks that cannot take another send, or `None` if this process cannot.
     pub(super) fn saturated(&self) -> Option<Vec<HookId>> {
         let counts = self.0.lock();
         if counts.total >= MAX_SENDS {
@@ -48,7 +48,7 @@ impl InFlight {
         Some(full.map(|(hook, _)| *hook).collect())
     }
 
-    /// Takes room for as many of `queues`, in their order, as there is.
+    /// Reserves slots for `queues` in order, as far as they last.
     pub(super) fn reserve(&self, queues: Vec<QueueKey>) -> Vec<Slot> {
         let mut counts = self.0.lock();
         let mut slots = Vec::new();
@@ -67,7 +67,6 @@ impl InFlight {
         slots
     }
 
-    /// Remembers whether a hook's last request had a response in time.
     pub(super) fn set_silent(&self, hook: HookId, is_silent: bool) {
         let mut counts = self.0.lock();
         if !is_silent {

@@ -1,7 +1,7 @@
-//! The request of a delivery: body and headers by the hook's content type and secrets.
+//! Builds the request of a delivery: body, headers and signatures.
 //!
-//! Of the signatures, `X-Gogs-Signature` is over the JSON text, in either content type; `X-Hub-Signature-256` and `webhook-signature`
-//! (Standard Webhooks) are over the bytes of the body.
+//! `X-Gogs-Signature` signs the JSON text, whatever the content type. `X-Hub-Signature-256` and
+//! `webhook-signature` (Standard Webhooks) sign the bytes of the body.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,14 +14,14 @@ use url::form_urlencoded;
 use crate::model::{ContentType, standard_webhooks_key};
 
 const USER_AGENT: &str = concat!("Ferrite/", env!("CARGO_PKG_VERSION"));
-/// Headers that the delivery log leaves out, because they show a secret or help to guess it.
+/// Headers that the delivery log omits, because they reveal a secret or help to guess it.
 const SECRET_REQUEST_HEADERS: [&str; 4] =
     ["authorization", "x-gogs-signature", "x-hub-signature-256", "webhook-signature"];
-/// As [`SECRET_REQUEST_HEADERS`], of responses.
+/// The same for responses.
 const SECRET_RESPONSE_HEADERS: [&str; 5] =
     ["set-cookie", "set-cookie2", "authorization", "proxy-authenticate", "www-authenticate"];
 
-/// Values that the headers of a delivery are made of.
+/// Inputs of the headers of a delivery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Envelope<'a> {
     pub(super) event: &'a str,
@@ -30,11 +30,11 @@ pub(super) struct Envelope<'a> {
     pub(super) attempt: i64,
     pub(super) now_secs: u64,
     pub(super) content_type: ContentType,
-    /// The current secret, if there is one, and the previous one while it lasts.
+    /// The current secret, if any, then the previous one while it still signs.
     pub(super) secrets: &'a [Secret],
 }
 
-/// A request without its target.
+/// A request without its URL.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) headers: Headers,
@@ -42,10 +42,7 @@ pub(super) struct Message {
 }
 
 impl Envelope<'_> {
-    /// Makes the request that carries a JSON text.
-    ///
-    /// # Errors
-    /// When a value cannot be in a header.
+    /// Builds the request that carries a JSON text. Fails if a value is not valid in a header.
     pub(super) fn message(&self, json: String) -> Result<Message, HeaderRefusal> {
         let mut headers = Headers::new();
         let mut set = |name: &str, value: &str| headers.set(name, value);
@@ -80,15 +77,16 @@ impl Envelope<'_> {
     }
 }
 
-/// Returns the HMAC-SHA256 of a message, in lower-case hexadecimal.
+/// Returns the HMAC-SHA256 in lower-case hexadecimal.
 pub(super) fn hex_hmac(secret: &Secret, message: &[u8]) -> String {
     hex::encode(hmac(secret.expose().as_bytes(), &[message]))
 }
 
-/// Returns the value of `webhook-signature` by the secrets, of which each gives one signature.
+/// Returns the value of `webhook-signature`, with one signature per secret.
 fn standard_webhooks(secrets: &[Secret], id: &str, timestamp: &str, body: &[u8]) -> String {
     let sign = |secret: &Secret| {
-        // A secret of before its form was checked is its bytes.
+        // Secrets stored before their format was checked may be invalid base64. Their bytes are the
+        // key.
         let key = standard_webhooks_key(secret.expose()).unwrap_or_else(|| secret.expose().as_bytes().to_vec());
         let parts = [id.as_bytes(), b".", timestamp.as_bytes(), b".", body];
         format!("v1,{}", STANDARD.encode(hmac(&key, &parts)))
@@ -104,21 +102,19 @@ fn hmac(key: &[u8], parts: &[&[u8]]) -> ring::hmac::Tag {
     context.sign()
 }
 
-/// Returns the headers of a request as the delivery log keeps them.
 pub(super) fn logged_request_headers(headers: &Headers) -> String {
     logged(headers.iter(), &SECRET_REQUEST_HEADERS)
 }
 
-/// Returns the headers of a response as the delivery log keeps them.
 pub(super) fn logged_response_headers(headers: &http::HeaderMap) -> String {
     let values: Vec<_> =
         headers.iter().map(|(name, value)| (name, String::from_utf8_lossy(value.as_bytes()))).collect();
     logged(values.iter().map(|(name, value)| (name.as_str(), value.as_ref())), &SECRET_RESPONSE_HEADERS)
 }
 
-/// Returns pairs of name and value as JSON, without those of secret headers.
+/// Returns name-value pairs as JSON, without the secret headers.
 fn logged<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>, secret: &[&str]) -> String {
-    // PostgreSQL has no NUL in its texts; JSON writes it as an escape.
+    // PostgreSQL rejects NUL in text. JSON escapes it.
     let pairs: Vec<_> = headers.filter(|(name, _)| !secret.contains(name)).collect();
     serde_json::to_string(&pairs).expect("texts are JSON")
 }
@@ -131,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Deliveries that Gogs made, with the secret `s3cr3t`.
+    /// Deliveries sent by Gogs, with the secret `s3cr3t`.
     const RECORDED: [(&str, ContentType); 5] = [
         (include_str!("../../tests/recorded/native-push.json"), ContentType::Json),
         (include_str!("../../tests/recorded/form-push.json"), ContentType::Form),

@@ -1,9 +1,8 @@
-//! Sends deliveries: claims queues that are due, sends the head of each, records the attempt and goes on.
+//! Sends deliveries. Claims due queues, sends the head of each, records the attempt and continues.
 //!
-//! Bounded: a process sends [`MAX_SENDS`] deliveries at once and [`MAX_SENDS_PER_HOOK`] of one hook, and a single one of a hook whose
-//! last request had no response in time, so slow receivers delay no others. Several processes may run; each queue is claimed by one.
-//!
-//! Not here: the order of deliveries and claims, which are SQL (`store`), and payloads.
+//! A process sends at most [`MAX_SENDS`] deliveries at once, [`MAX_SENDS_PER_HOOK`] per hook, and
+//! only one to a hook whose last request timed out. So slow receivers do not delay others. Several
+//! processes may run; each queue is claimed by one.
 
 mod attempt;
 mod in_flight;
@@ -32,23 +31,22 @@ use crate::store::deliveries;
 use crate::store::kept_bytes::GrownRepositories;
 use crate::store::outcomes::{self, Settled};
 
-/// Deliveries that one process sends at once.
+/// Concurrent deliveries per process.
 const MAX_SENDS: usize = 256;
-/// Deliveries of one hook that one process sends at once.
+/// Concurrent deliveries per hook and process.
 const MAX_SENDS_PER_HOOK: usize = 8;
-/// Deliveries with a payload of more than 64 KiB that one process sends at once: their memory.
+/// Concurrent deliveries with a payload over 64 KiB per process. Bounds their memory.
 const MAX_LARGE_SENDS: usize = 32;
-/// Duration of a claim: longer than one delivery and its record. Also the delay of deliveries whose process was killed.
+/// Lease of a claim: longer than one delivery and its record. If the process is killed, its
+/// deliveries are delayed by this time.
 const CLAIM_LEASE: Duration = Duration::from_secs(30);
-/// Time for which one claim goes on with further deliveries of its queue.
+/// How long one claim continues with further deliveries of its queue.
 const MAX_CLAIM_RUN: Duration = Duration::from_secs(1);
-/// Time between two looks for due queues without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Delay of a queue whose delivery could not be tried because of this process.
+/// Delay of a queue after an [`attempt::Fault`].
 const FAULT_DELAY: Duration = Duration::from_secs(2);
-/// Pause before a result is recorded again after a failure of the database.
+/// Pause before a result is recorded again after a database failure.
 const RECORD_PAUSE: Duration = Duration::from_millis(500);
-/// Time between two measures of the queues.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Settings of deliveries.
@@ -67,7 +65,7 @@ pub struct DeliveryArgs {
     pub(crate) hook_delivery_count: u32,
 }
 
-/// Sends deliveries until the process stops. Clones are one sender.
+/// Sends deliveries until the process stops. Clones share one sender.
 #[derive(Clone)]
 pub(crate) struct Sender(Arc<Inner>);
 
@@ -84,7 +82,7 @@ struct Inner {
 }
 
 impl Sender {
-    /// Makes a sender of the deliveries of `hooks`, which notes the repositories whose delivery logs grow.
+    /// Creates a sender for the deliveries of `hooks`. It reports growing delivery logs to `grown`.
     pub(crate) fn new(
         hooks: HookTable,
         client: Client,
@@ -105,7 +103,7 @@ impl Sender {
         }))
     }
 
-    /// Starts the tasks that send deliveries, delete old ones and measure the queues, until `life` stops.
+    /// Starts the tasks that send deliveries, delete old ones and measure the queues.
     pub(crate) fn start(&self, life: &Lifecycle) {
         let (sender, life2) = (self.clone(), life.clone());
         life.spawn("sender", async move { sender.run(&life2).await });
@@ -114,7 +112,8 @@ impl Sender {
         life.spawn("delivery metrics", measure_queues(db, clock, life.clone()));
     }
 
-    /// Makes the sender look for due queues now. Called after the commit of a transaction that adds or resumes deliveries.
+    /// Looks for due queues now. Call it after committing a transaction that adds or resumes
+    /// deliveries.
     pub(crate) fn wake(&self) {
         self.0.wake.notify_one();
     }
@@ -122,10 +121,9 @@ impl Sender {
     async fn run(&self, life: &Lifecycle) {
         while !life.is_stopping() {
             match self.round(life).await {
-                // There may be more than one look finds.
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) => tracing::warn!(%error, "due deliveries could not be claimed"),
+                Err(error) => tracing::warn!(%error, "cannot claim due deliveries"),
             }
             tokio::select! {
                 () = life.stopping() => {}
@@ -135,7 +133,8 @@ impl Sender {
         }
     }
 
-    /// Claims due queues as far as there is room, and starts a task for each. Returns whether there may be more.
+    /// Claims due queues, as many as there are free slots, and starts a task for each. Returns
+    /// whether more may be due.
     async fn round(&self, life: &Lifecycle) -> Result<bool, DbError> {
         let inner = &self.0;
         let Some(saturated) = inner.in_flight.saturated() else { return Ok(false) };
@@ -159,7 +158,7 @@ impl Sender {
         Ok(is_some && is_full_page)
     }
 
-    /// Sends the head of a claimed queue, and the deliveries after it for a while.
+    /// Sends the head of a claimed queue, then further deliveries for at most [`MAX_CLAIM_RUN`].
     async fn send_queue(&self, claim: Claim, head: Head, life: &Lifecycle) {
         let started = Instant::now();
         let mut head = head;
@@ -169,9 +168,9 @@ impl Sender {
                 Ok(Settled::Next(next)) => head = next,
                 Ok(Settled::Released | Settled::Lost) => return,
                 Err(error) => {
-                    tracing::warn!(%error, hook.id = claim.queue.hook.0, "delivery {} could not be tried", head.uuid);
+                    tracing::warn!(%error, hook.id = claim.queue.hook.0, "cannot attempt delivery {}", head.uuid);
                     let next_us = self.0.clock.now_us() + micros(FAULT_DELAY);
-                    // Otherwise the queue is due again at the end of the lease.
+                    // If this fails, the queue is due again when the lease ends.
                     let _ = claims::release(&self.0.db, &claim, next_us).await;
                     return;
                 }
@@ -179,7 +178,7 @@ impl Sender {
         }
     }
 
-    /// Sends one delivery to its hook as it is now, and records the result.
+    /// Reads the hook again, sends one delivery to it, and records the result.
     async fn send_head(
         &self,
         claim: &Claim,
@@ -198,7 +197,7 @@ impl Sender {
             result.lease_until_us = goes_on().then(|| result.now_us + micros(CLAIM_LEASE));
             match outcomes::settle(&self.0.db, claim, head, &result).await {
                 Err(error) if Instant::now() < deadline => {
-                    tracing::warn!(%error, "the result of delivery {} could not be recorded", head.uuid);
+                    tracing::warn!(%error, "cannot record the result of delivery {}", head.uuid);
                     tokio::time::sleep(RECORD_PAUSE).await;
                 }
                 settled => {
@@ -210,7 +209,6 @@ impl Sender {
     }
 }
 
-/// Measures the queues until `life` stops. Attempts are counted where they are made.
 async fn measure_queues(db: Db, clock: Clock, life: Lifecycle) {
     while !life.is_stopping() {
         let now_us = clock.now_us();
@@ -223,7 +221,7 @@ async fn measure_queues(db: Db, clock: Clock, life: Lifecycle) {
                 metrics::gauge!("ferrite_hook_deliveries_due").set(totals.due_queues as f64);
                 metrics::gauge!("ferrite_hook_due_seconds").set(seconds(totals.due_since_us));
             }
-            Err(error) => tracing::warn!(%error, "the queues of deliveries could not be measured"),
+            Err(error) => tracing::warn!(%error, "cannot measure the delivery queues"),
         }
         life.pause(MEASURE_INTERVAL).await;
     }

@@ -1,6 +1,7 @@
-//! The deletion of old deliveries, those of deleted hooks, and of events that neither a delivery nor the feed needs.
+//! Deletes old deliveries, those of deleted hooks, and events that neither a delivery nor a feed
+//! needs.
 //!
-//! In small batches, so that no writer waits long. Unfinished deliveries stay.
+//! Works in small batches to keep writers from waiting. Unfinished deliveries stay.
 
 use std::time::Duration;
 
@@ -10,23 +11,20 @@ use ferrite_db::{Db, DbError};
 use super::DeliveryArgs;
 use crate::store::purge;
 
-/// Time between two rounds over all hooks.
 const ROUND_INTERVAL: Duration = Duration::from_secs(60);
-/// Time between two batches, for the writers.
+/// Lets writers go first.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Deletes old rows until `life` stops.
 pub(super) async fn run(db: Db, clock: Clock, settings: DeliveryArgs, life: Lifecycle) {
     while !life.is_stopping() {
         if let Err(error) = round(&db, &clock, &settings, &life).await {
-            tracing::warn!(%error, "old deliveries could not be deleted");
+            tracing::warn!(%error, "cannot delete old deliveries");
         }
         life.pause(ROUND_INTERVAL).await;
     }
 }
 
-/// Deletes what is old of every hook, and then events.
 async fn round(db: &Db, clock: &Clock, settings: &DeliveryArgs, life: &Lifecycle) -> Result<(), DbError> {
     let before_us = clock.now_us() - micros(DAY * settings.hook_delivery_days);
     let count = i64::from(settings.hook_delivery_count);

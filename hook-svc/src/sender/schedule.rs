@@ -1,4 +1,4 @@
-//! The times of repeated attempts, and when a hook is paused.
+//! Decides when a failed delivery is retried and when a hook is paused.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,28 +8,28 @@ use ferrite_core::micros;
 
 use crate::store::outcomes::{HookEffect, Outcome};
 
-/// Repeated attempts that keep the order of a queue. A delivery whose last of them failed steps aside.
+/// Retries that hold up the rest of the queue. After the last of them, a failing delivery steps
+/// aside.
 const ORDERED_RETRIES: i64 = 3;
-/// Longest time that a receiver puts the next attempt off by `Retry-After`.
+/// Longest `Retry-After` that is honored.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
-/// Time for which a hook has only failed before it is paused.
+/// How long every attempt must have failed before the hook is paused.
 const MAX_FAILING: Duration = Duration::from_secs(5 * 24 * 3600);
-/// Part by which a delay is at most longer or shorter than the schedule says.
+/// Each delay varies by up to this fraction in either direction.
 const JITTER: f64 = 0.2;
 const MAX_RETRIES: usize = 32;
 const MAX_DELAY_SECONDS: u64 = 7 * 24 * 3600;
-/// Status by which a receiver says that it is gone for good.
+/// HTTP 410: the receiver is gone for good.
 const GONE: u16 = 410;
 
-/// Delays before the repeated attempts of a delivery.
+/// Delays before each retry of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RetrySchedule {
     delays: Vec<Duration>,
 }
 
-/// A malformed schedule.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("must be up to {MAX_RETRIES} numbers of seconds up to {MAX_DELAY_SECONDS}, separated by commas")]
+#[error("must be at most {MAX_RETRIES} comma-separated numbers of seconds, each at most {MAX_DELAY_SECONDS}")]
 pub(crate) struct ScheduleError;
 
 impl FromStr for RetrySchedule {
@@ -48,16 +48,15 @@ impl FromStr for RetrySchedule {
     }
 }
 
-/// Facts about an attempt that decide what follows.
+/// The facts about an attempt that decide what happens next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    /// The status of the response, if there is one.
+    /// The response status. `None` without a response.
     pub(super) status: Option<u16>,
-    /// The delay that the response asks for.
     pub(super) retry_after: Option<Duration>,
-    /// Failed attempts before this one, since the delivery was queued.
+    /// Failed attempts since the delivery was queued, without this one.
     pub(super) failures: i64,
-    /// True if the delivery has a queue of its own.
+    /// Whether the delivery has a queue to itself.
     pub(super) is_alone: bool,
     pub(super) now_us: i64,
 }
@@ -68,18 +67,18 @@ impl Facts {
     }
 }
 
-/// State of a hook when a request was sent.
+/// The hook when the request was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HookState {
     pub(super) is_paused: bool,
     pub(super) failing_since_us: Option<i64>,
     pub(super) updated_us: i64,
-    /// True for a test delivery, whose success resumes the hook.
+    /// Whether this is a test delivery. Its success resumes the hook.
     pub(super) is_test: bool,
 }
 
 impl RetrySchedule {
-    /// Returns the consequence of an attempt for its delivery. `random` is from -1 to 1.
+    /// Decides what happens to the delivery. `random` is between -1 and 1.
     pub(super) fn outcome(&self, facts: &Facts, random: f64) -> Outcome {
         if facts.is_success() {
             return Outcome::Succeeded;
@@ -97,7 +96,7 @@ impl RetrySchedule {
     }
 }
 
-/// Returns the consequence of an attempt for its hook.
+/// Decides what happens to the hook.
 pub(super) fn effect(facts: &Facts, hook: &HookState) -> HookEffect {
     if facts.is_success() {
         return match (hook.is_paused && hook.is_test, hook.failing_since_us) {
@@ -120,7 +119,7 @@ pub(super) fn effect(facts: &Facts, hook: &HookState) -> HookEffect {
     }
 }
 
-/// Parses `Retry-After`: seconds, or a date.
+/// Parses `Retry-After`, either seconds or an HTTP date.
 pub(super) fn retry_after(value: &str, now_us: i64) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {

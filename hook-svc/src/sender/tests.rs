@@ -1,4 +1,4 @@
-//! Tests of the sender with receivers on real sockets, on both databases.
+//! Tests of the sender against receivers on real sockets.
 
 mod snippets;
 
@@ -28,10 +28,8 @@ use crate::store::queues::{NewDelivery, enqueue, enqueue_alone, resume};
 use crate::store::{HookTable, StoredHook};
 use crate::testing::{on_each_schema, recorded};
 
-/// Longest time that a test waits for an effect.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A request that a receiver got.
 #[derive(Clone, Debug)]
 struct Received {
     path: String,
@@ -39,14 +37,14 @@ struct Received {
     body: Vec<u8>,
 }
 
-/// A receiver on loopback.
 struct Receiver {
     address: String,
     received: Arc<Mutex<Vec<Received>>>,
 }
 
 impl Receiver {
-    /// Starts a receiver that responds to its n-th request, from 0, by `respond`; an empty text leaves the client without a response.
+    /// Starts a receiver on loopback. `respond` gets the number of the request, from 0, and returns
+    /// the response; an empty text sends none.
     async fn start(respond: impl Fn(usize, &Received) -> String + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -79,7 +77,7 @@ impl Receiver {
         self.received.lock().unwrap().clone()
     }
 
-    /// Values of a header of all requests, in their order.
+    /// Returns the values of a header in all requests, in order.
     fn header(&self, name: &str) -> Vec<String> {
         self.received().into_iter().map(|request| request.headers[name].clone()).collect()
     }
@@ -122,7 +120,6 @@ fn status(code: u16) -> String {
     format!("HTTP/1.1 {code} X\r\nContent-Length: 0\r\n\r\n")
 }
 
-/// A sender with its database.
 struct Bench {
     db: Db,
     hooks: HookTable,
@@ -138,7 +135,7 @@ struct Settings {
 }
 
 impl Bench {
-    /// A running sender that may reach `allowed` and repeats by `retries`.
+    /// Starts a sender that may connect to `allowed` addresses and retries after `retries`.
     fn start(db: Db, allowed: &str, retries: &str) -> Self {
         let hooks = HookTable::new(db.clone(), Sealer::new(&[7; 32], &[], secrets::SERVICE));
         let policy = Policy::new(allowed.parse::<AllowList>().unwrap());
@@ -156,7 +153,7 @@ impl Bench {
     }
 
     fn new_hook(&self, url: &str) -> NewHook {
-        // Stored hooks are not checked again until they are used.
+        // Stored hooks are checked only when they are used.
         let any = Policy::new("0.0.0.0/0".parse::<AllowList>().unwrap());
         NewHook {
             owner: Owner::Repository(RepositoryId(1)),
@@ -191,7 +188,7 @@ impl Bench {
         id
     }
 
-    /// Queues a delivery to a hook and returns its UUID.
+    /// Queues a delivery and returns its UUID.
     async fn deliver(&self, hook: HookId, repository: i64, payload: &str) -> String {
         let new = self.new_delivery(hook, repository, payload).await;
         let mut tx = self.db.begin().await.unwrap();
@@ -216,7 +213,7 @@ impl Bench {
         deliveries::find(&self.db, hook, uuid).await.unwrap().unwrap()
     }
 
-    /// Waits until a delivery has a status, and returns it with its attempts.
+    /// Waits until a delivery has the status. Returns it with its attempts.
     async fn until(&self, hook: HookId, uuid: &str, wanted: Status) -> (Delivery, Vec<Attempt>) {
         let started = Instant::now();
         loop {
@@ -365,7 +362,7 @@ async fn redirects_and_forbidden_addresses_are_failed_attempts() {
         assert_eq!(delivery.response_status, Some(307));
         bench.stop().await;
 
-        // The operator allows the address no longer.
+        // The operator no longer allows the address.
         let bench = Bench::start(db, "", "");
         let hook = bench.hook(&format!("http://{}/", target.address)).await;
         let uuid = bench.deliver(hook, 1, "{}").await;
@@ -398,7 +395,7 @@ async fn a_silent_receiver_delays_no_other_hook() {
         }
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
         assert_eq!(silent.received().len(), super::MAX_SENDS_PER_HOOK);
-        // Not awaited: the requests end with their time limit.
+        // Not awaited: the requests run into their timeout.
         bench.life.stop();
     })
     .await;

@@ -1,9 +1,11 @@
-//! Claims of queues: a process that sends the head of a queue has it for the time of a lease, after which another one takes over.
+//! Claims of queues. A process that sends the head of a queue holds a lease on it; another process
+//! may take over when the lease ends.
 //!
-//! A claim has a random id, the queue's `epoch`: a process whose claim was replaced records nothing. A claimed queue is due again at the
-//! end of its lease.
+//! The random id of a claim is the queue's `epoch`. If a claim was replaced, its process records
+//! nothing. A claimed queue is due again when its lease ends.
 //!
-//! Claims need not survive a crash of the machine: after it a delivery is sent again, with the same UUID.
+//! Claims need not survive a crash of the machine: deliveries are then sent again, with the same
+//! UUIDs.
 
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query};
@@ -12,21 +14,23 @@ use sqlx_macros::FromRow;
 
 use super::queues::{PARKED_US, QueueKey};
 
-/// Queues that one look finds.
+/// Due queues per query.
 pub(crate) const MAX_DUE_QUEUES: usize = 512;
 
 const DUE: &str = "SELECT hook_id, repository_id, source, delivery_id FROM lanes WHERE next_us <= ";
 
-// Arguments of a claim: $1 now, $2 the end of the lease, $3 the id; from $4 on the keys.
+// Arguments of a claim: $1 now, $2 the end of the lease, $3 the id, and the keys from $4.
 const CLAIM_SQLITE: &str = "UPDATE lanes SET next_us = $2, claimed_until_us = $2, epoch = $3 \
      WHERE next_us <= $1 AND claimed_until_us <= $1 AND (hook_id, repository_id, source, delivery_id) IN (VALUES ";
-/// Queues that another transaction has locked are left out: another process claims them, or their process wakes its sender.
+/// Skips queues locked by another transaction: either another process is claiming them, or the
+/// process that holds the lock will wake its sender.
 const CLAIM_POSTGRES: &str = "UPDATE lanes l SET next_us = $2, claimed_until_us = $2, epoch = $3 FROM \
      (SELECT hook_id, repository_id, source, delivery_id FROM lanes WHERE next_us <= $1 AND claimed_until_us <= $1 \
      AND (hook_id, repository_id, source, delivery_id) IN (VALUES ";
 const CLAIM_END_POSTGRES: &str = ") FOR UPDATE SKIP LOCKED) due WHERE l.hook_id = due.hook_id \
      AND l.repository_id = due.repository_id AND l.source = due.source AND l.delivery_id = due.delivery_id";
-/// A statement of its own: on PostgreSQL that of the claim may see an older state of the deliveries than that of the locked queues.
+/// Must be a separate statement. On PostgreSQL, the claiming statement could see an older snapshot
+/// of the deliveries than of the queues it locked.
 const CLAIMED: &str = "SELECT c.hook_id, c.repository_id, c.source, c.delivery_id, d.id, d.uuid, d.event_id, d.attempts, d.failures \
      FROM (SELECT l.hook_id, l.repository_id, l.source, l.delivery_id, (SELECT w.id FROM deliveries w \
      WHERE w.hook_id = l.hook_id AND w.repository_id = l.repository_id AND w.source = l.source \
@@ -35,7 +39,7 @@ const CLAIMED: &str = "SELECT c.hook_id, c.repository_id, c.source, c.delivery_i
 
 const LOCK_HOOK_POSTGRES: &str = "SELECT is_active, paused_reason FROM hooks WHERE id = $1 FOR SHARE";
 const LOCK_HOOK_SQLITE: &str = "SELECT is_active, paused_reason FROM hooks WHERE id = $1";
-/// Ends a claim; the queue is due again at a time.
+/// Ends a claim and sets when the queue is due again.
 pub(super) const RELEASE: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoch = 0 \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5";
 const DELETE_QUEUE: &str = "DELETE FROM lanes \
@@ -50,19 +54,18 @@ const RECOUNT: &str = "UPDATE lanes SET next_us = $6, claimed_until_us = 0, epoc
 const DELETE_EMPTY: &str = "DELETE FROM lanes \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND waiting = 0";
 
-/// The delivery of a queue that is sent next.
+/// The next delivery of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub(crate) struct Head {
     pub(crate) id: i64,
     pub(crate) uuid: String,
     pub(crate) event_id: i64,
-    /// Attempts that were made.
     pub(crate) attempts: i64,
     /// Failed attempts since the delivery was queued.
     pub(crate) failures: i64,
 }
 
-/// A queue of this process until its lease ends.
+/// A queue that this process holds until its lease ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) queue: QueueKey,
@@ -111,10 +114,8 @@ impl ClaimedRow {
     }
 }
 
-/// Returns queues that are due, the longest due ones first, at most [`MAX_DUE_QUEUES`]. Those of the hooks `excluded` are left out.
-///
-/// # Errors
-/// When the database fails.
+/// Returns at most [`MAX_DUE_QUEUES`] due queues, the most overdue first. Skips the hooks in
+/// `excluded`.
 pub(crate) async fn due(db: &Db, now_us: i64, excluded: &[HookId]) -> Result<Vec<QueueKey>, DbError> {
     let mut query = Query::new(DUE);
     query.bind(now_us);
@@ -126,11 +127,8 @@ pub(crate) async fn due(db: &Db, now_us: i64, excluded: &[HookId]) -> Result<Vec
     Ok(rows.into_iter().map(QueueKey::from).collect())
 }
 
-/// Claims those of `queues` that are due until `until_us`, each with its head. Queues without a head, which a fault has left, are
-/// repaired.
-///
-/// # Errors
-/// When the database fails.
+/// Claims those of `queues` that are due, until `until_us`, and returns each with its head. Repairs
+/// queues that a fault has left without a head.
 pub(crate) async fn claim(
     db: &Db,
     queues: &[QueueKey],
@@ -143,7 +141,7 @@ pub(crate) async fn claim(
     let epoch: i64 = rand::random();
     let mut args = args![now_us, until_us, epoch].to_vec();
     let mut keys = Vec::new();
-    // Few different lengths are few prepared statements. No hook has the id -1.
+    // Pad the list, so that few prepared statements suffice. No hook has the id -1.
     let nothing = QueueKey { hook: HookId(-1), repository: RepositoryId(-1), source: 0, delivery_id: 0 };
     for key in queues.iter().chain(std::iter::repeat(&nothing)).take(queues.len().next_power_of_two()) {
         let first = args.len() + 1;
@@ -165,12 +163,17 @@ pub(crate) async fn claim(
     Ok(claimed)
 }
 
-/// Counts the waiting deliveries of a queue anew.
+/// Corrects the number of waiting deliveries of a queue.
 async fn recount(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
-    tracing::warn!(hook.id = claim.queue.hook.0, repo.id = claim.queue.repository.0, "a queue had no delivery");
+    tracing::warn!(
+        hook.id = claim.queue.hook.0,
+        repo.id = claim.queue.repository.0,
+        "repairing a queue without deliveries"
+    );
     let mut tx = db.begin().await?;
     let key = claim.queue.columns();
-    // A statement before the one that counts, which must see what the last holder of the lock has added.
+    // Lock in a separate statement, so that the count sees everything that earlier holders of the
+    // lock committed.
     if tx.pick(true, false) {
         tx.execute(LOCK_QUEUE_POSTGRES, &key).await?;
     }
@@ -181,15 +184,14 @@ async fn recount(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
     tx.commit().await
 }
 
-/// Gives a claimed queue back that must not be sent: it is parked while its hook is paused or not active, due again if the hook was
-/// resumed meanwhile, and its deliveries are cancelled if the hook was deleted.
-///
-/// # Errors
-/// When the database fails.
+/// Returns a claimed queue that must not be sent. If its hook is paused or inactive, the queue is
+/// parked; if the hook was resumed since, the queue is due again; if the hook was deleted, the
+/// deliveries are cancelled.
 pub(crate) async fn give_back(db: &Db, claim: &Claim, now_us: i64) -> Result<(), DbError> {
     let key = claim.queue.columns();
     let mut tx = db.begin().await?;
-    // The lock makes a resumption wait that would find this queue not parked yet.
+    // The lock makes a concurrent resume wait. Otherwise it could miss this queue, which is not
+    // parked yet.
     let hook: Option<(bool, Option<String>)> =
         tx.optional(db.pick(LOCK_HOOK_POSTGRES, LOCK_HOOK_SQLITE), &args![claim.queue.hook]).await?;
     let Some((is_active, paused)) = hook else {
@@ -203,10 +205,7 @@ pub(crate) async fn give_back(db: &Db, claim: &Claim, now_us: i64) -> Result<(),
     tx.commit().await
 }
 
-/// Gives a claimed queue back that is due again at `next_us`.
-///
-/// # Errors
-/// When the database fails.
+/// Returns a claimed queue, which is due again at `next_us`.
 pub(crate) async fn release(db: &Db, claim: &Claim, next_us: i64) -> Result<(), DbError> {
     let args = [claim.queue.columns().as_slice(), &args![claim.epoch, next_us]].concat();
     db.all_relaxed::<(i64,)>(&[(RELEASE, args.len())], &args).await?;

@@ -1,6 +1,4 @@
-//! Deliveries as the sender and the delivery log read them, and deliveries that are asked for again.
-//!
-//! Not here: attempts, the order of deliveries (`queues`), and the deletion of old ones (`purge`).
+//! Deliveries as the sender and the delivery log see them, and redeliveries on request.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +12,13 @@ use uuid::Uuid;
 use super::kept_bytes;
 use super::queues::{self, NewDelivery, QueueKey, TEST_SOURCE};
 
-/// Bytes of a payload that is read without room for it.
+/// Larger payloads are read separately, once there is memory for them.
 pub(crate) const MAX_SMALL_PAYLOAD_BYTES: i64 = 64 * 1024;
-/// Deliveries that one replay queues.
+/// Most deliveries in one replay.
 pub(crate) const MAX_REPLAYED: usize = 1000;
-/// Deliveries of a hook that wait, above which its owner cannot ask for more.
+/// While a hook has more waiting deliveries than this, its owner cannot request any.
 pub(crate) const MAX_WAITING: i64 = 1000;
-/// Deliveries that a list counts.
+/// Lists stop counting deliveries here.
 const MAX_COUNTED: i64 = 10_000;
 
 const PAYLOAD: &str = "SELECT name AS event, CASE WHEN OCTET_LENGTH(payload) <= $2 THEN payload END AS payload, \
@@ -28,10 +26,10 @@ const PAYLOAD: &str = "SELECT name AS event, CASE WHEN OCTET_LENGTH(payload) <= 
 const LARGE_PAYLOAD: &str = "SELECT payload FROM events WHERE id = $1";
 const QUEUE_LENGTH: &str = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM lanes";
 const WAITING: &str = "SELECT CAST(COALESCE(SUM(waiting), 0) AS BIGINT) FROM lanes WHERE hook_id = $1 AND source >= $2";
-/// Queues that wait for a sender; those that are being sent are due at the end of their lease.
+/// A queue that is being sent is due only when its lease ends, so these are waiting for a sender.
 const DUE: &str =
     "SELECT COUNT(*), MIN(l.next_us) FROM (SELECT next_us FROM lanes WHERE next_us <= $1 ORDER BY next_us LIMIT $2) l";
-/// Of the queues that are due first.
+/// Looks at the thousand queues that are due first.
 const OLDEST: &str = "SELECT MIN(d.created_us) FROM deliveries d WHERE d.id IN (SELECT (SELECT w.id FROM deliveries w \
      WHERE w.hook_id = l.hook_id AND w.repository_id = l.repository_id AND w.source = l.source \
      AND w.lane_delivery_id = l.delivery_id AND w.status < 2 ORDER BY w.id LIMIT 1) \
@@ -56,7 +54,7 @@ const REQUEUE_ALONE: &str = "UPDATE deliveries SET status = 0, failures = 0, lan
      finished_us = NULL WHERE uuid = $1 AND hook_id = $2 AND status >= 2 RETURNING id, repository_id, source";
 const FIND_QUEUE: &str =
     "SELECT id, repository_id, source, lane_delivery_id FROM deliveries WHERE uuid = $1 AND hook_id = $2";
-/// Makes a queue due whose head is this delivery, unless it is being sent.
+/// Makes a queue due now if this delivery is its head, unless it is being sent.
 const HURRY: &str = "UPDATE lanes SET next_us = $5 WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 \
      AND claimed_until_us <= $5 AND NOT EXISTS (SELECT 1 FROM deliveries w WHERE w.hook_id = $1 AND w.repository_id = $2 \
      AND w.source = $3 AND w.lane_delivery_id = $4 AND w.status < 2 AND w.id < $6)";
@@ -66,46 +64,43 @@ const STILL_FINISHED: &str = "SELECT id, event_id, repository_id, source FROM de
 const REQUEUE: &str = "UPDATE deliveries SET status = 0, failures = 0, lane_delivery_id = 0, next_attempt_us = NULL, \
      finished_us = NULL WHERE status >= 2 AND id IN ";
 
-/// The name and payload of an event.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct StoredPayload {
     pub(crate) event: String,
-    /// Native payload; `None` also for a large one.
+    /// The native payload. `None` if there is none or if it is large.
     pub(crate) payload: Option<String>,
     payload_bytes: i64,
-    /// Position in the trace of the request that caused the event.
+    /// The trace context of the request that caused the event.
     pub(crate) trace_parent: Option<String>,
 }
 
 impl StoredPayload {
-    /// Returns whether the payload must be read by [`large_payload`].
+    /// Returns whether to read the payload with [`large_payload`].
     pub(crate) fn is_large(&self) -> bool {
         self.payload_bytes > MAX_SMALL_PAYLOAD_BYTES
     }
 }
 
-/// The state of all queues together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueTotals {
     pub(crate) length: i64,
     pub(crate) oldest_us: Option<i64>,
-    /// Queues that are due, as far as they are counted, and the time since when the first of them has been.
+    /// The number of due queues, up to a limit.
     pub(crate) due_queues: i64,
     pub(crate) due_since_us: Option<i64>,
 }
 
-/// State of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Not tried since it was queued.
+    /// Not attempted since it was queued.
     Pending,
-    /// Failed, and to be tried again.
+    /// Failed, with a retry to come.
     Retrying,
-    /// Taken by the receiver.
     Succeeded,
     /// Failed for good.
     Exhausted,
-    /// The hook was deleted.
+    /// The hook was deleted before the delivery was sent, or the delivery made room for newer
+    /// events.
     Cancelled,
 }
 
@@ -116,13 +111,11 @@ impl Status {
         Self::ALL.iter().position(|status| *status == self).map_or(0, |index| index as i64)
     }
 
-    /// Returns the status of a column.
     pub(crate) fn from_column(column: i64) -> Option<Self> {
         usize::try_from(column).ok().and_then(|index| Self::ALL.get(index)).copied()
     }
 }
 
-/// A delivery in the log.
 #[derive(Clone, Debug, PartialEq, Eq, FromRow)]
 pub(crate) struct Delivery {
     pub(crate) id: i64,
@@ -141,17 +134,16 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Returns whether no attempt follows unless it is asked for.
+    /// Returns whether there are no further attempts unless someone requests one.
     pub(crate) fn is_finished(&self) -> bool {
         !matches!(Status::from_column(self.status), Some(Status::Pending | Status::Retrying))
     }
 }
 
-/// Deliveries that are counted while they wait.
+/// Which waiting deliveries to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiting {
     All,
-    /// Tests alone.
     Tests,
 }
 
@@ -159,13 +151,13 @@ impl Waiting {
     fn first_source(self) -> i64 {
         match self {
             Self::All => 0,
-            // No source is above that of tests.
+            // Tests have the highest source.
             Self::Tests => TEST_SOURCE,
         }
     }
 }
 
-/// The deliveries that a list shows. Times are inclusive.
+/// Selects the deliveries of a list. Times are inclusive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) status: Option<Status>,
@@ -191,13 +183,12 @@ impl Filter {
     }
 }
 
-/// A page of deliveries.
 #[derive(Clone, Debug)]
 pub(crate) struct DeliveryPage {
-    /// The newest first.
+    /// Newest first.
     pub(crate) deliveries: Vec<Delivery>,
     pub(crate) total_count: i64,
-    /// True if there are more than were counted.
+    /// Whether there are more than were counted.
     pub(crate) is_partial: bool,
 }
 
@@ -208,7 +199,7 @@ struct QueueRow {
     source: i64,
 }
 
-/// A delivery that is finished when it is found.
+/// A delivery that was finished when it was found.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub(crate) struct FinishedDelivery {
     id: i64,
@@ -217,27 +208,17 @@ pub(crate) struct FinishedDelivery {
     source: i64,
 }
 
-/// Returns the name of an event and its payload, unless that is large; `None` if the event was deleted.
-///
-/// # Errors
-/// When the database fails.
+/// Returns the name of an event and its payload, unless the payload is large. `None` if the event
+/// was deleted.
 pub(crate) async fn payload(db: &Db, event_id: i64) -> Result<Option<StoredPayload>, DbError> {
     db.optional(PAYLOAD, &args![event_id, MAX_SMALL_PAYLOAD_BYTES]).await
 }
 
-/// Returns the payload of an event.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn large_payload(db: &Db, event_id: i64) -> Result<Option<String>, DbError> {
     let row: Option<(Option<String>,)> = db.optional(LARGE_PAYLOAD, &args![event_id]).await?;
     Ok(row.and_then(|(payload,)| payload))
 }
 
-/// Returns the number of deliveries that wait, the time of the oldest one, and the queues that are due.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn queue_totals(db: &Db, now_us: i64) -> Result<QueueTotals, DbError> {
     let (length,): (i64,) = db.one(QUEUE_LENGTH, &[]).await?;
     let (oldest_us,): (Option<i64>,) = db.one(OLDEST, &[]).await?;
@@ -245,28 +226,20 @@ pub(crate) async fn queue_totals(db: &Db, now_us: i64) -> Result<QueueTotals, Db
     Ok(QueueTotals { length, oldest_us, due_queues, due_since_us })
 }
 
-/// Returns the number of deliveries of a hook that wait.
-///
-/// # Errors
-/// When the database fails.
+/// Returns the number of waiting deliveries of a hook.
 pub(crate) async fn waiting(db: &Db, hook: HookId, which: Waiting) -> Result<i64, DbError> {
     let (count,): (i64,) = db.one(WAITING, &args![hook, which.first_source()]).await?;
     Ok(count)
 }
 
-/// As [`waiting`], in a transaction that has locked the hook's row: nothing is added until it ends.
-///
-/// # Errors
-/// When the database fails.
+/// Like [`waiting`], in a transaction that has locked the hook's row, so the number cannot grow
+/// until it ends.
 pub(crate) async fn waiting_in(tx: &mut Tx, hook: HookId, which: Waiting) -> Result<i64, DbError> {
     let (count,): (i64,) = tx.one(WAITING, &args![hook, which.first_source()]).await?;
     Ok(count)
 }
 
 /// Returns a page of a hook's deliveries.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn list(db: &Db, hook: HookId, filter: &Filter, page: Page) -> Result<DeliveryPage, DbError> {
     let mut query = Query::new(LIST);
     query.bind(hook);
@@ -281,27 +254,17 @@ pub(crate) async fn list(db: &Db, hook: HookId, filter: &Filter, page: Page) -> 
     Ok(DeliveryPage { deliveries, total_count: count.min(MAX_COUNTED), is_partial: count > MAX_COUNTED })
 }
 
-/// Returns a delivery of a hook by its UUID.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn find(db: &Db, hook: HookId, uuid: &str) -> Result<Option<Delivery>, DbError> {
     db.optional(FIND, &args![uuid, hook]).await
 }
 
-/// As [`find`], in a transaction.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn find_in(tx: &mut Tx, hook: HookId, uuid: &str) -> Result<Option<Delivery>, DbError> {
     tx.optional(FIND, &args![uuid, hook]).await
 }
 
-/// Sends a finished delivery again, in a queue of its own. One that waits for its next attempt is tried at once; one that waits for an
-/// earlier one goes on waiting. Returns the delivery; `None` if there is none. The hook's row must be locked.
-///
-/// # Errors
-/// When the database fails.
+/// Queues a finished delivery again, apart from others. A delivery that waits for its retry is
+/// attempted at once; one behind others in its queue keeps waiting. Returns `None` if there is no
+/// such delivery. The hook's row must be locked.
 pub(crate) async fn redeliver(tx: &mut Tx, hook: HookId, uuid: &str, now_us: i64) -> Result<Option<Delivery>, DbError> {
     let requeued: Option<QueueRow> = tx.optional(REQUEUE_ALONE, &args![uuid, hook]).await?;
     if let Some(row) = requeued {
@@ -317,10 +280,8 @@ pub(crate) async fn redeliver(tx: &mut Tx, hook: HookId, uuid: &str, now_us: i64
     find_in(tx, hook, uuid).await
 }
 
-/// Returns the finished deliveries of a time, in their order, without tests; `None` if there are more than [`MAX_REPLAYED`].
-///
-/// # Errors
-/// When the database fails.
+/// Returns the finished deliveries of a period in order, without tests. `None` if there are more
+/// than [`MAX_REPLAYED`].
 pub(crate) async fn finished_between(
     db: &Db,
     hook: HookId,
@@ -331,20 +292,15 @@ pub(crate) async fn finished_between(
     Ok((found.len() <= MAX_REPLAYED).then_some(found))
 }
 
-/// Locks the rows of the repositories of deliveries, so that no event that they need is deleted until the transaction ends. Called before
-/// the hook's row is locked.
-///
-/// # Errors
-/// When the database fails.
+/// Locks the repositories of deliveries, so that the events they need are not deleted until the
+/// transaction ends. Call it before locking the hook's row.
 pub(crate) async fn lock_repositories(tx: &mut Tx, deliveries: &[FinishedDelivery]) -> Result<(), DbError> {
     kept_bytes::lock(tx, &deliveries.iter().map(|delivery| delivery.repository_id).collect()).await
 }
 
-/// Queues those of the deliveries again that are there and finished still, in their order: with their UUIDs, or as new deliveries. Returns
-/// their number. The rows of their repositories and of the hook must be locked.
-///
-/// # Errors
-/// When the database fails.
+/// Queues deliveries again, in order, with their UUIDs or as new deliveries. Skips those that have
+/// been removed or queued since. Returns the number queued. The rows of their repositories and of
+/// the hook must be locked.
 pub(crate) async fn replay(
     tx: &mut Tx,
     hook: HookId,

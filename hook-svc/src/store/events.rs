@@ -1,9 +1,7 @@
-//! Rows of events: what services told, split into what hooks and feeds tell.
+//! Events that hooks and feeds show. Facts from other services have already been split into them.
 //!
-//! Transactions that add events of a repository or dispatch some lock its row first, so the ids of its events are committed in order, and
-//! each event is dispatched once.
-//!
-//! Not here: the split (`rpc::deliver`), payloads (`dispatch`), and the order of deliveries (`queues`).
+//! Transactions that add or dispatch events of a repository lock its row first. So the ids of its
+//! events are committed in order, and each event is dispatched once.
 
 #[cfg(test)]
 mod tests;
@@ -22,10 +20,10 @@ use uuid::Uuid;
 use super::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
 use crate::model::{HookEvents, Owner, subjects};
 
-/// Events that one statement inserts: their arguments must fit into the limit of both databases.
+/// Bounds the arguments of one statement to what both databases accept.
 const MAX_INSERT_ROWS: usize = 500;
-/// Longest payload that is stored of an event that no hook gets. A longer one is made again at each read: it takes much more room than the
-/// push that it tells.
+/// Longest stored payload of an event that no hook receives. Longer ones, which take much more room
+/// than the push itself, are rendered at each read.
 pub(crate) const MAX_UNSENT_PAYLOAD_BYTES: usize = 64 * 1024;
 
 /// Locks the repository's row until the transaction ends.
@@ -39,12 +37,12 @@ const IS_WANTED: &str = "SELECT EXISTS (SELECT 1 FROM hooks WHERE owner_kind = 2
 const INSERT: &str = "INSERT INTO events \
      (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent, bytes, happened_us, \
      text_issue_id, text_comment_id, user_id) VALUES ";
-/// Events after a repository and source, so that one with many holds up no other.
+/// Starts after a repository and source, so that one with many events does not hold up the others.
 const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload, revision, \
      COALESCE(happened_us, created_us) AS happened_us FROM events \
      WHERE NOT is_dispatched AND (repository_id, source) > ($1, $2) AND source <> $3 ORDER BY repository_id, source, id LIMIT $4";
-/// The hooks that get the events of a repository: its own, those of its organization, those of the site. Their rows are not deleted
-/// before the transaction ends.
+/// The hooks that receive the events of a repository: its own, those of its organization, and those
+/// of the site. They cannot be deleted until the transaction ends.
 const MATCHING_POSTGRES: &str = "SELECT id, owner_kind, owner_id, events, after_event_id, since_us FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
      OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id FOR KEY SHARE";
 const MATCHING_SQLITE: &str = "SELECT id, owner_kind, owner_id, events, after_event_id, since_us FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
@@ -55,21 +53,17 @@ const SET_PAYLOADS_WHERE: &str =
     ") AS v WHERE events.id = v.column1 AND events.revision = v.column4 AND payload IS NULL RETURNING id";
 const LAST: &str = "SELECT COALESCE(MAX(id), 0) FROM events";
 
-/// The service that told an event. Events of one repository and source are told in order.
+/// The service that an event came from. Events of one repository and source are delivered in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Source {
-    /// git-svc.
     Git,
-    /// issue-svc.
     Issue,
-    /// repo-svc.
     Repo,
     /// A test of a hook.
     Test,
 }
 
 impl Source {
-    /// Returns the value of the column.
     pub(crate) fn id(self) -> i64 {
         match self {
             Self::Git => 1,
@@ -89,26 +83,24 @@ impl Source {
     }
 }
 
-/// An event to store.
 #[derive(Clone, Debug)]
 pub(crate) struct NewEvent {
     pub(crate) uuid: Uuid,
     pub(crate) repository: RepositoryId,
     pub(crate) source: Source,
-    /// The user who caused it; zero if none did.
+    /// The user who caused it, or zero.
     pub(crate) user: UserId,
     pub(crate) name: &'static str,
-    /// The fact with the part alone that this event tells.
+    /// The fact, reduced to the part that this event shows.
     pub(crate) fact: Event,
     pub(crate) payload: Option<String>,
-    /// True if no hook gets it, or its deliveries are made by the caller.
+    /// Set if no hook wants it, or if the caller queues its deliveries.
     pub(crate) is_dispatched: bool,
     pub(crate) is_in_feed: bool,
     /// When it happened, by the clock of this service.
     pub(crate) happened_us: i64,
 }
 
-/// An event as it is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredEvent {
     pub(crate) id: i64,
@@ -117,43 +109,42 @@ pub(crate) struct StoredEvent {
     pub(crate) source: Source,
     pub(crate) name: String,
     pub(crate) fact: Event,
-    /// The native payload, once it was made.
+    /// The native payload, once it has been rendered.
     pub(crate) payload: Option<String>,
-    /// Grows when a text is taken out of the event.
+    /// Increases when a text is removed from the event.
     pub(crate) revision: i64,
     /// When it happened, by the clock of this service.
     pub(crate) happened_us: i64,
 }
 
-/// The payload that was made of an event.
+/// A freshly rendered payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MadePayload<'a> {
     pub(crate) event_id: i64,
-    /// That of the event when its payload was made. Of an event that has another one by now the payload is not stored.
+    /// The event's revision at rendering. If it has changed since, the payload is not stored.
     pub(crate) revision: i64,
     pub(crate) payload: &'a str,
 }
 
-/// A hook that may get events.
+/// A hook that may receive events.
 #[derive(Clone, Debug)]
 pub(crate) struct MatchingHook {
     pub(crate) id: HookId,
     pub(crate) owner: Owner,
     pub(crate) events: HookEvents,
-    /// Events up to this one were received before the hook was made or switched on.
+    /// The last event received before the hook was created or activated.
     after_event_id: i64,
-    /// Time at which the hook was made or switched on.
+    /// When the hook was created or activated.
     since_us: i64,
 }
 
 impl MatchingHook {
-    /// Returns whether an event happened after the hook was made or switched on.
+    /// Returns whether an event happened after the hook was created or activated.
     pub(crate) fn is_old_enough_for(&self, event: &StoredEvent) -> bool {
         event.id > self.after_event_id && event.happened_us >= self.since_us
     }
 }
 
-/// The tables of events.
 #[derive(Clone, Debug)]
 pub(crate) struct EventTable {
     db: Db,
@@ -186,7 +177,7 @@ struct MatchingRow {
 impl From<EventRow> for StoredEvent {
     fn from(row: EventRow) -> Self {
         let fact = Event::decode(row.fact.as_slice()).unwrap_or_else(|error| {
-            tracing::error!(%error, event.id = row.id, "the fact of an event cannot be read");
+            tracing::error!(%error, event.id = row.id, "unreadable event");
             Event::default()
         });
         Self {
@@ -204,18 +195,13 @@ impl From<EventRow> for StoredEvent {
 }
 
 /// Locks a repository's row until the transaction ends. Returns whether the repository was deleted.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn lock_repository(tx: &mut Tx, repository: RepositoryId) -> Result<bool, DbError> {
     let (is_deleted,): (bool,) = tx.one(LOCK, &args![repository]).await?;
     Ok(is_deleted)
 }
 
-/// Keeps a deleted repository as it was, for events that are told later. Its row is locked.
-///
-/// # Errors
-/// When the database fails.
+/// Keeps the last state of a deleted repository, for events that are still to be delivered. Its row
+/// must be locked.
 pub(crate) async fn keep_snapshot(
     tx: &mut Tx,
     repository: RepositoryId,
@@ -224,19 +210,15 @@ pub(crate) async fn keep_snapshot(
     tx.execute(SET_SNAPSHOT, &args![repository, snapshot.encode_to_vec()]).await.map(drop)
 }
 
-/// Returns whether an active hook may want events of a repository. Hooks of organizations are not told apart.
-///
-/// # Errors
-/// When the database fails.
+/// Returns whether any active hook might want events of a repository. Hooks of any organization
+/// count, because the repository's is not known here.
 pub(crate) async fn is_wanted(tx: &mut Tx, repository: RepositoryId) -> Result<bool, DbError> {
     let (is_wanted,): (bool,) = tx.one(IS_WANTED, &args![repository]).await?;
     Ok(is_wanted)
 }
 
-/// Stores events and returns their ids. The rows of their repositories are locked, which counts their bytes.
-///
-/// # Errors
-/// A violation if a UUID exists, or when the database fails.
+/// Stores events and returns their ids. Locks the rows of their repositories, where their bytes are
+/// counted. A UUID that already exists is a violation.
 pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result<Vec<i64>, DbError> {
     let mut ids = Vec::with_capacity(new.len());
     let mut added: BTreeMap<RepositoryId, i64> = BTreeMap::new();
@@ -266,11 +248,9 @@ pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result
     Ok(ids)
 }
 
-/// Returns the active hooks that get events of a repository: those of the repository by id, then those of the organization that owns it,
-/// then those of the site. None of them is deleted until the transaction ends.
-///
-/// # Errors
-/// When the database fails. A hook that cannot be read gets nothing, and the others do.
+/// Returns the active hooks for a repository's events: first its own by id, then those of its
+/// organization, then those of the site. They cannot be deleted until the transaction ends. Skips
+/// hooks that cannot be read.
 pub(crate) async fn matching_hooks(
     tx: &mut Tx,
     repository: RepositoryId,
@@ -283,27 +263,22 @@ pub(crate) async fn matching_hooks(
         let MatchingRow { id, owner_kind, owner_id, events, after_event_id, since_us } = row;
         let read = HookEvents::from_column(&events).zip(Owner::from_columns(owner_kind, owner_id));
         if read.is_none() {
-            tracing::error!(hook.id = id, "the owner or the events of a hook cannot be read; it gets none");
+            tracing::error!(hook.id = id, "unreadable owner or events of a hook; it receives no events");
         }
         read.map(|(events, owner)| MatchingHook { id: HookId(id), owner, events, after_event_id, since_us })
     };
     Ok(rows.into_iter().filter_map(hook).collect())
 }
 
-/// Returns the id of the last event that was stored. Events that are stored by transactions that begin later have greater ones.
-///
-/// # Errors
-/// When the database fails.
+/// Returns the id of the last stored event. Events stored by transactions that begin later have
+/// greater ids.
 pub(crate) async fn last_id(tx: &mut Tx) -> Result<i64, DbError> {
     let (id,): (i64,) = tx.one(LAST, &[]).await?;
     Ok(id)
 }
 
-/// Marks events as dispatched. Returns those that were not marked before, each with its revision now. The row of their repository is
-/// locked.
-///
-/// # Errors
-/// When the database fails.
+/// Marks events as dispatched. Returns the current revisions of those that were not marked before.
+/// The row of their repository must be locked.
 pub(crate) async fn mark_dispatched(
     tx: &mut Tx,
     ids: impl IntoIterator<Item = i64>,
@@ -314,11 +289,8 @@ pub(crate) async fn mark_dispatched(
     Ok(rows.into_iter().collect())
 }
 
-/// Stores payloads of events that have none, unless they are outdated. Returns their bytes, which the caller counts for the repository of
-/// the events, whose row is locked.
-///
-/// # Errors
-/// When the database fails.
+/// Stores payloads of events that have none, unless they are outdated. Returns the number of bytes,
+/// which the caller adds to the count of the repository. Its row must be locked.
 pub(crate) async fn set_payloads(tx: &mut Tx, payloads: &[MadePayload<'_>]) -> Result<i64, DbError> {
     if payloads.is_empty() {
         return Ok(0);
@@ -330,7 +302,7 @@ pub(crate) async fn set_payloads(tx: &mut Tx, payloads: &[MadePayload<'_>]) -> R
     Ok(payloads.iter().filter(|made| stored.contains(&made.event_id)).map(MadePayload::bytes).sum())
 }
 
-/// Returns the bytes that an event takes.
+/// Returns the counted size of an event.
 pub(super) fn event_bytes(fact: &[u8], payload: Option<&str>) -> i64 {
     (EVENT_BYTES + fact.len() + payload.map_or(0, str::len)) as i64
 }
@@ -346,26 +318,20 @@ impl MadePayload<'_> {
 }
 
 impl EventTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, grown: GrownRepositories::default() }
     }
 
-    /// Returns the repositories whose events grow in this process.
     pub(crate) fn grown(&self) -> &GrownRepositories {
         &self.grown
     }
 
-    /// Returns the database, for transactions.
     pub(crate) fn db(&self) -> &Db {
         &self.db
     }
 
-    /// Returns at most `limit` undispatched events of the repositories and sources after `after`, those of one together and in order,
-    /// without those of the source `without`.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Returns at most `limit` undispatched events of the repositories and sources after `after`,
+    /// grouped by repository and source, each group in order. Skips the source `without`.
     pub(crate) async fn undispatched(
         &self,
         after: Option<(RepositoryId, Source)>,
@@ -378,10 +344,7 @@ impl EventTable {
         Ok(rows.into_iter().map(StoredEvent::from).collect())
     }
 
-    /// Returns those of the repositories that were deleted, as they were.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Returns the last states of those repositories that were deleted.
     pub(crate) async fn snapshots(
         &self,
         repositories: &[RepositoryId],

@@ -1,8 +1,9 @@
-//! The removal of the oldest events of a repository of which too much is kept, with their deliveries: those of the user whose events take
-//! most, so that nobody can push the events of others out.
+//! Removes the oldest events of a repository that takes too much space, together with their
+//! deliveries. The user whose events take most loses them, so nobody can push out the events of
+//! others.
 //!
-//! Events for which deliveries wait stay as long as others of the user can go. Then the oldest of those deliveries are cancelled, unless
-//! their queue is being sent: a paused webhook must not fill the disk.
+//! Events with waiting deliveries go last. Then their oldest deliveries are cancelled, unless their
+//! queue is being sent: a paused webhook must not fill the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,19 +16,19 @@ use super::kept_bytes;
 use super::queues::QueueKey;
 use super::removal::{self, MAX_BATCH_ROWS};
 
-/// Bytes after which a batch ends: SQLite visits each page that it frees.
+/// Ends a batch. SQLite visits each page that it frees.
 const MAX_BATCH_BYTES: i64 = 4 * 1024 * 1024;
 
-/// The user whose events take most, with their deliveries.
+/// The user whose events, with their deliveries, take most.
 const LARGEST_USER: &str = "SELECT e.user_id FROM events e WHERE e.repository_id = $1 GROUP BY e.user_id \
      ORDER BY SUM(e.bytes + COALESCE((SELECT SUM(d.bytes) FROM deliveries d WHERE d.event_id = e.id), 0)) DESC, e.user_id LIMIT 1";
-/// The oldest events without a delivery that waits, and the bytes that go with each.
+/// The oldest events without a waiting delivery, and the bytes that removing each would free.
 const OLDEST: &str = "SELECT e.id, e.bytes + CAST(COALESCE((SELECT SUM(d.bytes) FROM deliveries d WHERE d.event_id = e.id), 0) AS BIGINT) \
      AS bytes FROM events e WHERE e.is_dispatched \
      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.status < 2) AND e.repository_id = ";
 const DELETE_DELIVERIES: &str = "DELETE FROM deliveries WHERE status >= 2 AND event_id IN ";
 const LEAVE_FEED: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN ";
-/// An event with a delivery that was queued again meanwhile stays in the feed.
+/// Keeps an event in the feed if one of its deliveries was queued again since.
 const IS_UNUSED: &str = " AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = events.id)";
 const WAITING: &str = "SELECT d.id, d.hook_id, d.repository_id, d.source, d.lane_delivery_id, e.id AS event_id, e.bytes FROM events e \
      JOIN deliveries d ON d.event_id = e.id WHERE d.status < 2 AND e.repository_id = ";
@@ -59,7 +60,7 @@ struct WaitingRow {
     #[sqlx(flatten)]
     queue: QueueRow,
     event_id: i64,
-    /// Of the event.
+    /// Size of the event.
     bytes: i64,
 }
 
@@ -74,20 +75,14 @@ impl QueueRow {
     }
 }
 
-/// Returns the user whose events in a repository take most, with their deliveries; `None` if there are none.
-///
-/// # Errors
-/// When the database fails.
+/// Returns the user whose events in a repository, with their deliveries, take most.
 pub(crate) async fn largest_user(db: &Db, repository: RepositoryId) -> Result<Option<UserId>, DbError> {
     let row: Option<(i64,)> = db.optional(LARGEST_USER, &args![repository]).await?;
     Ok(row.map(|(user,)| UserId(user)))
 }
 
-/// Removes a batch of the oldest events of a repository, or of one user in it, of about `bytes` at most. Returns the bytes; zero if none
-/// can go now.
-///
-/// # Errors
-/// When the database fails.
+/// Removes a batch of the oldest events of a repository, or of one of its users, of about `bytes`
+/// at most. Returns the bytes removed, or zero if nothing can be removed now.
 pub(crate) async fn evict(db: &Db, repository: RepositoryId, user: Option<UserId>, bytes: i64) -> Result<i64, DbError> {
     let mut query = Query::new(OLDEST);
     bind_events(&mut query, repository, user).push(" ORDER BY e.id LIMIT ").bind(MAX_BATCH_ROWS);
@@ -116,11 +111,10 @@ pub(crate) async fn evict(db: &Db, repository: RepositoryId, user: Option<UserId
     *removed.entry(repository.0).or_default() += deliveries.iter().map(|(bytes,)| bytes).sum::<i64>();
     kept_bytes::subtract(&mut tx, &removed).await?;
     tx.commit().await?;
-    // Events of older versions count as nothing; they have gone all the same.
+    // Events of older versions count as zero bytes, but removing them is progress.
     Ok(removed.values().sum::<i64>().max(1))
 }
 
-/// Binds a repository, and one user in it.
 fn bind_events(query: &mut Query, repository: RepositoryId, user: Option<UserId>) -> &mut Query {
     query.bind(repository);
     if let Some(user) = user {
@@ -129,11 +123,9 @@ fn bind_events(query: &mut Query, repository: RepositoryId, user: Option<UserId>
     query
 }
 
-/// Cancels a batch of the deliveries that wait for the oldest events of a repository, or of one user in it, of which there are about
-/// `bytes` at most. Returns their number; zero if none can be cancelled now.
-///
-/// # Errors
-/// When the database fails.
+/// Cancels a batch of the deliveries that keep the oldest events of a repository, or of one of its
+/// users. The events take about `bytes` at most. Returns the number cancelled, or zero if none can
+/// be cancelled now.
 pub(crate) async fn cancel_waiting(
     db: &Db,
     repository: RepositoryId,
@@ -186,7 +178,7 @@ pub(crate) async fn cancel_waiting(
     Ok(cancelled.len() as u64)
 }
 
-/// Locks those of the queues that no process sends.
+/// Locks the queues that no process is sending.
 async fn lock_unclaimed(tx: &mut Tx, keys: &BTreeSet<QueueKey>, now_us: i64) -> Result<BTreeSet<QueueKey>, DbError> {
     let mut query = Query::new(LOCK_QUEUES);
     query.bind(now_us).push(OF_QUEUES).bind_rows(keys.iter().map(|queue| queue.columns()));

@@ -1,6 +1,4 @@
-//! Rows of events as feeds read them, their ids, and their way out of the feeds.
-//!
-//! Not here: the deletion of rows that are in no feed any more (`removal`).
+//! Reads the events of feeds, advances event ids, and removes events from feeds.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -18,16 +16,16 @@ const PAGE: &str = "SELECT id, uuid, repository_id, source, name, fact, payload,
      COALESCE(happened_us, created_us) AS happened_us FROM events \
      WHERE repository_id = $1 AND id > $2 AND source <> $4 AND is_in_feed ORDER BY id LIMIT $3";
 const NEWEST: &str = "SELECT COALESCE(MAX(id), 0) FROM events WHERE repository_id = $1";
-/// Another process may advance the ids as well, and give some to events.
+/// Another process may be advancing the ids too, and storing events with them.
 const LOCK_IDS_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.event_ids'))) AS lock";
-/// Returns whether the role may do that.
+/// Returns false if the database role lacks the privilege.
 const ADVANCE_IDS_POSTGRES: &str = "SELECT CASE \
      WHEN NOT (has_sequence_privilege(s.name, 'UPDATE') AND has_sequence_privilege(s.name, 'SELECT, USAGE')) THEN FALSE \
      WHEN COALESCE(pg_sequence_last_value(CAST(s.name AS regclass)), 0) >= $1 THEN TRUE \
      ELSE setval(CAST(s.name AS regclass), $1) = $1 END FROM (SELECT pg_get_serial_sequence('events', 'id') AS name) s";
 const ADVANCE_IDS_SQLITE: &str = "UPDATE sqlite_sequence SET seq = $1 WHERE name = 'events' AND seq < $1";
-/// Before the first event there is no row.
+/// The row does not exist before the first event.
 const BEGIN_IDS_SQLITE: &str = "INSERT INTO sqlite_sequence (name, seq) \
      SELECT 'events', $1 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'events')";
 /// No source has this id.
@@ -35,13 +33,12 @@ const NO_SOURCE: i64 = 0;
 const OLD: &str =
     "SELECT id, repository_id FROM events WHERE is_in_feed AND created_us < $1 ORDER BY created_us LIMIT $2";
 const ALL: &str = "SELECT id, repository_id FROM events WHERE repository_id = $1 AND is_in_feed ORDER BY id LIMIT $2";
-/// The users with most events in a feed. Of two with as many, the one whose oldest event is older comes first.
+/// The users with the most events in a feed. Ties go to the user with the oldest event.
 const USERS: &str = "SELECT user_id, COUNT(*) AS events, MIN(id) AS oldest_id, CAST(SUM(COUNT(*)) OVER () AS BIGINT) AS all_events \
      FROM events WHERE repository_id = $1 AND is_in_feed GROUP BY user_id ORDER BY COUNT(*) DESC, MIN(id) LIMIT $2";
 const OLDEST_OF_USER: &str = "SELECT id, repository_id FROM events \
      WHERE repository_id = $1 AND user_id = $2 AND is_in_feed ORDER BY id LIMIT $3";
 
-/// A user whose events are in a feed.
 #[derive(Clone, Copy, Debug, FromRow)]
 struct FeedUser {
     user_id: i64,
@@ -51,7 +48,8 @@ struct FeedUser {
     all_events: i64,
 }
 
-/// Returns how many events each user loses when `count` leave a feed, each time one of the user who has most then.
+/// Returns how many events each user loses when `count` leave a feed. Each time, the user with the
+/// most events loses one.
 fn shares(users: &[FeedUser], count: i64) -> BTreeMap<i64, i64> {
     let mut queue: BinaryHeap<_> =
         users.iter().map(|user| (user.events, Reverse(user.oldest_id), user.user_id)).collect();
@@ -65,10 +63,8 @@ fn shares(users: &[FeedUser], count: i64) -> BTreeMap<i64, i64> {
 }
 
 impl EventTable {
-    /// Returns at most `limit` events of a repository's feed whose ids are above `after`, by id, but those of the source `without`.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Returns at most `limit` events of a repository's feed with ids above `after`, by id. Skips
+    /// the source `without`.
     pub(crate) async fn feed_page(
         &self,
         repository: RepositoryId,
@@ -81,20 +77,14 @@ impl EventTable {
         Ok(rows.into_iter().map(StoredEvent::from).collect())
     }
 
-    /// Returns the id of the newest event of a repository; zero if it has none.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Returns the id of the newest event of a repository, or zero.
     pub(crate) async fn newest(&self, repository: RepositoryId) -> Result<i64, DbError> {
         let (id,): (i64,) = self.db().one(NEWEST, &args![repository]).await?;
         Ok(id)
     }
 
-    /// Has the ids of further events begin after `now_us`, unless they are there already. So they are after those of before a restored
-    /// backup, which readers may have as cursors.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Makes event ids continue above `now_us`, unless they already do. After a backup is restored,
+    /// new ids are then greater than any that readers may hold as cursors.
     pub(crate) async fn advance_ids(&self, now_us: i64) -> Result<(), DbError> {
         let mut tx = self.db().begin().await?;
         if tx.pick(true, false) {
@@ -102,7 +92,7 @@ impl EventTable {
             let (is_permitted,): (bool,) = tx.one(ADVANCE_IDS_POSTGRES, &args![now_us]).await?;
             if !is_permitted {
                 tracing::warn!(
-                    "the role of the database may not advance the ids of events: it needs UPDATE and USAGE on their sequence"
+                    "the database role cannot advance event ids: grant it UPDATE and USAGE on their sequence"
                 );
             }
         } else {
@@ -112,10 +102,7 @@ impl EventTable {
         tx.commit().await
     }
 
-    /// Stores payloads of events of a repository that have none, unless they are outdated.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Stores payloads of a repository's events that have none, unless they are outdated.
     pub(crate) async fn set_payloads(
         &self,
         repository: RepositoryId,
@@ -133,21 +120,16 @@ impl EventTable {
         Ok(())
     }
 
-    /// Takes a batch of events of before `before_us` out of the feeds. Returns whether there may be more.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Removes a batch of events received before `before_us` from their feeds. Returns whether
+    /// there may be more.
     pub(crate) async fn leave_feed_before(&self, before_us: i64) -> Result<bool, DbError> {
         self.leave_feed(OLD, &args![before_us]).await
     }
 
-    /// Takes a batch of events out of a repository's feed, which has more than `count`: the oldest of the users who have most in it, so
-    /// that nobody can push the events of others out. Returns whether there may be more.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Removes a batch of events from a feed with more than `count`: the oldest of the users who
+    /// have most, so nobody can push out the events of others. Returns whether there may be more.
     pub(crate) async fn leave_feed_beyond(&self, repository: RepositoryId, count: i64) -> Result<bool, DbError> {
-        // No more users than events of a batch: each loses one at least.
+        // No more users than events in a batch: each loses at least one.
         let users: Vec<FeedUser> = self.db().all(USERS, &args![repository, MAX_BATCH_ROWS]).await?;
         let excess = users.first().map_or(0, |user| user.all_events - count).min(MAX_BATCH_ROWS);
         let mut found = Vec::new();
@@ -158,10 +140,7 @@ impl EventTable {
         Ok(excess == MAX_BATCH_ROWS)
     }
 
-    /// Takes a batch of events out of a repository's feed. Returns whether there may be more.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Removes a batch of events from a repository's feed. Returns whether there may be more.
     pub(crate) async fn empty_feed(&self, repository: RepositoryId) -> Result<bool, DbError> {
         self.leave_feed(ALL, &args![repository]).await
     }

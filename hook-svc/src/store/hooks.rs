@@ -1,9 +1,7 @@
-//! Rows of webhooks, and their parts that are sealed.
+//! Webhooks and their sealed parts.
 //!
-//! Lock order of a transaction: the row of the repository, the row of the hook, its queues. A reader that makes deliveries holds the rows
-//! of its hooks, so a hook that is deleted has no deliveries left.
-//!
-//! Not here: validation (`model`), rows of before URLs were sealed (`sealing`), and the hooks that an event is for (`events`).
+//! Lock order of a transaction: the row of the repository, the row of the hook, its queues. Whoever
+//! queues deliveries holds the rows of their hooks, so a deleted hook has no deliveries left.
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +30,8 @@ macro_rules! select {
     };
 }
 
-/// Locks the number of hooks of organizations and of the site. SQLite has one writer at a time.
+/// Guards the number of hooks of organizations and of the site. SQLite has one writer at a time
+/// anyway.
 const LOCK_COUNTS_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.hooks'))) AS lock";
 const LOCK_COUNTS_SQLITE: &str = "SELECT 1";
@@ -49,14 +48,12 @@ const UPDATE: &str = "UPDATE hooks SET url = $2, shown_url = $3, content_type = 
 const BEGIN: &str = "UPDATE hooks SET since_us = $2, after_event_id = $3 WHERE id = $1";
 const DELETE: &str = "DELETE FROM hooks WHERE id = $1";
 
-/// The table of webhooks.
 #[derive(Clone)]
 pub(crate) struct HookTable {
     db: Db,
     sealer: Sealer,
 }
 
-/// A webhook as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredHook {
     pub(crate) id: HookId,
@@ -68,9 +65,9 @@ pub(crate) struct StoredHook {
     pub(crate) options: ChatOptions,
     pub(crate) events: HookEvents,
     pub(crate) is_active: bool,
-    /// The reason for which deliveries wait, until the hook is edited or a test succeeds.
+    /// Why deliveries are paused, until the hook is edited or a test succeeds.
     pub(crate) paused_reason: Option<String>,
-    /// Time since which every attempt failed.
+    /// When the first of the latest, uninterrupted failures happened.
     pub(crate) failing_since_us: Option<i64>,
     pub(crate) created_us: i64,
     pub(crate) updated_us: i64,
@@ -87,49 +84,31 @@ struct SealedParts {
 
 impl StoredHook {
     /// Returns the URL with its password.
-    ///
-    /// # Errors
-    /// [`SealError::Unopenable`].
     pub(crate) fn url(&self, sealer: &Sealer) -> Result<Secret, SealError> {
         sealer.open(secrets::URL, &self.sealed.url)
     }
 
-    /// Replaces the URL.
-    ///
-    /// # Errors
-    /// [`SealError::NoRandomNumbers`].
     pub(crate) fn set_url(&mut self, sealer: &Sealer, url: &str, shown_url: &str) -> Result<(), SealError> {
         self.sealed.url = sealer.seal(secrets::URL, url)?;
         shown_url.clone_into(&mut self.shown_url);
         Ok(())
     }
 
-    /// Returns whether the hook has a secret.
     pub(crate) fn has_secret(&self) -> bool {
         self.sealed.secret.is_some()
     }
 
-    /// Returns the secret.
-    ///
-    /// # Errors
-    /// [`SealError::Unopenable`].
     pub(crate) fn secret(&self, sealer: &Sealer) -> Result<Option<Secret>, SealError> {
         self.sealed.secret.as_deref().map(|sealed| sealer.open(secrets::SECRET, sealed)).transpose()
     }
 
-    /// Returns the secret before the present one while it signs beside it.
-    ///
-    /// # Errors
-    /// [`SealError::Unopenable`].
+    /// Returns the previous secret while it still signs.
     pub(crate) fn previous_secret(&self, sealer: &Sealer, now_us: i64) -> Result<Option<Secret>, SealError> {
         let sealed = self.sealed.previous_secret.as_deref().filter(|_| now_us < self.sealed.previous_until_us);
         sealed.map(|sealed| sealer.open(secrets::SECRET, sealed)).transpose()
     }
 
-    /// Replaces the secret. The one of until now signs beside it until `previous_until_us`.
-    ///
-    /// # Errors
-    /// [`SealError::NoRandomNumbers`].
+    /// Replaces the secret. The old one keeps signing until `previous_until_us`.
     pub(crate) fn set_secret(
         &mut self,
         sealer: &Sealer,
@@ -142,25 +121,24 @@ impl StoredHook {
         Ok(())
     }
 
-    /// Removes the secret and the one before it.
+    /// Removes the current and the previous secret.
     pub(crate) fn remove_secret(&mut self) {
         self.sealed.secret = None;
         self.drop_previous_secret();
     }
 
-    /// Removes the secret before the present one.
     pub(crate) fn drop_previous_secret(&mut self) {
         self.sealed.previous_secret = None;
         self.sealed.previous_until_us = 0;
     }
 
-    /// Returns the URL, the secret and the one before it as they are sealed; no bytes for a secret that there is not.
+    /// Returns the sealed URL, secret and previous secret. A missing secret is empty.
     pub(crate) fn sealed_parts(&self) -> [&[u8]; 3] {
         let SealedParts { url, secret, previous_secret, .. } = &self.sealed;
         [url, secret.as_deref().unwrap_or_default(), previous_secret.as_deref().unwrap_or_default()]
     }
 
-    /// Returns whether deliveries are sent now; those of a hook that is inactive or paused wait.
+    /// Returns whether deliveries are sent now. Those of an inactive or paused hook wait.
     pub(crate) fn is_running(&self) -> bool {
         self.is_active && self.paused_reason.is_none()
     }
@@ -225,26 +203,21 @@ impl TryFrom<HookRow> for StoredHook {
 }
 
 impl HookTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db, sealer: Sealer) -> Self {
         Self { db, sealer }
     }
 
-    /// Returns the database, for transactions.
     pub(crate) fn db(&self) -> &Db {
         &self.db
     }
 
-    /// Returns the sealer of URLs and secrets.
     pub(crate) fn sealer(&self) -> &Sealer {
         &self.sealer
     }
 
-    /// Inserts a webhook, unless its owner has `limit` already. It gets the events that happen from `now_us` on: those that were received
-    /// before are told apart by their ids, and those that are received later by their time.
-    ///
-    /// # Errors
-    /// [`HookError::RepositoryDeleted`], [`HookError::TooManyHooks`], or a failure of the database.
+    /// Inserts a webhook unless its owner has reached `limit`. The hook receives events that happen
+    /// after `now_us`: ids exclude events that were received before, and times exclude those
+    /// received later.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
@@ -304,7 +277,7 @@ impl HookTable {
     /// Locks the number of an owner's hooks until the transaction ends.
     async fn lock_owner(&self, tx: &mut Tx, owner: Owner) -> Result<(), HookError> {
         match owner {
-            // The deletion of the repository comes either before or after.
+            // Orders this transaction before or after the deletion of the repository.
             Owner::Repository(id) => {
                 let is_deleted = lock_repository(tx, id).await?;
                 if is_deleted { Err(HookError::RepositoryDeleted) } else { Ok(()) }
@@ -316,7 +289,7 @@ impl HookTable {
         }
     }
 
-    /// Returns a page of an owner's webhooks, ordered by id, and their total number.
+    /// Returns a page of an owner's webhooks by id, and their total number.
     pub(crate) async fn list(&self, owner: Owner, page: Page) -> Result<(Vec<StoredHook>, i64), HookError> {
         let rows: Vec<HookRow> =
             self.db.all(LIST, &args![owner.kind(), owner.id(), page.size(), page.offset()]).await?;
@@ -325,31 +298,26 @@ impl HookTable {
         Ok((hooks?, total))
     }
 
-    /// Returns a webhook, whoever owns it; `None` if there is none.
+    /// Returns a webhook of any owner.
     pub(crate) async fn hook(&self, id: HookId) -> Result<Option<StoredHook>, HookError> {
         let row: Option<HookRow> = self.db.optional(FIND, &args![id]).await?;
         row.map(StoredHook::try_from).transpose()
     }
 
-    /// Returns a webhook of an owner.
-    ///
-    /// # Errors
-    /// [`HookError::HookNotFound`], also for a hook of another owner, or a failure of the database.
+    /// Returns a webhook of this owner. Fails with [`HookError::HookNotFound`] for another owner's
+    /// hook as well.
     pub(crate) async fn find(&self, owner: Owner, id: HookId) -> Result<StoredHook, HookError> {
         self.hook(id).await?.filter(|hook| hook.owner == owner).ok_or(HookError::HookNotFound)
     }
 
-    /// Returns a webhook of an owner and locks its row until the transaction ends.
-    ///
-    /// # Errors
-    /// As [`HookTable::find`].
+    /// Like [`HookTable::find`], but also locks the row until the transaction ends.
     pub(crate) async fn lock(&self, tx: &mut Tx, owner: Owner, id: HookId) -> Result<StoredHook, HookError> {
         let row: Option<HookRow> = tx.optional(tx.pick(LOCK_POSTGRES, FIND), &args![id]).await?;
         let hook = row.map(StoredHook::try_from).transpose()?;
         hook.filter(|hook| hook.owner == owner).ok_or(HookError::HookNotFound)
     }
 
-    /// Writes a webhook back that was read by [`HookTable::lock`] in the same transaction.
+    /// Writes a webhook that the same transaction read with [`HookTable::lock`].
     pub(crate) async fn update(&self, tx: &mut Tx, hook: &StoredHook) -> Result<(), DbError> {
         let (options, sealed) = (hook.options.clone(), hook.sealed.clone());
         let args = args![
@@ -373,19 +341,13 @@ impl HookTable {
         tx.execute(UPDATE, &args).await.map(drop)
     }
 
-    /// Makes a webhook that is switched on get the events from now on, as a new one. Its row is locked.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Makes an activated webhook start with future events, like a new one. Its row must be locked.
     pub(crate) async fn begin_at(&self, tx: &mut Tx, id: HookId, now_us: i64) -> Result<(), DbError> {
         let last_id = last_id(tx).await?;
         tx.execute(BEGIN, &args![id, now_us, last_id]).await.map(drop)
     }
 
-    /// Deletes a webhook of an owner. Its deliveries that wait are cancelled. Returns it as it was.
-    ///
-    /// # Errors
-    /// As [`HookTable::find`].
+    /// Deletes a webhook, cancels its waiting deliveries, and returns it as it was.
     pub(crate) async fn delete(
         &self,
         tx: &mut Tx,

@@ -1,9 +1,9 @@
-//! The bytes that the events of a repository take, with the delivery logs about them: `kept_bytes` of its row.
+//! Counts the bytes that a repository's events and their delivery logs take, in the column
+//! `kept_bytes`.
 //!
-//! Every transaction that adds or removes events or attempts, or changes what an event takes, changes the sum. It locks the rows of its
-//! repositories before it changes rows of events and deliveries, in the order of their ids.
-//!
-//! Not here: what goes when there are too many (`eviction`).
+//! Every transaction that adds, removes or resizes events or attempts updates the sum. It first
+//! locks the rows of its repositories in the order of their ids, then changes rows of events and
+//! deliveries.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use parking_lot::Mutex;
 use sqlx_macros::FromRow;
 use tokio::sync::Notify;
 
-/// Bytes that count for an event beside its fact and payload: columns and indexes.
+/// Counted per event in addition to its fact and payload, for columns and indexes.
 pub(crate) const EVENT_BYTES: usize = 512;
-/// Bytes that count for a delivery, and for each attempt, beside its texts.
+/// Counted per delivery and per attempt in addition to their texts.
 pub(crate) const DELIVERY_BYTES: i64 = 512;
-/// What tests of hooks of organizations and of the site count for: they have no repository.
+/// Tests of hooks of organizations and of the site count here, because they have no repository.
 pub(crate) const NO_REPOSITORY: RepositoryId = RepositoryId(0);
-/// Growth after which the bounds are looked at, at once.
+/// Growth that triggers an immediate check of the size limits.
 const WAKE_BYTES: i64 = 4 * 1024 * 1024;
-/// Repositories that are kept in memory because they grew.
+/// Grown repositories to remember.
 const MAX_GROWN: usize = 10_000;
-/// Rows that one look reads.
+/// Rows per query.
 const MAX_READ_ROWS: i64 = 200;
 
 const ADD: &str = "UPDATE hook_repositories SET kept_bytes = kept_bytes + $2 WHERE repository_id = $1";
@@ -45,17 +45,17 @@ const LARGEST_OF_OWNER: &str = select!("owner_id = $1 ORDER BY kept_bytes DESC L
 const SUM_OF_OWNER: &str =
     "SELECT CAST(COALESCE(SUM(kept_bytes), 0) AS BIGINT) FROM hook_repositories WHERE owner_id = $1";
 const SUM: &str = "SELECT CAST(COALESCE(SUM(kept_bytes), 0) AS BIGINT) FROM hook_repositories";
-/// A deleted repository as it was is needed for events that are told later.
+/// Later events may still need the last state of a deleted repository.
 const FORGET_SNAPSHOTS: &str = "UPDATE hook_repositories SET snapshot = NULL WHERE repository_id IN \
      (SELECT r.repository_id FROM hook_repositories r WHERE r.snapshot IS NOT NULL AND r.is_deleted \
      AND NOT EXISTS (SELECT 1 FROM events e WHERE e.repository_id = r.repository_id) ORDER BY r.repository_id LIMIT $1) \
      RETURNING repository_id";
 
-/// What is kept of one repository.
+/// The bytes kept for one repository.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub(crate) struct Kept {
     repository_id: i64,
-    /// Zero if it is not known yet.
+    /// Zero until it is known.
     pub(crate) owner_id: i64,
     pub(crate) kept_bytes: i64,
     pub(crate) is_deleted: bool,
@@ -67,7 +67,7 @@ impl Kept {
     }
 }
 
-/// Repositories whose events grew since they were last looked at, in this process. Clones are one.
+/// Repositories whose events grew in this process since the last check. Clones share the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrownRepositories(Arc<Grown>);
 
@@ -84,7 +84,7 @@ struct Growth {
 }
 
 impl GrownRepositories {
-    /// Notes that so many bytes are added. Wakes the task that holds the bounds, if many were since it last looked.
+    /// Records growth. Wakes the retention task once enough has been added since its last check.
     pub(crate) fn add(&self, repository: RepositoryId, bytes: i64) {
         let mut growth = self.0.growth.lock();
         if growth.repositories.len() < MAX_GROWN {
@@ -96,29 +96,23 @@ impl GrownRepositories {
         }
     }
 
-    /// Returns the repositories, which are not returned again unless they grow further.
+    /// Returns the grown repositories and forgets them.
     pub(crate) fn take(&self) -> Vec<RepositoryId> {
         std::mem::take(&mut *self.0.growth.lock()).repositories.into_iter().collect()
     }
 
-    /// Waits until much was added.
+    /// Waits until [`GrownRepositories::add`] wakes the retention task.
     pub(crate) async fn grown(&self) {
         self.0.notify.notified().await;
     }
 }
 
-/// Adds to the bytes of a repository. Its row is locked from then on, at the latest.
-///
-/// # Errors
-/// When the database fails.
+/// Adds to the bytes of a repository. This locks its row.
 pub(crate) async fn add(tx: &mut Tx, repository: RepositoryId, bytes: i64) -> Result<(), DbError> {
     if bytes == 0 { Ok(()) } else { tx.execute_later(ADD, &args![repository, bytes]).await }
 }
 
-/// Takes what was removed from the bytes of repositories.
-///
-/// # Errors
-/// When the database fails.
+/// Subtracts removed bytes from repositories.
 pub(super) async fn subtract(tx: &mut Tx, removed: &BTreeMap<i64, i64>) -> Result<(), DbError> {
     for (repository, bytes) in removed {
         add(tx, RepositoryId(*repository), -bytes).await?;
@@ -126,10 +120,7 @@ pub(super) async fn subtract(tx: &mut Tx, removed: &BTreeMap<i64, i64>) -> Resul
     Ok(())
 }
 
-/// Locks the rows of repositories. A transaction of SQLite has locked everything already.
-///
-/// # Errors
-/// When the database fails.
+/// Locks the rows of repositories. On SQLite, the transaction already excludes other writers.
 pub(super) async fn lock(tx: &mut Tx, repositories: &BTreeSet<i64>) -> Result<(), DbError> {
     if tx.pick(false, true) || repositories.is_empty() {
         return Ok(());
@@ -139,18 +130,10 @@ pub(super) async fn lock(tx: &mut Tx, repositories: &BTreeSet<i64>) -> Result<()
     tx.execute(query.sql(), query.args()).await.map(drop)
 }
 
-/// Records the account that owns a repository.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn set_owner(tx: &mut Tx, repository: RepositoryId, owner_id: i64) -> Result<(), DbError> {
     tx.execute_later(SET_OWNER, &args![repository, owner_id]).await
 }
 
-/// Returns what is kept of repositories.
-///
-/// # Errors
-/// When the database fails.
 pub(crate) async fn find(db: &Db, repositories: &[RepositoryId]) -> Result<Vec<Kept>, DbError> {
     let mut found = Vec::new();
     for repositories in repositories.chunks(1000) {
@@ -161,36 +144,25 @@ pub(crate) async fn find(db: &Db, repositories: &[RepositoryId]) -> Result<Vec<K
     Ok(found)
 }
 
-/// Returns what is kept of the repositories after `after` of which something is, by id: a part of them.
-///
-/// # Errors
-/// When the database fails.
+/// Returns some of the repositories after `after` that keep anything, by id.
 pub(crate) async fn after(db: &Db, after: RepositoryId) -> Result<Vec<Kept>, DbError> {
     db.all(NEXT, &args![after, MAX_READ_ROWS]).await
 }
 
-/// Returns the bytes that are kept of all repositories of an account, and the repository of which most is.
-///
-/// # Errors
-/// When the database fails.
+/// Returns the bytes kept for all repositories of an account, and its largest repository.
 pub(crate) async fn of_owner(db: &Db, owner_id: i64) -> Result<(i64, Option<Kept>), DbError> {
     let (bytes,): (i64,) = db.one(SUM_OF_OWNER, &args![owner_id]).await?;
     Ok((bytes, db.optional(LARGEST_OF_OWNER, &args![owner_id]).await?))
 }
 
-/// Returns the bytes that are kept of all repositories.
-///
-/// # Errors
-/// When the database fails.
+/// Returns the bytes kept for all repositories.
 pub(crate) async fn total(db: &Db) -> Result<i64, DbError> {
     let (bytes,): (i64,) = db.one(SUM, &[]).await?;
     Ok(bytes)
 }
 
-/// Forgets what deleted repositories were like, if no event needs it: a batch. Returns whether there may be more.
-///
-/// # Errors
-/// When the database fails.
+/// Drops a batch of states of deleted repositories that no event needs any more. Returns whether
+/// there may be more.
 pub(crate) async fn forget_snapshots(db: &Db) -> Result<bool, DbError> {
     let rows: Vec<(i64,)> = db.all_relaxed(&[(FORGET_SNAPSHOTS, 1)], &args![MAX_READ_ROWS]).await?;
     Ok(rows.len() as i64 == MAX_READ_ROWS)

@@ -1,6 +1,4 @@
-//! SQL and rows; the only module that names tables. One file an aggregate.
-//!
-//! Not here: validation (`model`).
+//! SQL and rows, one file per aggregate. No other module names tables.
 
 pub(crate) mod attempts;
 pub(crate) mod claims;

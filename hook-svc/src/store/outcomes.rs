@@ -1,6 +1,8 @@
-//! The outcome of an attempt: the attempt, the delivery, its queue and the state of the hook change in one transaction.
+//! Records the outcome of an attempt: the attempt, the delivery, its queue and the state of the
+//! hook change in one transaction.
 //!
-//! Relaxed: if a crash of the machine undoes it, the delivery is sent again, with the same UUID.
+//! The commit is relaxed: if a crash of the machine loses it, the delivery is sent again, with the
+//! same UUID.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +13,8 @@ use super::attempts::{self, Attempt};
 use super::claims::{Claim, Head, RELEASE};
 use super::{kept_bytes, queues};
 
-/// Takes a delivery out of its queue. The claim stays if there are more and the lease is extended.
+/// Takes a delivery out of its queue. The claim stays if the queue has more and the lease is
+/// extended.
 const TAKE_OUT: &str = "UPDATE lanes SET waiting = waiting - 1, next_us = $6, claimed_until_us = $7, epoch = $8 \
      WHERE hook_id = $1 AND repository_id = $2 AND source = $3 AND delivery_id = $4 AND epoch = $5 RETURNING waiting";
 const DELETE_EMPTY: &str = "DELETE FROM lanes \
@@ -22,29 +25,28 @@ const UPDATE_DELIVERY: &str = "UPDATE deliveries SET status = $2, attempts = $3,
      duration_ms = $6, next_attempt_us = $7, finished_us = $8, lane_delivery_id = $9, bytes = bytes + $10 WHERE id = $1";
 
 const SET_FAILING: &str = "UPDATE hooks SET failing_since_us = $2 WHERE id = $1 AND failing_since_us IS NULL";
-/// A hook that was edited since the request was sent stays as the edit has left it.
+/// Does nothing if the hook was edited since the request was sent.
 const PAUSE_HOOK: &str = "UPDATE hooks SET paused_reason = $2, failing_since_us = COALESCE(failing_since_us, $4) \
      WHERE id = $1 AND updated_us = $3 AND paused_reason IS NULL";
 const SET_HEALTHY: &str = "UPDATE hooks SET failing_since_us = NULL WHERE id = $1";
 const RESUME: &str = "UPDATE hooks SET failing_since_us = NULL, paused_reason = NULL WHERE id = $1";
 
-/// The consequence of an attempt for its delivery.
+/// What happens to a delivery after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The receiver took it.
     Succeeded,
-    /// A failure; the delivery is sent again at this time, and later ones of its queue wait.
+    /// Failed. The delivery is retried at this time, and its queue waits for it.
     RetryAt(i64),
-    /// A failure too often to be waited for; the delivery is sent again at this time, and later ones of its queue go on.
+    /// Failed too often to hold up its queue. The delivery is retried at this time, and its queue
+    /// continues.
     StepAsideUntil(i64),
-    /// The last failure; the delivery is not sent again.
+    /// Failed for the last time.
     Exhausted,
 }
 
-/// The consequence of an attempt for its hook.
+/// What happens to a hook after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HookEffect {
-    /// None.
     Unchanged,
     /// The first failure after a success.
     Failing,
@@ -52,8 +54,11 @@ pub(crate) enum HookEffect {
     Healthy,
     /// A successful test of a paused hook.
     Resumed,
-    /// Deliveries wait until the hook is edited or tested, unless it was edited since `hook_updated_us`.
-    Paused { reason: String, hook_updated_us: i64 },
+    /// Deliveries wait, unless the hook was edited after `hook_updated_us`.
+    Paused {
+        reason: String,
+        hook_updated_us: i64,
+    },
 }
 
 /// The result of an attempt, to be recorded.
@@ -62,26 +67,23 @@ pub(crate) struct Settlement {
     pub(crate) outcome: Outcome,
     pub(crate) effect: HookEffect,
     pub(crate) attempt: Attempt,
-    /// The end of a further lease, if the sender goes on with the next delivery of the queue.
+    /// The end of the extended lease, if the sender continues with the queue's next delivery.
     pub(crate) lease_until_us: Option<i64>,
     pub(crate) now_us: i64,
 }
 
-/// State of a queue after a settlement.
+/// The queue after a settlement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
-    /// The claim was replaced or the queue deleted: nothing was recorded.
+    /// The claim was replaced or the queue deleted. Nothing was recorded.
     Lost,
-    /// The queue is given back.
     Released,
-    /// The queue stays claimed, for its next delivery.
+    /// The queue stays claimed for its next delivery.
     Next(Head),
 }
 
-/// Records the result of an attempt to send the head of a claimed queue.
-///
-/// # Errors
-/// When the database fails. Nothing has changed then.
+/// Records the result of an attempt to send the head of a claimed queue. An error means that
+/// nothing has changed.
 pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlement) -> Result<Settled, DbError> {
     let mut tx = db.begin_relaxed().await?;
     let attempt = attempts::without_repetition(&mut tx, head.id, &result.attempt).await?;
@@ -103,7 +105,7 @@ pub(crate) async fn settle(db: &Db, claim: &Claim, head: &Head, result: &Settlem
     Ok(next.map_or(Settled::Released, Settled::Next))
 }
 
-/// Changes the row of the hook, after that of the repository and before that of the queue: all transactions lock them in this order.
+/// Updates the hook. All transactions lock the repository first, then the hook, then the queue.
 async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<(), DbError> {
     let hook = claim.queue.hook;
     match &result.effect {
@@ -125,8 +127,8 @@ async fn apply_effect(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result
     Ok(())
 }
 
-/// Postpones the queue or takes the delivery out of it. Returns the number of deliveries that wait in it; `None` if the claim was
-/// replaced.
+/// Postpones the queue or takes the delivery out of it. Returns the number of deliveries left in
+/// the queue, or `None` if the claim was replaced.
 async fn update_queue(tx: &mut Tx, claim: &Claim, result: &Settlement) -> Result<Option<i64>, DbError> {
     let key = claim.queue.columns();
     if let Outcome::RetryAt(next_us) = result.outcome {

@@ -1,4 +1,5 @@
-//! What goes: deliveries and events that are too old, or too many of one hook, and the webhooks of deleted repositories.
+//! Deletes deliveries and events that are too old, deliveries beyond a hook's limit, and the
+//! webhooks of deleted repositories.
 
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Tx};
@@ -8,10 +9,10 @@ use sqlx_macros::FromRow;
 use super::queues;
 use super::removal::{self, Deliveries, MAX_BATCH_DELIVERIES, MAX_BATCH_ROWS};
 
-/// Hooks that one look finds.
+/// Hooks per query.
 const MAX_HOOKS: i64 = 100;
 
-/// Each hook costs one look into the index, however many deliveries it has.
+/// Costs one index lookup per hook, however many deliveries it has.
 const HOOKS: &str = "WITH RECURSIVE found (id) AS (SELECT MIN(hook_id) FROM deliveries WHERE hook_id > $1 \
      UNION ALL SELECT (SELECT MIN(d.hook_id) FROM deliveries d WHERE d.hook_id > found.id) FROM found WHERE found.id IS NOT NULL) \
      SELECT f.id, h.id IS NOT NULL AS is_there FROM (SELECT id FROM found WHERE id IS NOT NULL LIMIT $2) f \
@@ -24,12 +25,12 @@ const OLD_EVENTS: &str = "SELECT e.id, e.repository_id FROM events e WHERE e.cre
      AND e.is_dispatched AND NOT e.is_in_feed AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id) \
      ORDER BY e.created_us LIMIT $2";
 
-/// The lock waits for earlier writers, whose webhooks are then deleted, and later writers find the mark.
+/// Waits for the locks of earlier writers, whose webhooks are then deleted. Later writers see the
+/// mark.
 const MARK_DELETED: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, TRUE) \
      ON CONFLICT (repository_id) DO UPDATE SET is_deleted = TRUE";
 const DELETE_HOOKS: &str = "DELETE FROM hooks WHERE owner_kind = 2 AND owner_id = $1 RETURNING id";
 
-/// A hook that has deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub(crate) struct HookWithDeliveries {
     pub(crate) id: i64,
@@ -37,19 +38,14 @@ pub(crate) struct HookWithDeliveries {
     pub(crate) is_there: bool,
 }
 
-/// Returns hooks with deliveries whose ids are above `after`, by id.
-///
-/// # Errors
-/// When the database fails.
+/// Returns hooks that have deliveries, by id, starting above `after`.
 pub(crate) async fn hooks_with_deliveries(db: &Db, after: i64) -> Result<Vec<HookWithDeliveries>, DbError> {
     db.all(HOOKS, &args![after, MAX_HOOKS]).await
 }
 
-/// Deletes a batch of a hook's finished deliveries: those that ended before `before_us` and those beyond the `count` newest; of a
-/// deleted hook all. Returns whether there may be more.
-///
-/// # Errors
-/// When the database fails.
+/// Deletes a batch of a hook's finished deliveries: those that ended before `before_us` and those
+/// beyond the `count` newest. Deletes every delivery of a deleted hook. Returns whether there may
+/// be more.
 pub(crate) async fn deliveries(
     db: &Db,
     hook: &HookWithDeliveries,
@@ -66,18 +62,17 @@ pub(crate) async fn deliveries(
     Ok(found.len() as i64 == limit)
 }
 
-/// Deletes a batch of events of before `before_us` that neither a delivery nor the feed needs. Returns whether there may be more.
-///
-/// # Errors
-/// When the database fails.
+/// Deletes a batch of events received before `before_us` that neither a delivery nor a feed needs.
+/// Returns whether there may be more.
 pub(crate) async fn events(db: &Db, before_us: i64) -> Result<bool, DbError> {
     let found = removal::candidates(db, OLD_EVENTS, &args![before_us], MAX_BATCH_ROWS).await?;
     removal::events(db, &found).await?;
     Ok(found.len() as i64 == MAX_BATCH_ROWS)
 }
 
-/// Deletes the webhooks of a deleted repository, cancels their deliveries that wait, and marks the repository as deleted for good, because
-/// ids are never reused. Returns the number of deleted webhooks, which the limit of an owner bounds.
+/// Deletes the webhooks of a deleted repository and cancels their waiting deliveries. Marks the
+/// repository as deleted for good, because ids are never reused. Returns the number of deleted
+/// webhooks, which the limit per owner bounds.
 pub(crate) async fn repository(tx: &mut Tx, repository: RepositoryId, now_us: i64) -> Result<usize, DbError> {
     tx.execute(MARK_DELETED, &args![repository]).await?;
     let mut hooks: Vec<(i64,)> = tx.all(DELETE_HOOKS, &args![repository]).await?;

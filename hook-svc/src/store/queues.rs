@@ -1,13 +1,14 @@
-//! Queues: the order in which deliveries are sent. Each hook has one for each repository and source of events; a delivery that stepped
-//! aside, a test and a delivery that was asked for again have a queue of their own. In SQL a queue is a row of `lanes`.
+//! Queues keep deliveries in order. Each hook has one queue per repository and source of events.
+//! Deliveries that stepped aside, tests and redeliveries each have a queue to themselves. In SQL, a
+//! queue is a row of `lanes`.
 //!
-//! The head of a queue is its unfinished delivery with the smallest id. `waiting` of the queue's row is the number of unfinished
-//! deliveries; the row is deleted with the last of them. Transactions that add deliveries to a queue or finish some lock its row first,
-//! so the ids of a queue are committed in order. A queue that waits for its hook, which is paused or not active, is due at [`PARKED_US`].
+//! The head of a queue is its unfinished delivery with the smallest id. `waiting` counts the
+//! unfinished deliveries; the row is deleted with the last one. Transactions that add or finish
+//! deliveries of a queue lock its row first, so the ids in a queue are committed in order. A queue
+//! whose hook is paused or inactive is parked, due at [`PARKED_US`].
 //!
-//! Transactions that lock several of these rows do so in one order: the row of a hook, then queues by key, then deliveries.
-//!
-//! Not here: claims of queues (`claims`) and the outcome of attempts (`outcomes`).
+//! Transactions that lock several of these rows do so in one order: the hook, then queues by key,
+//! then deliveries.
 
 #[cfg(test)]
 mod tests;
@@ -18,13 +19,13 @@ use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx, Value};
 use ferrite_proto::id::{HookId, RepositoryId};
 
-/// Time of the next attempt of a queue that waits for its hook.
+/// When a queue is due that waits for its hook.
 pub(super) const PARKED_US: i64 = i64::MAX;
-/// Source of test deliveries.
 pub(crate) const TEST_SOURCE: i64 = 4;
-/// Rows that one statement inserts: their arguments must fit into the limit of both databases.
+/// Bounds the arguments of one statement to what both databases accept.
 const MAX_INSERT_ROWS: usize = 500;
-/// Deliveries of a deleted hook that are marked at once. The others are deleted with the log of the hook.
+/// Deliveries of a deleted hook to mark as cancelled at once. The rest is deleted with the hook's
+/// log.
 const MAX_CANCELLED_ROWS: i64 = 1000;
 
 const ADD_QUEUES: &str = "INSERT INTO lanes \
@@ -45,7 +46,6 @@ const DELETE_QUEUES: &str = "DELETE FROM lanes WHERE hook_id = $1";
 const CANCEL: &str = "UPDATE deliveries SET status = 4, next_attempt_us = NULL, finished_us = $2 WHERE id IN \
      (SELECT id FROM deliveries WHERE hook_id = $1 AND status < 2 ORDER BY id LIMIT $3)";
 
-/// A delivery to queue.
 #[derive(Clone, Debug)]
 pub(crate) struct NewDelivery {
     pub(crate) uuid: String,
@@ -53,11 +53,12 @@ pub(crate) struct NewDelivery {
     pub(crate) event_id: i64,
     pub(crate) repository: RepositoryId,
     pub(crate) source: i64,
-    /// Those that the caller has counted for the repository, whose row it has locked; otherwise zero.
+    /// Bytes that the caller has already counted for the repository, whose row it has locked, or
+    /// zero.
     pub(crate) bytes: i64,
 }
 
-/// The key of a queue. `delivery_id` is zero for the queue that deliveries share.
+/// The key of a queue. `delivery_id` is zero for a queue that deliveries share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueKey {
     pub(crate) hook: HookId,
@@ -67,12 +68,12 @@ pub(crate) struct QueueKey {
 }
 
 impl QueueKey {
-    /// Returns whether the queue is that of a test, which is sent although its hook is paused or not active.
+    /// Returns whether the queue holds a test, which is sent even if its hook is paused or
+    /// inactive.
     pub(crate) fn is_test(self) -> bool {
         self.source == TEST_SOURCE
     }
 
-    /// Returns the columns of the key, in its order.
     pub(super) fn columns(self) -> [Value; 4] {
         args![self.hook, self.repository, self.source, self.delivery_id]
     }
@@ -82,11 +83,8 @@ impl QueueKey {
     }
 }
 
-/// Queues deliveries: each queue sends those of `new` in their order, after those that were added before. The sender must be woken
-/// after the commit.
-///
-/// # Errors
-/// A violation if a UUID exists, or when the database fails.
+/// Queues deliveries in the order of `new`, after those already queued. Wake the sender after the
+/// commit. A UUID that already exists is a violation.
 pub(crate) async fn enqueue(tx: &mut Tx, new: &[NewDelivery], now_us: i64) -> Result<(), DbError> {
     let mut queues = BTreeMap::new();
     for delivery in new {
@@ -106,10 +104,8 @@ pub(crate) async fn enqueue(tx: &mut Tx, new: &[NewDelivery], now_us: i64) -> Re
     Ok(())
 }
 
-/// Adds a delivery in a queue of its own, so that it waits for no other. Returns its id.
-///
-/// # Errors
-/// A violation if the UUID exists, or when the database fails.
+/// Queues a delivery apart from others, so that it does not wait for them. Returns its id. A UUID
+/// that already exists is a violation.
 pub(crate) async fn enqueue_alone(tx: &mut Tx, new: &NewDelivery, now_us: i64) -> Result<i64, DbError> {
     let args = args![&new.uuid, new.hook, new.event_id, new.repository, new.source, now_us];
     let (id,): (i64,) = tx.one(ADD_OWN, &args).await?;
@@ -119,8 +115,8 @@ pub(crate) async fn enqueue_alone(tx: &mut Tx, new: &NewDelivery, now_us: i64) -
     Ok(id)
 }
 
-/// Adds to the numbers of waiting deliveries, and locks the rows of the queues in the order of their keys. New queues are due at
-/// `due_us`.
+/// Adds to the number of waiting deliveries and locks the queues in the order of their keys. New
+/// queues are due at `due_us`.
 pub(super) async fn add_waiting(tx: &mut Tx, queues: &BTreeMap<QueueKey, i64>, due_us: i64) -> Result<(), DbError> {
     let queues: Vec<_> = queues.iter().collect();
     for chunk in queues.chunks(MAX_INSERT_ROWS) {
@@ -136,23 +132,18 @@ pub(super) async fn add_waiting(tx: &mut Tx, queues: &BTreeMap<QueueKey, i64>, d
     Ok(())
 }
 
-/// Makes the queues due that wait for their hook, which was resumed or activated in this transaction. The sender must be woken after
-/// the commit.
+/// Makes the parked queues of a hook due, after this transaction has resumed or activated the hook.
+/// Wake the sender after the commit.
 ///
-/// Queues need no mark when a hook is paused: the sender parks each one that is due, under the lock of the hook's row.
-///
-/// # Errors
-/// When the database fails.
+/// Pausing a hook needs no such step: the sender parks each queue that is due, under the lock of
+/// the hook's row.
 pub(crate) async fn resume(tx: &mut Tx, hook: HookId, now_us: i64) -> Result<(), DbError> {
     lock_queues(tx, hook).await?;
     tx.execute(RESUME, &args![hook, now_us, PARKED_US]).await?;
     Ok(())
 }
 
-/// Cancels the unfinished deliveries of a hook that is deleted in this transaction.
-///
-/// # Errors
-/// When the database fails.
+/// Cancels the unfinished deliveries of a hook that this transaction deletes.
 pub(crate) async fn cancel(tx: &mut Tx, hook: HookId, now_us: i64) -> Result<(), DbError> {
     lock_queues(tx, hook).await?;
     tx.execute(DELETE_QUEUES, &args![hook]).await?;
@@ -160,7 +151,8 @@ pub(crate) async fn cancel(tx: &mut Tx, hook: HookId, now_us: i64) -> Result<(),
     Ok(())
 }
 
-/// Locks all queues of a hook, in the order of their keys. A transaction of SQLite has locked everything already.
+/// Locks all queues of a hook in the order of their keys. On SQLite, the transaction already
+/// excludes other writers.
 async fn lock_queues(tx: &mut Tx, hook: HookId) -> Result<(), DbError> {
     if tx.pick(true, false) {
         tx.execute(LOCK_QUEUES_POSTGRES, &args![hook]).await?;

@@ -1,11 +1,10 @@
-//! Texts that leave the stored events because the issue or comment that they were of was changed or deleted later.
+//! Removes texts from stored events after their issue or comment was edited or deleted.
 //!
-//! The fact of the change only notes, in the transaction that receives it, which texts are outdated and up to which event. They are removed
-//! in small batches after that (`redaction`), whatever their number. Each text of an event is removed once at most, because its columns
-//! `text_issue_id` and `text_comment_id` are NULL then. Only events up to the noted one are looked at: later ones have a later text.
-//! What the events take without their texts is counted anew (`kept_bytes`).
-//!
-//! Not here: the texts in facts (`model`) and in payloads (`payload::redact`).
+//! The transaction that receives the change only records which text is outdated, and up to which
+//! event. The background task in `redaction` then removes the texts in small batches, however many
+//! there are. Each text is removed once, because its column `text_issue_id` or `text_comment_id` is
+//! then NULL. Later events have a newer text and are left alone. `kept_bytes` is updated to the new
+//! sizes.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -37,7 +36,7 @@ macro_rules! with_text {
     };
 }
 
-/// On PostgreSQL, rows that another transaction changes are left for the next batch.
+/// On PostgreSQL, skips rows that another transaction is changing. A later batch gets them.
 const WITH_ISSUE_POSTGRES: &str = with_text!("text_issue_id", " FOR UPDATE SKIP LOCKED");
 const WITH_ISSUE_SQLITE: &str = with_text!("text_issue_id", "");
 const WITH_COMMENT_POSTGRES: &str = with_text!("text_comment_id", " FOR UPDATE SKIP LOCKED");
@@ -52,7 +51,7 @@ const FINISH_ISSUE: &str = "DELETE FROM redactions WHERE id = $1 AND NOT EXISTS 
 const FINISH_COMMENT: &str = "DELETE FROM redactions WHERE id = $1 AND NOT EXISTS \
      (SELECT 1 FROM events WHERE repository_id = $2 AND text_comment_id = $3 AND id <= $4)";
 
-/// A text that must leave the events up to one of them.
+/// A text to remove from all events up to a given one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Redaction {
     pub(crate) id: i64,
@@ -61,7 +60,6 @@ pub(crate) struct Redaction {
     last_event_id: i64,
 }
 
-/// An event whose text was removed.
 #[derive(Clone, Debug)]
 pub(crate) struct RedactedEvent {
     pub(crate) id: i64,
@@ -78,10 +76,8 @@ struct RedactionRow {
     last_event_id: i64,
 }
 
-/// Notes that the text of a subject that the events up to now have is outdated. The row of the repository is locked.
-///
-/// # Errors
-/// When the database fails.
+/// Records that the subject's text in all events so far is outdated. The row of the repository must
+/// be locked.
 pub(crate) async fn queue(tx: &mut Tx, repository: RepositoryId, subject: Subject) -> Result<(), DbError> {
     let (sql, id) = match subject {
         Subject::Issue(id) => (QUEUE_ISSUE, id),
@@ -90,10 +86,8 @@ pub(crate) async fn queue(tx: &mut Tx, repository: RepositoryId, subject: Subjec
     tx.execute(sql, &args![repository, id]).await.map(drop)
 }
 
-/// Returns at most `limit` events that have the text still. The row of the repository is locked.
-///
-/// # Errors
-/// When the database fails.
+/// Returns at most `limit` events that still have the text. The row of the repository must be
+/// locked.
 pub(crate) async fn with_text(tx: &mut Tx, redaction: &Redaction, limit: i64) -> Result<Vec<StoredEvent>, DbError> {
     let (sql, id) = match redaction.subject {
         Subject::Issue(id) => (tx.pick(WITH_ISSUE_POSTGRES, WITH_ISSUE_SQLITE), id),
@@ -103,11 +97,8 @@ pub(crate) async fn with_text(tx: &mut Tx, redaction: &Redaction, limit: i64) ->
     Ok(rows.into_iter().map(StoredEvent::from).collect())
 }
 
-/// Stores events without the text, and ends the redaction if no event has it any more. Returns whether it ended. The row of the
-/// repository is locked.
-///
-/// # Errors
-/// When the database fails.
+/// Stores events without the text. Ends the redaction if no event has the text any more, and
+/// returns whether it ended. The row of the repository must be locked.
 pub(crate) async fn store(tx: &mut Tx, redaction: &Redaction, events: &[RedactedEvent]) -> Result<bool, DbError> {
     let (remove, finish, id) = match redaction.subject {
         Subject::Issue(id) => (REMOVE_ISSUE, FINISH_ISSUE, id),
@@ -129,10 +120,7 @@ pub(crate) async fn store(tx: &mut Tx, redaction: &Redaction, events: &[Redacted
 }
 
 impl EventTable {
-    /// Returns the first redaction after the one with the id `after`.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Returns the first redaction with an id above `after`.
     pub(crate) async fn next_redaction(&self, after: i64) -> Result<Option<Redaction>, DbError> {
         let row: Option<RedactionRow> = self.db().optional(NEXT, &args![after]).await?;
         Ok(row.map(|row| Redaction {

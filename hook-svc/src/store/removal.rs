@@ -1,8 +1,8 @@
-//! The removal of events and deliveries, whose bytes are taken from those of their repositories: in batches, so that no writer waits long.
+//! Removes events and deliveries and subtracts their bytes from their repositories. Works in
+//! batches, so that no writer waits long.
 //!
-//! Rows are found outside of a transaction. It locks their repositories and removes those that may still go.
-//!
-//! Not here: which rows are too many or too old (`feed`, `purge`, `eviction`).
+//! Candidates are found outside of a transaction. The transaction locks their repositories and
+//! removes those that may still go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +14,17 @@ use super::kept_bytes;
 
 /// Rows that one transaction changes or deletes.
 pub(super) const MAX_BATCH_ROWS: i64 = 200;
-/// Deliveries that one transaction deletes: each has attempts, and may be the last that needs its event.
+/// Deliveries that one transaction deletes. Each has attempts and may be the last to need its
+/// event.
 pub(super) const MAX_BATCH_DELIVERIES: i64 = 50;
 
 const LEAVE_FEED: &str = "UPDATE events SET is_in_feed = FALSE WHERE id IN ";
-/// Events that neither the dispatcher nor a feed nor a delivery needs.
+/// Deletes only what neither the dispatcher nor a feed nor a delivery needs.
 const DELETE_EVENTS: &str = "DELETE FROM events WHERE is_dispatched AND NOT is_in_feed \
      AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = events.id) AND id IN ";
 const DELETE_DELIVERIES: &str = "DELETE FROM deliveries WHERE id IN ";
-/// A delivery that is queued again meanwhile stays: its status is read again after the wait for its lock.
+/// Keeps a delivery that was queued again since: after waiting for its lock, the database reads its
+/// status again.
 const IS_FINISHED: &str = " AND status >= 2";
 const RETURN_EVENTS: &str = " RETURNING repository_id, bytes";
 const RETURN_DELIVERIES: &str = " RETURNING repository_id, bytes, event_id";
@@ -34,17 +36,13 @@ pub(super) struct Candidate {
     pub(super) repository_id: i64,
 }
 
-/// The deliveries of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deliveries {
     Finished,
     All,
 }
 
-/// Finds rows by a statement whose last argument is `limit`.
-///
-/// # Errors
-/// When the database fails.
+/// Finds rows with a statement that takes `limit` as its last argument.
 pub(super) async fn candidates(
     db: &Db,
     sql: &'static str,
@@ -54,10 +52,7 @@ pub(super) async fn candidates(
     db.all(sql, &[args, &args![limit]].concat()).await
 }
 
-/// Takes events out of the feeds, and deletes those that nothing else needs.
-///
-/// # Errors
-/// When the database fails.
+/// Removes events from their feeds, and deletes those that nothing else needs.
 pub(super) async fn leave_feeds(db: &Db, events: &[Candidate]) -> Result<(), DbError> {
     if events.is_empty() {
         return Ok(());
@@ -71,10 +66,7 @@ pub(super) async fn leave_feeds(db: &Db, events: &[Candidate]) -> Result<(), DbE
     tx.commit().await
 }
 
-/// Deletes those of the events that nothing needs.
-///
-/// # Errors
-/// When the database fails.
+/// Deletes the events that nothing needs.
 pub(super) async fn events(db: &Db, events: &[Candidate]) -> Result<(), DbError> {
     if events.is_empty() {
         return Ok(());
@@ -86,9 +78,6 @@ pub(super) async fn events(db: &Db, events: &[Candidate]) -> Result<(), DbError>
 }
 
 /// Deletes deliveries with their attempts, and those of their events that nothing else needs.
-///
-/// # Errors
-/// When the database fails.
 pub(super) async fn deliveries(db: &Db, deliveries: &[Candidate], which: Deliveries) -> Result<(), DbError> {
     if deliveries.is_empty() {
         return Ok(());
@@ -110,14 +99,15 @@ pub(super) async fn deliveries(db: &Db, deliveries: &[Candidate], which: Deliver
     tx.commit().await
 }
 
-/// Begins a transaction that has locked the repositories of the rows. If a crash of the machine undoes it, it is done again.
+/// Begins a transaction and locks the repositories of the rows. A relaxed commit is enough: after a
+/// crash of the machine, the removal is repeated.
 async fn begin(db: &Db, rows: &[Candidate]) -> Result<Tx, DbError> {
     let mut tx = db.begin_relaxed().await?;
     kept_bytes::lock(&mut tx, &rows.iter().map(|row| row.repository_id).collect()).await?;
     Ok(tx)
 }
 
-/// Deletes those of the events that nothing needs. Returns their bytes by repository.
+/// Deletes the events that nothing needs. Returns their bytes by repository.
 pub(super) async fn delete_events(
     tx: &mut Tx,
     ids: impl IntoIterator<Item = i64>,

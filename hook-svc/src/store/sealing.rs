@@ -1,4 +1,5 @@
-//! The key of sealed columns at the start of the service: it must open what is stored, and seals the rows of before there was one.
+//! Checks at start that the key opens the stored webhooks, and seals rows that were stored before
+//! there was a key.
 
 use ferrite_db::Value;
 use ferrite_db::args;
@@ -10,12 +11,12 @@ use crate::error::HookError;
 use crate::secrets;
 
 const BATCH_ROWS: i64 = 100;
-/// Shown for a URL with a user that cannot be parsed.
+/// Shown for a URL with credentials that cannot be parsed.
 const HIDDEN_URL: &str = "***";
 
 const FIND_SEALED: &str = "SELECT id, url FROM hooks WHERE shown_url <> '' ORDER BY id LIMIT 1";
 const FIND_UNSEALED: &str = "SELECT id, url, secret FROM hooks WHERE shown_url = '' ORDER BY id LIMIT $1";
-/// Of two processes that start at once, one finds the row sealed.
+/// If two processes start at once, the second finds the row sealed.
 const SEAL: &str = "UPDATE hooks SET url = $2, shown_url = $3, secret = $4 WHERE id = $1 AND shown_url = ''";
 
 #[derive(FromRow)]
@@ -26,10 +27,7 @@ struct UnsealedRow {
 }
 
 impl HookTable {
-    /// Checks the key against a sealed row.
-    ///
-    /// # Errors
-    /// [`HookError::Sealed`] if it is another key than that of the row.
+    /// Checks that the key opens a sealed row. Fails with [`HookError::Sealed`] if it does not.
     pub(crate) async fn check_key(&self) -> Result<(), HookError> {
         let row: Option<(i64, Vec<u8>)> = self.db().optional(FIND_SEALED, &[]).await?;
         if let Some((_, url)) = row {
@@ -38,10 +36,8 @@ impl HookTable {
         Ok(())
     }
 
-    /// Seals the rows that are not sealed yet. Returns their number. `policy` permits every address: the URLs were accepted before.
-    ///
-    /// # Errors
-    /// A failure of the database.
+    /// Seals all unsealed rows. Returns their number. `policy` must permit every address, because
+    /// the URLs were accepted before.
     pub(crate) async fn seal_rows(&self, policy: &Policy) -> Result<usize, HookError> {
         let mut sealed = 0;
         loop {
@@ -63,7 +59,7 @@ impl HookTable {
     }
 }
 
-/// Returns the URL with its password hidden; never empty.
+/// Returns the URL with its password hidden. Never empty.
 fn shown(url: &str, policy: &Policy) -> String {
     match OutboundUrl::parse(url, policy) {
         Ok(url) => url.shown().to_owned(),

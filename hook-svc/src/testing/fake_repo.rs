@@ -1,4 +1,4 @@
-//! A stand-in for repo-svc with three tokens, one organization, and a list of the events that it got.
+//! A fake repo-svc with three tokens and one organization. It records the events it receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,22 +26,18 @@ use super::peers::Peer;
 pub(crate) const OWNER_TOKEN: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 /// Token of a user without any role.
 pub(crate) const OUTSIDER_TOKEN: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
-/// Token of an administrator of the site.
 pub(crate) const ADMINISTRATOR_TOKEN: &str = "cccccccccccccccccccccccccccccccccccccccc";
-/// The organization.
 pub(crate) const ORGANIZATION: &str = "acme";
-/// Id of the organization.
 pub(crate) const ORGANIZATION_ID: i64 = 5;
 
 const ACCOUNTS: [(&str, i64, &str); 3] =
     [(OWNER_TOKEN, 11, "olga"), (OUTSIDER_TOKEN, 12, "otto"), (ADMINISTRATOR_TOKEN, 13, "root")];
 
-/// The stand-in. Clones share the events.
+/// Clones share the events.
 #[derive(Clone, Default)]
 pub(crate) struct FakeRepo(Arc<Mutex<Vec<Event>>>);
 
 impl FakeRepo {
-    /// Returns the services that it stands in for.
     pub(super) fn routes(&self) -> Routes {
         let mut routes = Routes::builder();
         routes.add_service(AccessServiceServer::new(Fake(self.clone())));
@@ -50,7 +46,7 @@ impl FakeRepo {
         routes.routes()
     }
 
-    /// Returns the changes of webhooks that were told, with their repositories.
+    /// Returns the reported changes of webhooks with their repositories.
     pub(crate) fn changes(&self) -> Vec<(i64, HookChanged)> {
         let events = self.0.lock().unwrap();
         let change = |event: &Event| match &event.fact {

@@ -1,5 +1,5 @@
-//! Fixtures of this crate's tests, beside those of the kit: the service on a real socket, stand-ins for repo-svc and git-svc,
-//! and recorded deliveries of Gogs.
+//! Test fixtures of this crate: the service on a real socket, fake repo-svc and git-svc, and
+//! recorded deliveries of Gogs.
 
 mod fake_repo;
 mod peers;

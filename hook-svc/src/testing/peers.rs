@@ -1,4 +1,5 @@
-//! Stand-ins for repo-svc and git-svc: repositories, accounts and commits that a test adds, and failures.
+//! Fake repo-svc and git-svc with the repositories, accounts, commits and failures that a test
+//! sets.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -28,9 +29,9 @@ use tonic::{Code, Request, Response, Status};
 pub(super) struct State {
     repositories: HashMap<i64, Repository>,
     users: HashMap<i64, User>,
-    /// Numbers of commits by the new end of an update. Any other has one.
+    /// Numbers of commits by the new id of an update. Defaults to one.
     commit_counts: HashMap<String, usize>,
-    /// Lengths of the messages of these commits. Any other is short.
+    /// Message lengths by the new id of an update. Defaults to a short message.
     message_bytes: HashMap<String, usize>,
     heads: HashMap<i64, DescribedHead>,
     git_failures: HashMap<i64, Code>,
@@ -39,10 +40,10 @@ pub(super) struct State {
     readable: Readable,
 }
 
-/// What readers of feeds may read, and what is asked about them.
+/// What feed readers may see, and the requests about it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readable {
-    /// True if nobody may read the feed any more.
+    /// Set if nobody may read the feed any more.
     pub(crate) nothing: bool,
     pub(crate) issues: bool,
     pub(crate) repositories: Vec<i64>,
@@ -51,11 +52,11 @@ pub(crate) struct Readable {
     pub(crate) questions: Vec<ResolveFeedAccessRequest>,
 }
 
-/// repo-svc and git-svc in one.
+/// Both services in one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peer(Arc<Mutex<State>>);
 
-/// The stand-ins on a Unix socket.
+/// The fakes on a Unix socket.
 pub(crate) struct FakePeers {
     peer: Peer,
     pub(crate) life: Lifecycle,
@@ -70,7 +71,7 @@ impl Drop for FakePeers {
 }
 
 impl FakePeers {
-    /// Starts the stand-ins. There are the users `ada` (7) and `bob` (8).
+    /// Starts the fakes with the users `ada` (7) and `bob` (8).
     pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = Address::Unix(folder.path().join("others.sock"));
@@ -91,27 +92,26 @@ impl FakePeers {
         change(&mut self.peer.0.lock().unwrap())
     }
 
-    /// Adds the repository `ada/r{id}`, or that of an organization.
+    /// Adds the repository `ada/r{id}`, or one of an organization.
     pub(crate) fn add_repository(&self, id: i64, organization: Option<i64>) {
         self.state(|state| state.repositories.insert(id, repository(id, organization)));
     }
 
-    /// Changes a repository; one that was not there is `ada/r{id}` before.
+    /// Changes a repository. Creates `ada/r{id}` first if it does not exist.
     pub(crate) fn change_repository(&self, id: i64, change: impl FnOnce(&mut Repository)) {
         self.state(|state| change(state.repositories.entry(id).or_insert_with(|| repository(id, None))));
     }
 
-    /// Makes a repository one that does not exist.
     pub(crate) fn remove_repository(&self, id: i64) {
         self.state(|state| state.repositories.remove(&id));
     }
 
-    /// Sets the number of commits of the updates to an object.
+    /// Sets the number of commits in an update to `new_id`.
     pub(crate) fn set_commit_count(&self, new_id: &str, count: usize) {
         self.state(|state| state.commit_counts.insert(new_id.to_owned(), count));
     }
 
-    /// Sets the length of the messages of the commits that an update to an object brought.
+    /// Sets the length of the commit messages in an update to `new_id`.
     pub(crate) fn set_message_bytes(&self, new_id: &str, bytes: usize) {
         self.state(|state| state.message_bytes.insert(new_id.to_owned(), bytes));
     }
@@ -123,7 +123,6 @@ impl FakePeers {
         self.state(|state| state.heads.insert(repository, head));
     }
 
-    /// Makes git-svc fail for a repository.
     pub(crate) fn fail_git(&self, repository: i64, code: Option<Code>) {
         self.state(|state| match code {
             Some(code) => state.git_failures.insert(repository, code),
@@ -131,12 +130,11 @@ impl FakePeers {
         });
     }
 
-    /// Makes repo-svc fail.
     pub(crate) fn fail_repo(&self, code: Option<Code>) {
         self.state(|state| state.repo_failure = code);
     }
 
-    /// Changes what readers may read, and returns what was asked until then.
+    /// Changes what readers may see. Returns the requests so far.
     pub(crate) fn readable(&self, change: impl FnOnce(&mut Readable)) -> Vec<ResolveFeedAccessRequest> {
         self.state(|state| {
             change(&mut state.readable);
@@ -144,7 +142,6 @@ impl FakePeers {
         })
     }
 
-    /// Returns the number of calls.
     pub(crate) fn calls(&self) -> usize {
         self.state(|state| state.calls)
     }
@@ -154,7 +151,7 @@ fn user(id: i64, name: &str) -> User {
     User { id, username: name.to_owned(), email: format!("{name}@example.com"), ..User::default() }
 }
 
-/// Returns the repository `ada/r{id}`, or that of an organization.
+/// Returns the repository `ada/r{id}`, or one of an organization.
 pub(crate) fn repository(id: i64, organization: Option<i64>) -> Repository {
     let owner = match organization {
         Some(id) => User { is_organization: true, ..user(id, "acme") },

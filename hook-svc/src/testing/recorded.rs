@@ -1,8 +1,7 @@
-//! Recorded deliveries of Gogs, which tests compare with.
+//! Recorded deliveries of Gogs.
 
 use serde_json::Value;
 
-/// The recordings, by name.
 pub(crate) const NAMES: [&str; 14] = [
     "dingtalk-push",
     "discord-push",
@@ -28,7 +27,6 @@ pub(crate) fn body(name: &str) -> String {
     recording["body"].as_str().expect("a recording has a body").to_owned()
 }
 
-/// Returns the body of a recording in JSON, parsed.
 pub(crate) fn json(name: &str) -> Value {
     serde_json::from_str(&body(name)).expect("the body is JSON unless it is a form")
 }

@@ -20,7 +20,6 @@ use super::fake_repo::FakeRepo;
 use crate::ROLE;
 use crate::secrets;
 
-/// The key that seals URLs and secrets.
 const SECRET_KEY: [u8; 32] = [9; 32];
 
 /// Returns a sealer with the key of the service.
@@ -28,34 +27,29 @@ pub(crate) fn sealer() -> Sealer {
     Sealer::new(&SECRET_KEY, &[], secrets::SERVICE)
 }
 
-/// Names a repository as the owner of webhooks.
 #[expect(clippy::unnecessary_wraps, reason = "as the fields of requests have it")]
 pub(crate) fn repository_owner(id: i64) -> Option<HookOwner> {
     Some(HookOwner { owner: Some(hook_owner::Owner::RepositoryId(id)) })
 }
 
-/// Names an organization as the owner of webhooks.
 #[expect(clippy::unnecessary_wraps, reason = "as the fields of requests have it")]
 pub(crate) fn organization_owner(name: &str) -> Option<HookOwner> {
     Some(HookOwner { owner: Some(hook_owner::Owner::Organization(name.to_owned())) })
 }
 
-/// Names the site as the owner of webhooks.
 #[expect(clippy::unnecessary_wraps, reason = "as the fields of requests have it")]
 pub(crate) fn site_owner() -> Option<HookOwner> {
     Some(HookOwner { owner: Some(hook_owner::Owner::Site(true)) })
 }
 
-/// Makes a request with an access token.
 pub(crate) fn with_token<T>(token: &str, message: T) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     request.metadata_mut().insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
     request
 }
 
-/// The service on a Unix socket, beside a stand-in for repo-svc.
+/// The service on a Unix socket, with a fake repo-svc.
 pub(crate) struct Service {
-    /// The stand-in for repo-svc.
     pub(crate) repo: FakeRepo,
     service: TestService,
 }
@@ -69,7 +63,7 @@ impl Deref for Service {
 }
 
 impl Service {
-    /// Starts the service without limits per hour.
+    /// Starts the service without hourly limits.
     pub(crate) async fn start(url: &Secret) -> Self {
         Self::start_with(url, &["--creations-per-hour=0"]).await
     }
@@ -96,12 +90,12 @@ impl Service {
         self.service.stop().await;
     }
 
-    /// Returns a client that sends no credentials of its own.
+    /// Returns a client without credentials.
     pub(crate) fn hooks(&self) -> HookServiceClient<Channel> {
         HookServiceClient::new(self.channel.clone())
     }
 
-    /// As [`Service::hooks`], of deliveries.
+    /// Returns a client without credentials.
     pub(crate) fn deliveries(&self) -> DeliveryServiceClient<Channel> {
         DeliveryServiceClient::new(self.channel.clone())
     }

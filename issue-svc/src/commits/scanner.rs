@@ -48,16 +48,16 @@ pub(crate) struct CommitScanner<W> {
 #[derive(Debug, thiserror::Error)]
 enum ScanError {
     /// The repository, the commit or the user does not exist any more.
-    #[error("{0} is gone")]
+    #[error("{0} no longer exists")]
     Gone(String),
-    #[error("{service} failed with code {code:?}")]
+    #[error("call to {service} failed with code {code:?}")]
     Call { service: &'static str, code: Code },
-    #[error("the store failed")]
+    #[error("cannot apply a reference")]
     Apply(#[from] IssueError),
     #[error("deadline exceeded")]
     TimedOut(#[from] Elapsed),
     /// Another process scans, or the repository was deleted.
-    #[error("the claim is lost")]
+    #[error("claim lost")]
     ClaimLost,
 }
 
@@ -101,7 +101,7 @@ impl<W: ApplyReferences> CommitScanner<W> {
                     continue;
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "cannot claim commit scans; trying again later"),
+                Err(error) => tracing::warn!(%error, "cannot claim commit scans; will retry"),
             }
             tokio::select! {
                 () = life.stopping() => {}
@@ -118,7 +118,7 @@ impl<W: ApplyReferences> CommitScanner<W> {
             ended = count_for(scan.user, self.scan(scan)) => ended,
             () = life.stopping() => {
                 if let Err(error) = self.queue.release(scan, self.clock.now_us()).await {
-                    tracing::warn!(%error, repo.id = %scan.repository, "an interrupted commit scan was not released");
+                    tracing::warn!(%error, repo.id = %scan.repository, "cannot release an interrupted commit scan");
                 }
                 return;
             }
@@ -126,25 +126,25 @@ impl<W: ApplyReferences> CommitScanner<W> {
         let (result, marked) = match ended {
             Ok(is_applied) => (if is_applied { "applied" } else { "empty" }, self.queue.finish(scan).await),
             Err(ScanError::Gone(reason)) => {
-                tracing::info!(reason, repo.id = %scan.repository, "dropped a commit scan: what it needs is gone");
+                tracing::info!(reason, repo.id = %scan.repository, "dropped a commit scan");
                 ("dropped", self.queue.finish(scan).await)
             }
             Err(ScanError::ClaimLost) => {
-                tracing::info!(repo.id = %scan.repository, "a commit scan is not ours any more");
+                tracing::info!(repo.id = %scan.repository, "lost the claim of a commit scan");
                 ("lost", Ok(()))
             }
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
                     repo.id = %scan.repository,
-                    "commit scan failed; trying again later"
+                    "commit scan failed; will retry"
                 );
                 ("failed", self.queue.fail(scan, self.clock.now_us()).await)
             }
         };
         metrics::counter!("ferrite_issue_commit_scans_total", "result" => result).increment(1);
         if let Err(error) = marked {
-            tracing::warn!(%error, repo.id = %scan.repository, "the end of a commit scan was not stored; it runs again");
+            tracing::warn!(%error, repo.id = %scan.repository, "cannot record the end of a commit scan; will rerun");
         }
     }
 

@@ -31,7 +31,7 @@ fn paragraphs(field: &str, text: String, max_bytes: usize) -> Result<String, Fie
         return Err(FieldViolation::new(field, "too_long", format!("must have at most {} KiB", max_bytes / 1024)));
     }
     if text.contains('\0') {
-        return Err(FieldViolation::new(field, "invalid", "must not contain NUL"));
+        return Err(FieldViolation::new(field, "invalid", "must not contain NUL characters"));
     }
     Ok(text)
 }

@@ -98,7 +98,7 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
         new.label_ids.sort_unstable();
         new.label_ids.dedup();
         if new.label_ids.len() > MAX_ISSUE_LABELS {
-            return Err(FieldViolation::new("labels", "too_many", "an issue has at most 100 labels").into());
+            return Err(FieldViolation::new("labels", "too_many", "an issue can have at most 100 labels").into());
         }
         if !request.assignee.is_empty() {
             new.assignee = Some(state.repo.assignee(new.repository, &request.assignee).await?);
@@ -128,16 +128,16 @@ fn decode_list(request: &ListIssuesRequest) -> Result<(Vec<Class>, Order, Page),
         Ok(IssueKind::Unspecified | IssueKind::Issue) => Ok(vec![false]),
         Ok(IssueKind::PullRequest) => Ok(vec![true]),
         Ok(IssueKind::Any) => Ok(vec![false, true]),
-        Err(_) => Err(unknown("kind", "must be issues, pull requests or any")),
+        Err(_) => Err(unknown("kind", "must be `issues`, `pulls` or `all`")),
     };
     let sort = match IssueSort::try_from(request.sort) {
         Ok(IssueSort::Unspecified | IssueSort::Created) => Ok(Sort::Number),
         Ok(IssueSort::Updated) => Ok(Sort::Updated),
         Ok(IssueSort::Comments) => Ok(Sort::Comments),
-        Err(_) => Err(unknown("sort", "must be created, updated or comments")),
+        Err(_) => Err(unknown("sort", "must be `created`, `updated` or `comments`")),
     };
     let labels = if request.labels.len() > MAX_FILTER_LABELS {
-        Err(FieldViolation::new("labels", "too_many", "must be at most 100"))
+        Err(FieldViolation::new("labels", "too_many", "must not list more than 100 labels"))
     } else {
         Ok(())
     };

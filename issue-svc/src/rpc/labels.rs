@@ -135,11 +135,11 @@ async fn change_issue_labels(
         let change = request.change();
         // A gateway of the version before sends `check_only` when it wants no change.
         if change == LabelChange::Unspecified || request.check_only {
-            return Err(FieldViolation::new("change", "required", "must be add, replace or remove").into());
+            return Err(FieldViolation::new("change", "required", "must be `add`, `replace` or `remove`").into());
         }
         let ids: BTreeSet<i64> = request.label_ids.iter().copied().collect();
         if ids.len() > MAX_ISSUE_LABELS {
-            return Err(FieldViolation::new("labels", "too_many", "an issue has at most 100 labels").into());
+            return Err(FieldViolation::new("labels", "too_many", "an issue can have at most 100 labels").into());
         }
         let mut write = state.writer.begin(repository, CounterChange::default()).await?;
         let issue = write.issue(request.issue_number).await?;

@@ -104,7 +104,9 @@ fn decode_change(request: UpdateMilestoneRequest) -> Result<MilestoneChange, Iss
     let description = request.description.map(Description::parse).transpose();
     let is_closed = encode::is_closed(request.state);
     let due_us = match (request.due_time, request.clear_due_time) {
-        (Some(_), true) => Err(FieldViolation::new("due_on", "invalid", "must be absent when it is removed")),
+        (Some(_), true) => {
+            Err(FieldViolation::new("due_on", "invalid", "cannot be set and removed in the same request"))
+        }
         (Some(time), false) => Ok(Some(Some(encode::micros(time)))),
         (None, true) => Ok(Some(None)),
         (None, false) => Ok(None),

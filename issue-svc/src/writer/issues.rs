@@ -216,7 +216,7 @@ impl Write<'_> {
         }
         match self.writer.store.milestone(Reader::Tx(&mut self.tx), self.repository, id).await? {
             Some(_) => Ok(()),
-            None => Err(FieldViolation::new("milestone", "unknown", "the repository has no such milestone").into()),
+            None => Err(FieldViolation::new("milestone", "unknown", "no such milestone in this repository").into()),
         }
     }
 
@@ -230,7 +230,7 @@ impl Write<'_> {
         if found.len() == ids.len() {
             Ok(())
         } else {
-            Err(FieldViolation::new("labels", "unknown", "the repository has not all of these labels").into())
+            Err(FieldViolation::new("labels", "unknown", "no such label in this repository").into())
         }
     }
 }

@@ -115,7 +115,7 @@ impl Write<'_> {
         if !ids.iter().all(|id| known.iter().any(|label| label.id == *id)) {
             return Err(match change {
                 LabelChange::Remove => IssueError::LabelNotFound,
-                _ => FieldViolation::new("labels", "unknown", "the repository has not all of these labels").into(),
+                _ => FieldViolation::new("labels", "unknown", "no such label in this repository").into(),
             });
         }
         let (added, removed): (Vec<i64>, Vec<i64>) = match change {
@@ -129,7 +129,7 @@ impl Write<'_> {
             |label: &Label| (tied.contains(&label.id) || added.contains(&label.id)) && !removed.contains(&label.id);
         let left: Vec<Label> = known.iter().filter(|label| is_left(label)).cloned().collect();
         if left.len() > MAX_ISSUE_LABELS {
-            return Err(FieldViolation::new("labels", "too_many", "an issue has at most 100 labels").into());
+            return Err(FieldViolation::new("labels", "too_many", "an issue can have at most 100 labels").into());
         }
         if !added.is_empty() || !removed.is_empty() {
             self.tie(issue, &added, &removed).await?;

@@ -51,7 +51,10 @@ pub(crate) async fn run_purges(writer: IssueWriter, life: Lifecycle) {
             Ok(true) => BATCH_PAUSE,
             Ok(false) => POLL_INTERVAL,
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "cannot remove rows of what was deleted");
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot purge the rows of a deleted repository, label or milestone"
+                );
                 FAILURE_PAUSE
             }
         };

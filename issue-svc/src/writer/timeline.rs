@@ -123,7 +123,7 @@ fn report(count: u64) {
 }
 
 fn warn(error: &IssueError) {
-    tracing::warn!(error = error as &dyn std::error::Error, "cannot trim timelines; trying again later");
+    tracing::warn!(error = error as &dyn std::error::Error, "cannot trim timelines; will retry");
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The bounds of what is kept of events, on both databases.
+//! Tests of the size limits.
 
 use ferrite_db::Db;
 use ferrite_db::args;
@@ -19,7 +19,8 @@ const PAYLOAD_BYTES: usize = 10_000;
 const HOOK: HookId = HookId(5);
 const NOW_US: i64 = 1_000_000;
 
-/// Bounds of 100,000 bytes of a repository and 200,000 of an account. An event takes a little more than 10,500.
+/// Limits of 100,000 bytes per repository and 200,000 per account. An event takes slightly more
+/// than 10,500.
 async fn retention(db: &Db) -> (Retention, FakePeers) {
     let peers = FakePeers::start().await;
     let upstream = Upstream::new(peers.channel.clone(), peers.channel.clone().into());
@@ -28,12 +29,11 @@ async fn retention(db: &Db) -> (Retention, FakePeers) {
     (Retention { store, upstream, settings, clock: Clock::fixed(NOW_US) }, peers)
 }
 
-/// Adds events to the feed of a repository. Returns their ids.
+/// Adds events to a repository's feed. Returns their ids.
 async fn add(db: &Db, repository: i64, parts: std::ops::Range<i64>) -> Vec<i64> {
     add_of(db, UserId(7), repository, parts).await
 }
 
-/// As [`add`], of a user.
 async fn add_of(db: &Db, user: UserId, repository: i64, parts: std::ops::Range<i64>) -> Vec<i64> {
     let new = |part| NewEvent {
         uuid: part_uuid("test", repository * 100_000 + part),
@@ -55,7 +55,7 @@ async fn add_of(db: &Db, user: UserId, repository: i64, parts: std::ops::Range<i
     ids
 }
 
-/// Adds a delivery of each event, all to one queue.
+/// Adds a delivery of each event, all in one queue.
 async fn deliver(db: &Db, repository: i64, ids: &[i64]) {
     let new = |id: &i64| NewDelivery {
         uuid: part_uuid("delivery", *id).to_string(),
@@ -71,7 +71,7 @@ async fn deliver(db: &Db, repository: i64, ids: &[i64]) {
     tx.commit().await.unwrap();
 }
 
-/// Sends the deliveries that wait, with responses of so many bytes.
+/// Sends the waiting deliveries. Each response has `response_bytes`.
 async fn send_all(db: &Db, response_bytes: usize) {
     while let Some((claim, head)) = {
         let due = claims::due(db, NOW_US, &[]).await.unwrap();
@@ -97,7 +97,7 @@ async fn send_all(db: &Db, response_bytes: usize) {
     }
 }
 
-/// The ids of the events of a repository. What counts for it is what is there.
+/// Returns the ids of a repository's events, after checking its counted bytes against the rows.
 async fn left(db: &Db, repository: i64) -> Vec<i64> {
     let sql = "SELECT r.kept_bytes, CAST(COALESCE((SELECT SUM(bytes) FROM events WHERE repository_id = $1), 0) \
          + COALESCE((SELECT SUM(bytes) FROM deliveries WHERE repository_id = $1), 0) AS BIGINT) \
@@ -123,7 +123,7 @@ async fn the_oldest_events_of_a_repository_go_beyond_its_bytes() {
         let ids = [ids, add(&db, 1, 9..30).await].concat();
         let others = add(&db, 2, 0..2).await;
         retention.look_at(&[RepositoryId(1), RepositoryId(2)]).await.unwrap();
-        // Seven eighths of the bound are eight events.
+        // Seven eighths of the limit are eight events.
         assert_eq!(left(&db, 1).await, ids[22..]);
         assert_eq!(left(&db, 2).await, others);
     })
@@ -138,7 +138,7 @@ async fn the_user_who_fills_a_repository_loses_events_first() {
         let many = add_of(&db, UserId(8), 1, 4..34).await;
         retention.look_at(&[RepositoryId(1)]).await.unwrap();
         assert_eq!(left(&db, 1).await, [&others[..], &many[26..]].concat());
-        // Also while deliveries wait for them.
+        // This holds even while deliveries wait for them.
         let more = add_of(&db, UserId(8), 1, 34..42).await;
         deliver(&db, 1, &[&many[26..], &more].concat()).await;
         retention.look_at(&[RepositoryId(1)]).await.unwrap();
@@ -163,7 +163,7 @@ async fn of_an_account_the_largest_repository_loses_events() {
     on_each_schema(&crate::migrations(), |db| async move {
         let (retention, peers) = retention(&db).await;
         for repository in 1..=4 {
-            // All of the user `ada` but the last.
+            // `ada` owns all but the last.
             peers.add_repository(repository, (repository == 4).then_some(9));
         }
         let small = [add(&db, 1, 0..6).await, add(&db, 2, 0..6).await];
@@ -203,7 +203,7 @@ async fn waiting_deliveries_go_last_and_are_cancelled() {
         let others = add(&db, 1, 5..12).await;
         retention.look_at(&[RepositoryId(1)]).await.unwrap();
         assert_eq!(left(&db, 1).await, [&waiting[..], &others[4..]].concat());
-        // A hook that is paused.
+        // The hook is paused.
         let more = add(&db, 1, 12..20).await;
         deliver(&db, 1, &others[4..]).await;
         deliver(&db, 1, &more).await;

@@ -1,4 +1,4 @@
-//! Messages of DingTalk. Their text is Markdown.
+//! DingTalk messages. Their text is Markdown.
 
 use serde::Serialize;
 
@@ -8,9 +8,8 @@ use super::{
     ChatEvent, Effect, Push, Subject, change_text, effect, first_line, repository_verb, short_id, short_ref, shorten,
 };
 
-/// Title of all messages.
 const TITLE: &str = "Ferrite Notification";
-/// Longest text of a user in a message. DingTalk takes 20,000 bytes in all.
+/// Longest user text in a message. DingTalk accepts 20,000 bytes in total.
 const MAX_BODY_CHARS: usize = 4_000;
 /// Longest name or first line in a list.
 const MAX_NAME_CHARS: usize = 100;
@@ -43,17 +42,12 @@ struct Card {
     single_url: String,
 }
 
-/// The text of a message, and the title and URL of its button.
 struct Parts {
     text: String,
     button: String,
     url: String,
 }
 
-/// Returns the message of an event as JSON.
-///
-/// # Errors
-/// When it cannot be written as JSON.
 pub(in crate::payload) fn render(event: &ChatEvent) -> Result<String, serde_json::Error> {
     let parts = parts(event);
     serde_json::to_string(&Message {
@@ -70,13 +64,11 @@ pub(in crate::payload) fn render(event: &ChatEvent) -> Result<String, serde_json
     })
 }
 
-/// Returns a word with a capital at its beginning.
 fn capital(word: &str) -> String {
     let mut chars = word.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// Returns the full name of an account, or its user name.
 fn display_name(account: &Account) -> &str {
     if account.full_name.is_empty() { &account.username } else { &account.full_name }
 }
@@ -137,7 +129,7 @@ fn pushed(event: &ChatEvent, push: &Push) -> Parts {
         let summary = shorten(first_line(&commit.message), MAX_NAME_CHARS);
         text.push_str(&format!("> {index}. {id} {author} - {summary}\n"));
     }
-    // A new branch has nothing to be compared with.
+    // A new branch has nothing to compare with.
     let url = if push.compare_url.is_empty() { source } else { push.compare_url.clone() };
     Parts { text, button: "View Changes".to_owned(), url }
 }

@@ -1,5 +1,3 @@
-//! Messages of Discord.
-
 use serde::Serialize;
 
 use super::event::{Commit, Issue, IssueComment, Issues};
@@ -10,7 +8,7 @@ use super::{
 };
 use crate::model::ChatOptions;
 
-/// Longest texts that Discord takes.
+/// Limits set by Discord.
 const MAX_TITLE_CHARS: usize = 256;
 const MAX_DESCRIPTION_CHARS: usize = 4096;
 const MAX_FIELD_CHARS: usize = 1024;
@@ -53,10 +51,6 @@ struct Field {
     value: String,
 }
 
-/// Returns the message of an event as JSON.
-///
-/// # Errors
-/// When it cannot be written as JSON.
 pub(in crate::payload) fn render(event: &ChatEvent, options: &ChatOptions) -> Result<String, serde_json::Error> {
     let mut embed = embed(event);
     embed.title = shorten(&embed.title, MAX_TITLE_CHARS);
@@ -71,7 +65,7 @@ pub(in crate::payload) fn render(event: &ChatEvent, options: &ChatOptions) -> Re
     })
 }
 
-/// Returns a colour, `#36a64f`, as a number; zero for another text.
+/// Converts a color such as `#36a64f` to a number. Anything else becomes zero.
 fn color(text: &str) -> u32 {
     let digits = text.trim().trim_start_matches('#');
     if digits.len() == 6 { u32::from_str_radix(digits, 16).unwrap_or(0) } else { 0 }
@@ -130,7 +124,7 @@ fn pushed(event: &ChatEvent, push: &Push) -> String {
     };
     for commit in &push.commits {
         let line = line(commit);
-        // A link that is cut in the middle is no link.
+        // Leave out whole lines: cutting one in the middle would break its link.
         if text.chars().count() + line.chars().count() > MAX_DESCRIPTION_CHARS {
             break;
         }
@@ -139,7 +133,7 @@ fn pushed(event: &ChatEvent, push: &Push) -> String {
     text
 }
 
-/// Returns the part of an issue's message that shows the new value of what changed.
+/// Returns the fields that show the new value of a changed issue.
 fn issue_fields(action: &str, issue: &Issue) -> Vec<Field> {
     let (name, value) = match action {
         "assigned" => ("New Assignee", issue.assignee.as_ref().map(|assignee| assignee.username.clone())),

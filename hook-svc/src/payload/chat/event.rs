@@ -1,4 +1,4 @@
-//! The parts of native payloads that messages of chat services show.
+//! The parts of native payloads that chat messages show.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,9 @@ use serde::de::DeserializeOwned;
 
 use crate::payload::PayloadError;
 
-/// The name that messages without a repository show.
+/// Shown instead of a repository in messages without one.
 const PRODUCT: &str = "Ferrite";
 
-/// An event with the parts that every payload has.
 #[derive(Debug)]
 pub(in crate::payload) struct ChatEvent {
     pub(super) repository: Repo,
@@ -18,7 +17,6 @@ pub(in crate::payload) struct ChatEvent {
     pub(super) subject: Subject,
 }
 
-/// The part that an event is about.
 #[derive(Debug)]
 pub(super) enum Subject {
     Create(Ref),
@@ -169,10 +167,8 @@ pub(super) struct Change {
 }
 
 impl ChatEvent {
-    /// Reads the native payload of the event `name`.
-    ///
-    /// # Errors
-    /// When the event is not known, or the payload is not one of it.
+    /// Reads the native payload of the event `name`. Fails if the event is unknown or the payload
+    /// does not fit it.
     pub(in crate::payload) fn parse(name: &str, payload: &str) -> Result<Self, PayloadError> {
         let subject = match name {
             "create" => Subject::Create(read(payload)?),
@@ -193,7 +189,7 @@ impl ChatEvent {
     }
 }
 
-/// Reads a ping. One of a hook that has no repository shows the site in its place.
+/// Reads a ping. The site stands in for the repository of a hook that has none.
 fn read_ping(payload: &str) -> Result<Base, PayloadError> {
     let ping: Ping = read(payload)?;
     let site = || Repo { name: PRODUCT.to_owned(), full_name: String::new(), html_url: ping.site };
@@ -204,14 +200,14 @@ fn read<T: DeserializeOwned>(payload: &str) -> Result<T, PayloadError> {
     Ok(serde_json::from_str(payload)?)
 }
 
-/// Reads a push. One without a number of commits, as Gogs sends it, has those that are listed.
+/// Reads a push. Gogs does not send the number of commits, so it defaults to those listed.
 fn read_push(payload: &str) -> Result<Push, PayloadError> {
     let mut push: Push = read(payload)?;
     push.total_commits = push.total_commits.max(i64::try_from(push.commits.len()).unwrap_or(i64::MAX));
     Ok(push)
 }
 
-/// Reads an event of an issue. An issue without a page, as Gogs sends it, has the usual one.
+/// Reads an event of an issue. Gogs does not send the issue's URL, so it defaults to the usual one.
 fn with_page<T: DeserializeOwned>(payload: &str, issue: impl Fn(&mut T) -> &mut Issue) -> Result<T, PayloadError> {
     let mut event: T = read(payload)?;
     let issue = issue(&mut event);

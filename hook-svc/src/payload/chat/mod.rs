@@ -1,6 +1,7 @@
-//! Messages of chat services, made of native payloads.
+//! Converts native payloads into messages of chat services.
 //!
-//! Texts of users are cut to what the services take, so that a long one does not cost the message.
+//! User texts are cut to the limits of each service, which would otherwise reject the whole
+//! message.
 
 pub(super) mod dingtalk;
 pub(super) mod discord;
@@ -13,20 +14,17 @@ pub(super) use event::ChatEvent;
 use event::{Account, Change, Issue, IssueComment, Push, Repo, Subject};
 use ferrite_api_types::links::encode_path;
 
-/// Characters of an id that are shown.
 const SHORT_ID_CHARS: usize = 7;
 
-/// Returns the first line of a text, of which a chat shows no more.
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default().trim_end()
 }
 
-/// Returns the beginning of an object id.
 fn short_id(id: &str) -> &str {
     id.get(..SHORT_ID_CHARS).unwrap_or(id)
 }
 
-/// Returns at most `max` characters of a text, with an ellipsis if it is longer.
+/// Returns at most `max` characters, with an ellipsis if the text is longer.
 fn shorten(text: &str, max: usize) -> String {
     if text.chars().nth(max).is_none() {
         return text.to_owned();
@@ -36,22 +34,20 @@ fn shorten(text: &str, max: usize) -> String {
     short
 }
 
-/// Returns a link in Markdown.
 fn markdown_link(url: &str, text: &str) -> String {
     format!("[{text}]({url})")
 }
 
-/// The effect of a push on its branch.
+/// What a push did to its branch.
 enum Effect<'a> {
-    /// It brought commits, whose number this is in words.
+    /// Added commits, counted in words such as `2 new commits`.
     Commits(String),
-    /// It made the branch, at a commit that was there before.
+    /// Created the branch at an existing commit.
     Branch { at: &'a str },
-    /// It moved the branch back, to a commit that was in it before.
+    /// Moved the branch back to one of its earlier commits.
     MovedBack { from: &'a str, to: &'a str },
 }
 
-/// Returns the effect of a push, with short ids.
 fn effect(push: &Push) -> Effect<'_> {
     let (from, to) = (short_id(&push.before), short_id(&push.after));
     match push.total_commits {
@@ -62,18 +58,17 @@ fn effect(push: &Push) -> Effect<'_> {
     }
 }
 
-/// Returns the short name of a ref.
 fn short_ref(name: &str) -> &str {
     name.strip_prefix("refs/heads/").or_else(|| name.strip_prefix("refs/tags/")).unwrap_or(name)
 }
 
 impl Repo {
-    /// Returns the page of a branch or tag.
+    /// Returns the URL of a branch or tag.
     fn source(&self, name: &str) -> String {
         format!("{}/src/{}", self.html_url, encode_path(name.as_bytes()))
     }
 
-    /// Returns the page of an account of the same site.
+    /// Returns the URL of an account on the same site.
     fn account_page(&self, account: &Account) -> String {
         let root = self.html_url.strip_suffix(&self.full_name).unwrap_or(&self.html_url);
         format!("{}/{}", root.trim_end_matches('/'), account.username)
@@ -87,7 +82,7 @@ impl Issue {
 }
 
 impl IssueComment {
-    /// Returns the page of the comment, or of its issue if it was deleted.
+    /// Returns the URL of the comment, or of its issue once the comment is deleted.
     fn page(&self) -> &str {
         if self.action == "deleted" { &self.issue.html_url } else { &self.comment.html_url }
     }
@@ -103,12 +98,11 @@ fn issue_verb(action: &str) -> String {
     }
 }
 
-/// Returns the words for a change of a repository.
 fn repository_verb(action: &str) -> &str {
     if action == "visibility" { "visibility changed" } else { action }
 }
 
-/// Returns the value of a change of a repository before it, as text.
+/// Returns the previous value as text.
 fn change_text(change: &Change) -> String {
     match &change.from {
         serde_json::Value::String(text) => text.clone(),

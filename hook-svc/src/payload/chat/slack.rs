@@ -1,5 +1,3 @@
-//! Messages of Slack.
-
 use serde::Serialize;
 
 use super::event::{Changed, IssueComment, Issues, Release};
@@ -9,7 +7,7 @@ use super::{
 };
 use crate::model::ChatOptions;
 
-/// Longest text of an attachment, before its characters are escaped.
+/// Longest text of an attachment, before escaping.
 const MAX_TEXT_CHARS: usize = 8_000;
 
 #[derive(Serialize)]
@@ -31,7 +29,7 @@ struct Attachment<'a> {
     text: String,
 }
 
-/// The text of a message, and title and text of its attachment.
+/// The text of a message, with the title and text of its attachment.
 struct Parts {
     text: String,
     attachment: Option<(String, String)>,
@@ -43,10 +41,6 @@ impl From<String> for Parts {
     }
 }
 
-/// Returns the message of an event as JSON.
-///
-/// # Errors
-/// When it cannot be written as JSON.
 pub(in crate::payload) fn render(event: &ChatEvent, options: &ChatOptions) -> Result<String, serde_json::Error> {
     let color = options.color.as_deref().unwrap_or_default();
     let parts = parts(event);
@@ -62,7 +56,7 @@ pub(in crate::payload) fn render(event: &ChatEvent, options: &ChatOptions) -> Re
     })
 }
 
-/// Escapes the characters that mean something to Slack.
+/// Escapes Slack's control characters.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

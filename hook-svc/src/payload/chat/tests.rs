@@ -1,4 +1,4 @@
-//! Messages of chat services, compared with recorded ones of Gogs and with the templates of its other events.
+//! Compares chat messages with recordings of Gogs and with the templates of its other events.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn message(format: Format, name: &str, payload: &Value) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// Returns the lines that are shown of an event: by Slack, Discord and DingTalk.
+/// Returns the visible lines of an event in Slack, Discord and DingTalk.
 fn texts(name: &str, payload: &Value) -> [String; 3] {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let slack = message(Format::Slack, name, payload);

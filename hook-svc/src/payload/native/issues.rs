@@ -49,7 +49,7 @@ struct Before {
     from: String,
 }
 
-/// Texts that are cut, and whether one was.
+/// Cuts texts and remembers whether it cut any.
 struct Cutter<'a> {
     cut: &'a Cut,
     is_cut: bool,
@@ -82,7 +82,6 @@ fn changes(title: Option<Before>, body: Option<Before>) -> Option<Changes> {
     (title.is_some() || body.is_some()).then_some(Changes { title, body })
 }
 
-/// Returns the payload of `issues`.
 pub(crate) fn issues(context: &Context, updated: &IssueUpdated) -> Payload {
     let issue = updated.issue.as_ref().ok_or(MissingField("issue"))?;
     let action = issue_action(updated.action())?;
@@ -103,7 +102,6 @@ pub(crate) fn issues(context: &Context, updated: &IssueUpdated) -> Payload {
     })
 }
 
-/// Returns the payload of `issue_comment`.
 pub(crate) fn issue_comment(context: &Context, changed: &CommentChanged) -> Payload {
     let issue = changed.issue.as_ref().ok_or(MissingField("issue"))?;
     let comment = changed.comment.as_ref().ok_or(MissingField("comment"))?;

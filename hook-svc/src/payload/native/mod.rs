@@ -1,7 +1,8 @@
-//! Native payloads, one function for each event. They return compact JSON, whose keys are in the order of Gogs.
+//! Native payloads, one function per event. They return compact JSON with the keys in the order of
+//! Gogs.
 //!
-//! Values are those after the change: the texts, counts and times of an issue, the state of the repository. An account that does not
-//! exist any more, and a deploy key, are the user `ghost`.
+//! Values are those after the change, such as the text of an issue or the state of the repository.
+//! Deleted accounts and deploy keys appear as the user `ghost`.
 
 mod issues;
 mod refs;
@@ -18,10 +19,10 @@ pub(crate) use issues::{issue_comment, issues};
 pub(crate) use refs::{PushEvent, create, delete, ping, push, site_ping};
 pub(crate) use repository::{fork, release, repository};
 
-/// A payload in compact JSON.
 type Payload = Result<String, super::PayloadError>;
 
-/// The repository and the sender, which every payload has, and the accounts that its parts name.
+/// The repository and the sender, which are in every payload, and all accounts that the payload
+/// mentions.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     repository: Repository,
@@ -32,10 +33,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// Makes the context of an event. `sender_id` is zero for a sender without an account.
-    ///
-    /// # Errors
-    /// When the repository lacks its owner or a time.
+    /// Creates the context of an event. `sender_id` is zero for a sender without an account. Fails
+    /// if the repository lacks its owner or a time.
     pub(crate) fn new(
         repository: repo::Repository,
         sender_id: i64,

@@ -1,4 +1,4 @@
-//! Payloads of `create`, `delete` and `push`, and of `ping`.
+//! Payloads of `create`, `delete`, `push` and `ping`.
 
 use ferrite_api_types::convert::{MissingField, time};
 use ferrite_api_types::links::Links;
@@ -12,18 +12,16 @@ use crate::payload::limits::{Cut, MAX_COMMITS, cut_text, within_limits};
 const BRANCHES: &str = "refs/heads/";
 const TAGS: &str = "refs/tags/";
 
-/// A branch that has a new commit.
+/// An update of a branch.
 #[derive(Clone, Debug)]
 pub(crate) struct PushEvent<'a> {
-    /// The full name.
+    /// The full ref name.
     pub(crate) name: &'a str,
-    /// The commit before; all zeros for a new branch.
+    /// All zeros for a new branch.
     pub(crate) old_id: &'a str,
-    /// The commit after.
     pub(crate) new_id: &'a str,
-    /// New commits, newest first.
+    /// New commits, newest first. May be fewer than `total_commits`.
     pub(crate) commits: &'a [DescribedCommit],
-    /// The number of new commits, of which `commits` may have a part.
     pub(crate) total_commits: i64,
 }
 
@@ -86,14 +84,13 @@ struct PayloadSignature {
 
 #[derive(Serialize)]
 struct Ping<'a> {
-    /// The URL of the site.
     site: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     repository: Option<&'a Repository>,
     sender: &'a User,
 }
 
-/// Returns the kind of a ref and its short name.
+/// Splits a full ref name into the kind and the short name.
 fn short(name: &str) -> (&'static str, &str) {
     match name.strip_prefix(TAGS) {
         Some(tag) => ("tag", tag),
@@ -101,7 +98,8 @@ fn short(name: &str) -> (&'static str, &str) {
     }
 }
 
-/// Returns the payload of `create` for the ref of this full name. Its `sha` is empty for a branch, whose `push` follows.
+/// Builds the payload of `create` for a full ref name. The `sha` of a branch is empty, because a
+/// `push` follows.
 pub(crate) fn create(context: &Context, name: &str, new_id: &str) -> Payload {
     let (ref_type, name) = short(name);
     Ok(serde_json::to_string(&Create {
@@ -114,7 +112,7 @@ pub(crate) fn create(context: &Context, name: &str, new_id: &str) -> Payload {
     })?)
 }
 
-/// Returns the payload of `delete` for the ref of this full name.
+/// Builds the payload of `delete` for a full ref name.
 pub(crate) fn delete(context: &Context, name: &str) -> Payload {
     let (ref_type, name) = short(name);
     Ok(serde_json::to_string(&Delete {
@@ -126,7 +124,6 @@ pub(crate) fn delete(context: &Context, name: &str) -> Payload {
     })?)
 }
 
-/// Returns the payload of `push`.
 pub(crate) fn push(context: &Context, event: &PushEvent) -> Payload {
     let is_new = event.old_id.bytes().all(|byte| byte == b'0');
     let compare = || format!("{}/compare/{}...{}", context.urls.html(), event.old_id, event.new_id);
@@ -148,13 +145,13 @@ pub(crate) fn push(context: &Context, event: &PushEvent) -> Payload {
     })
 }
 
-/// Returns the payload of `ping`, the test of a hook whose repository has no commit.
+/// Builds the test payload of a hook whose repository has no commits.
 pub(crate) fn ping(context: &Context) -> Payload {
     let site = context.urls.site().root();
     Ok(serde_json::to_string(&Ping { site, repository: Some(&context.repository), sender: &context.sender })?)
 }
 
-/// Returns the payload of `ping` for the hook of an organization or of the site, which has no repository of its own.
+/// Builds the test payload of a hook of an organization or the site, which has no repository.
 pub(crate) fn site_ping(sender_id: i64, accounts: &Accounts, links: &Links) -> Payload {
     let sender = accounts.by_id(sender_id, links);
     Ok(serde_json::to_string(&Ping { site: links.root(), repository: None, sender: &sender })?)

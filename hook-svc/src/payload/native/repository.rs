@@ -48,14 +48,13 @@ struct RepositoryEvent<'a> {
     changes: Map<String, Value>,
 }
 
-/// Returns the payload of `fork`, which hooks of the forked repository get. `forkee` is the new one.
+/// Builds the payload of `fork` for hooks of the forked repository. `forkee` is the new repository.
 pub(crate) fn fork(context: &Context, forkee: repo::Repository, links: &Links) -> Payload {
     let mut forkee = Repository::new(forkee, Viewer::Authenticated, links)?;
     forkee.hide_permissions();
     Ok(serde_json::to_string(&Fork { forkee, repository: &context.repository, sender: &context.sender })?)
 }
 
-/// Returns the payload of `release`.
 pub(crate) fn release(context: &Context, release: &repo::Release) -> Payload {
     let created_at = time(release.create_time, "create_time")?;
     let author_id = release.author.as_ref().map_or(0, |author| author.id);
@@ -81,8 +80,8 @@ pub(crate) fn release(context: &Context, release: &repo::Release) -> Payload {
     })
 }
 
-/// Returns the payload of `repository`. `changes` has the values before the change by the names of their fields, such as
-/// `("name", "old")`; a created or deleted repository has none.
+/// Builds the payload of `repository`. `changes` lists previous values by field name, such as
+/// `("name", "old")`. It is empty for a created or deleted repository.
 pub(crate) fn repository(context: &Context, action: &'static str, changes: &[(&str, Value)]) -> Payload {
     let before = |value: &Value| Value::Object(Map::from_iter([("from".to_owned(), value.clone())]));
     let changes = changes.iter().map(|(name, value)| ((*name).to_owned(), before(value))).collect();

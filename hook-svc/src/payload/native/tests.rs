@@ -1,4 +1,5 @@
-//! Native payloads, compared field by field with recorded deliveries of Gogs, and their bounds.
+//! Compares native payloads field by field with recorded deliveries of Gogs, and tests their size
+//! limits.
 
 use ferrite_api_types::Accounts;
 use ferrite_api_types::links::Links;
@@ -19,7 +20,7 @@ const SECOND: &str = "f696c95e3b3d9a161042894cbcba9df249395bd2";
 const BEFORE: &str = "e6195fba46897f67e431e41882fd379d14e0f56f";
 const TAG: &str = "f444b9870e08ab751f40cf7d6d20da7cf712006b";
 
-/// A field that differs from the recording on purpose: its path, and the value in place of the recorded one.
+/// An intended difference from the recording: the path of a field and its value here.
 type Difference<'a> = (&'a str, Option<Value>);
 
 fn at(text: &str) -> Timestamp {
@@ -44,7 +45,6 @@ fn accounts() -> Accounts {
     accounts
 }
 
-/// The repository as the recording shows it.
 fn hooked(recorded: &Value) -> repo::Repository {
     let shown = &recorded["repository"];
     let number = |name: &str| shown[name].as_i64().unwrap();
@@ -78,7 +78,7 @@ fn set(value: &mut Value, path: &str, new: Option<Value>) {
     }
 }
 
-/// Fields of a repository that Gogs does not send.
+/// Adds the fields of a repository that Gogs does not send.
 fn add_our_fields(repository: &mut Value) {
     for field in ["archived", "has_issues", "has_wiki"] {
         repository[field] = json!(false);
@@ -86,8 +86,8 @@ fn add_our_fields(repository: &mut Value) {
     repository["topics"] = json!([]);
 }
 
-/// Asserts that the payload is the recorded one but for the `differences`. A repository that is no fork has no `parent`, and all have
-/// fields of ours.
+/// Asserts that the payload equals the recording except for `differences`. Repositories that are
+/// not forks have no `parent`, and all have the fields that Gogs does not send.
 fn assert_recorded(payload: &str, name: &str, differences: &[Difference]) {
     let mut expected = recorded::json(name);
     set(&mut expected, "/repository/parent", None);
@@ -138,7 +138,7 @@ fn recorded_issue(title: &str) -> issue::Issue {
     }
 }
 
-/// The fields that an issue has in Ferrite and not in Gogs, and the other way round.
+/// The fields of an issue that only Ferrite or only Gogs has.
 fn issue_differences() -> Vec<Difference<'static>> {
     vec![
         ("/issue/pull_request", None),
@@ -167,7 +167,7 @@ fn a_push_is_told_as_gogs_tells_it_and_has_the_number_of_its_commits() {
     let context = context(&recorded::json(name), 2, &accounts);
     let payload = push(&context, &push_of(&commits, BEFORE)).unwrap();
     assert_recorded(&payload, name, &[("/total_commits", Some(json!(2)))]);
-    // The order of keys is that of Gogs.
+    // Keys are in the order of Gogs.
     let keys: Vec<_> = ["ref", "before", "after", "compare_url", "commits", "total_commits", "repository", "pusher"]
         .map(|key| payload.find(&format!("\"{key}\":")).unwrap())
         .into();
@@ -237,7 +237,8 @@ fn a_comment_leaves_the_body_of_its_issue() {
         ..Default::default()
     };
     let payload = issue_comment(&context(&recorded::json(name), 3, &accounts), &event).unwrap();
-    // Gogs has the comment in the body of the issue, the number of comments before it, and the times of one that is not stored.
+    // Gogs repeats the comment as the issue's body, counts the comments before it, and sends the
+    // times of a comment that is not stored yet.
     let mut differences = issue_differences();
     differences.push(("/issue/body", Some(json!("body & text"))));
     differences.push(("/issue/comments", Some(json!(1))));
@@ -301,7 +302,7 @@ fn a_change_of_a_repository_has_the_values_before_it() {
 fn a_payload_of_any_commits_fits_and_says_what_was_cut() {
     let accounts = accounts();
     let context = context(&recorded::json("native-push"), 2, &accounts);
-    // Each byte needs six in JSON.
+    // JSON needs six bytes for each of these.
     let commit = DescribedCommit {
         id: SECOND.into(),
         message: "\u{1}".repeat(64 * 1024),

@@ -1,4 +1,4 @@
-//! Tests of the delivery log over a real socket, on both databases. The hooks are not active: nothing is sent.
+//! Tests of the delivery log over a real socket. The hooks are inactive, so nothing is sent.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ fn new_hook(owner: Option<HookOwner>) -> CreateHookRequest {
     CreateHookRequest { owner, r#type: "native".to_owned(), config, events: Vec::new(), is_active: false }
 }
 
-/// Queues a delivery of an event `name`, made at [`CREATED_US`] and `seconds`, and gives it a status.
+/// Queues a delivery of an event `name`, created `seconds` after [`CREATED_US`], and sets its
+/// status.
 async fn add(service: &Service, hook: &Hook, name: &'static str, seconds: i64, status: i64) -> String {
     let (now_us, repository) = (CREATED_US + seconds * 1_000_000, RepositoryId(REPOSITORY));
     let event = NewEvent {
@@ -165,7 +166,7 @@ async fn finished_deliveries_are_sent_again_by_id_and_by_time() {
             let response = service.deliveries().replay_deliveries(admin().request(REPLAY_DELIVERIES, request)).await;
             response.map(|response| response.into_inner().count)
         };
-        // The first waits already.
+        // The first one is already waiting.
         assert_eq!(replay(CREATED_US, CREATED_US + 9_000_000, true).await.unwrap(), 1);
         assert_eq!(list(&service, page(&hook)).await.unwrap().len(), 3);
         assert_eq!(replay(CREATED_US, CREATED_US + 9_000_000, false).await.unwrap(), 1);
@@ -216,7 +217,7 @@ async fn a_hook_for_which_many_deliveries_wait_gets_no_old_ones_again() {
         }
         assert_eq!(replay(&hook).await.unwrap().into_inner().count, 1);
         assert_eq!(reason(&redeliver(&hook, &uuid).await.unwrap_err()), "TOO_MANY_DELIVERIES_WAITING");
-        // Tests are not held up by others, only by themselves.
+        // Only waiting tests hold up further tests.
         let test = async |hook_id| {
             let request = admin().request(TEST_HOOK, TestHookRequest { owner: owner.clone(), hook_id });
             reason(&service.deliveries().test_hook(request).await.unwrap_err())
@@ -270,7 +271,7 @@ async fn one_user_asks_for_so_many_deliveries_within_an_hour() {
             service.deliveries().replay_deliveries(caller.request(REPLAY_DELIVERIES, request)).await
         };
         assert_eq!(replay(&admin().with_key("k"), 9).await.unwrap().into_inner().count, 3);
-        // A repeated request counts once, and one that sends nothing never.
+        // A repeated request counts once, and one that sends nothing never counts.
         assert_eq!(replay(&admin().with_key("k"), 9).await.unwrap().into_inner().count, 3);
         assert_eq!(replay(&admin(), -1).await.unwrap_err().code(), Code::InvalidArgument);
         let redeliver = async |uuid: &str| {
@@ -382,7 +383,7 @@ async fn a_replay_leaves_out_what_is_removed_at_the_same_moment() {
         for seconds in 0..2 {
             add(&service, &hook, "push", seconds, 3).await;
         }
-        // As the bounds of a repository remove its oldest events.
+        // The size limit of a repository removes its oldest events this way.
         let mut tx = service.db().begin().await.unwrap();
         events::lock_repository(&mut tx, RepositoryId(REPOSITORY)).await.unwrap();
         for sql in [
@@ -392,7 +393,7 @@ async fn a_replay_leaves_out_what_is_removed_at_the_same_moment() {
             assert_eq!(tx.execute(sql, &[]).await.unwrap(), 1);
         }
         let remove = async {
-            // A transaction of SQLite holds up all other writers.
+            // A SQLite transaction blocks all other writers.
             if service.db().pick(true, false) {
                 let sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
                 eventually("the replay waits", async || {
@@ -438,7 +439,7 @@ async fn hooks_of_organizations_and_of_the_site_are_tested_by_those_who_own_them
              JOIN events e ON e.repository_id = r.repository_id WHERE r.repository_id = 0 GROUP BY r.kept_bytes";
         let (kept, of_events): (i64, i64) = service.db().one(kept, &[]).await.unwrap();
         assert!(kept >= of_events && of_events > 0, "{kept} of {of_events}");
-        // repo-svc does not know the repository any more.
+        // repo-svc no longer knows the repository.
         let owner = repository_owner(REPOSITORY);
         let hook = service.create(&admin(), new_hook(owner.clone())).await.unwrap();
         let request = admin().request(TEST_HOOK, TestHookRequest { owner, hook_id: hook.id });

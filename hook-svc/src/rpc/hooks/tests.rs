@@ -1,4 +1,4 @@
-//! Tests of the RPCs of webhooks over a real socket, on both databases.
+//! Tests of the webhook RPCs over a real socket.
 
 mod conditional;
 mod decode;
@@ -159,7 +159,7 @@ async fn only_a_valid_grant_for_this_call_and_repository_registers_a_hook() {
             let status = service.create(&caller, request("gogs", &CONFIG)).await.unwrap_err();
             assert_eq!((status.code(), reason(&status).as_str()), (Code::Unauthenticated, expected), "{caller:?}");
         }
-        // A grant is for a repository, and opens no other owner's hooks.
+        // A grant for a repository does not open the hooks of other owners.
         for owner in [organization_owner(ORGANIZATION), site_owner()] {
             let status = service.create(&admin(), CreateHookRequest { owner, ..request("gogs", &CONFIG) }).await;
             assert_eq!(reason(&status.unwrap_err()), "BAD_GRANT");
@@ -208,7 +208,7 @@ async fn a_change_changes_what_it_names() {
         let slack = [CONFIG[0], CONFIG[1], CONFIG[2], ("channel", "#a"), ("color", "red")];
         let hook = service.create(&admin(), request("slack", &slack)).await.unwrap();
         assert_eq!(update(&service, change(&hook, &[])).await.unwrap(), hook);
-        // The URL as it is shown keeps the password.
+        // Sending back the shown URL keeps the password.
         assert_eq!(update(&service, change(&hook, &[("url", SHOWN_URL), ("other", "x")])).await.unwrap(), hook);
         assert_eq!(stored(&service, &hook).await.url(&sealer()).unwrap().expose(), CONFIG[0].1);
 
@@ -236,7 +236,7 @@ async fn a_change_changes_what_it_names() {
         let unknown = UpdateHookRequest { has_events: true, events: vec!["x".to_owned()], ..change(&hook, &[]) };
         assert_eq!(violations(&update(&service, unknown).await.unwrap_err())[0].0, "events");
         assert_eq!(get(&service, &admin(), repository_owner(REPOSITORY), hook.id).await.unwrap(), moved);
-        // Changes that change nothing, and refused ones, are not told.
+        // Rejected changes and changes without effect are not reported.
         let actions: Vec<_> = service.repo.changes().into_iter().map(|(_, change)| change.action()).collect();
         assert_eq!(actions, [HookAction::Created, HookAction::Updated, HookAction::Updated, HookAction::Updated]);
         service.stop().await;
@@ -387,7 +387,8 @@ async fn a_grant_about_an_organization_or_the_site_opens_its_hooks_without_a_tok
         let of_acme = create(acme(), organization_owner(ORGANIZATION)).await;
         assert_eq!(of_acme, Ok((ORGANIZATION.to_owned(), 0, false)));
         assert_eq!(create(Subject::Site, site_owner()).await, Ok((String::new(), 0, true)));
-        // A grant is for the subject that it names, by the name that it was asked with, and for no repository.
+        // A grant holds only for its subject, under the name it was requested with, and not for a
+        // repository.
         for (subject, owner) in [
             (acme(), organization_owner("other")),
             (acme(), site_owner()),

@@ -1,4 +1,4 @@
-//! The verification snippets of the documentation, run by their interpreters.
+//! Runs the signature verification snippets of the docs in their interpreters.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use crate::model::ContentType;
 use crate::sender::message::{Envelope, Message};
 
 const DOCUMENTATION: &str = include_str!("../../../../docs/webhooks.md");
-/// Languages of the snippets, and the programs that take one as an argument.
+/// The languages, with the command that takes a snippet as its last argument.
 const LANGUAGES: [(&str, [&str; 2]); 3] = [("sh", ["sh", "-c"]), ("python", ["python3", "-c"]), ("js", ["node", "-e"])];
 
 fn snippet(language: &str) -> &'static str {
@@ -18,7 +18,6 @@ fn snippet(language: &str) -> &'static str {
     rest.split_once("```").unwrap().0
 }
 
-/// Returns whether a snippet accepts a body with the headers of `message`.
 fn is_accepted(language: &str, command: [&str; 2], message: &Message, secret: &str, body: &[u8]) -> bool {
     let mut program = Command::new(command[0]);
     program.arg(command[1]).arg(snippet(language)).env("SECRET", secret);
@@ -27,14 +26,14 @@ fn is_accepted(language: &str, command: [&str; 2], message: &Message, secret: &s
     }
     program.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = program.spawn().unwrap();
-    // A snippet that refuses without reading breaks the pipe.
+    // A snippet may reject without reading its input, which breaks the pipe.
     let _ = child.stdin.take().unwrap().write_all(body);
     child.wait().unwrap().success()
 }
 
 fn is_installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    // The shell of some systems has no such option.
+    // Some shells lack this option and exit with an error.
     found.is_ok()
 }
 

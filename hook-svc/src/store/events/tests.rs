@@ -1,5 +1,3 @@
-//! Tests of the tables of events, on both databases.
-
 use ferrite_events::part_uuid;
 use ferrite_proto::repo;
 

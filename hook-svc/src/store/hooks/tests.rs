@@ -157,7 +157,8 @@ async fn a_deletion_includes_hooks_of_concurrent_transactions() {
             let mut tx = db.begin().await.unwrap();
             store.insert(&mut tx, &of_repository(None), LIMIT, 1).await.unwrap();
             started.send(()).unwrap();
-            // Long enough for the deletion to reach the lock. A shorter sleep tests less, but does not fail.
+            // Long enough for the deletion to reach the lock. A shorter sleep tests less, but does
+            // not fail.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             tx.commit().await.unwrap();
         };

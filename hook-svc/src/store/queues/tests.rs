@@ -1,4 +1,4 @@
-//! Tests of queues, claims and outcomes, on both databases: order, exclusion, and that nothing is lost.
+//! Tests the order, exclusive claims and completeness of deliveries.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -80,7 +80,6 @@ fn settlement(head: &Head, outcome: Outcome, now_us: i64) -> Settlement {
     Settlement { outcome, effect: HookEffect::Unchanged, attempt, lease_until_us: None, now_us }
 }
 
-/// Claims all queues that are due.
 async fn claim_due(db: &Db, now_us: i64) -> Vec<(Claim, Head)> {
     let due = claims::due(db, now_us, &[]).await.unwrap();
     claims::claim(db, &due, now_us, now_us + LEASE_US).await.unwrap()
@@ -106,7 +105,7 @@ async fn statuses(db: &Db) -> Vec<(i64, i64)> {
     db.all("SELECT status, attempts FROM deliveries ORDER BY id", &[]).await.unwrap()
 }
 
-/// Senders that watch each other: which of them has which queue, and what each queue has sent last.
+/// Senders that watch each other: who holds which queue, and what each queue sent last.
 #[derive(Default)]
 struct Watch {
     holders: Mutex<HashMap<QueueKey, (usize, i64)>>,
@@ -115,8 +114,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Notes that a worker sends `head` with a claim from `now_us` to `until_us`. Returns whether it may: a worker that was held up until its
-    /// lease had ended sends nothing, because another may have the queue by then.
+    /// Records that a worker sends `head` under a claim from `now_us` to `until_us`. Returns false
+    /// if the worker was held up until its lease ended: another may hold the queue by then.
     fn begin(&self, worker: usize, queue: QueueKey, head: &Head, now_us: i64, until_us: i64) -> bool {
         let mut holders = self.holders.lock().unwrap();
         if Clock::system().now_us() >= until_us {
@@ -166,7 +165,7 @@ async fn work(db: Db, worker: usize, watch: Arc<Watch>, done: Arc<AtomicUsize>, 
                 let outcome = random_outcome(&head, claim.queue, clock.now_us());
                 let now_us = clock.now_us();
                 let goes_on = rand::random_bool(0.5).then_some(now_us + LEASE_US);
-                // Given up before the record, so that the next holder does not find this one.
+                // Release before recording, so that the next holder does not find this one.
                 watch.end(claim.queue);
                 let result = Settlement { lease_until_us: goes_on, ..settlement(&head, outcome, now_us) };
                 let settled = outcomes::settle(&db, &claim, &head, &result).await.unwrap();
@@ -239,7 +238,7 @@ async fn a_delivery_that_steps_aside_lets_later_ones_pass_and_is_sent_by_itself(
         assert_eq!(claim_due(&db, NOW_US + 9).await, []);
         let again = claim_one(&db, NOW_US + 10).await;
         assert_eq!((again.1.id, again.1.attempts, again.1.failures), (first.1.id, 1, 1));
-        // The record of the first claim comes late: its claim was given back.
+        // The first claim was released, so its late result is lost.
         assert_eq!(settle(&db, &first, Outcome::Succeeded, NOW_US + 10).await, Settled::Lost);
         settle(&db, &again, Outcome::StepAsideUntil(NOW_US + 100), NOW_US + 10).await;
         assert_eq!(queues(&db).await, [(0, 1, NOW_US + 10), (first.1.id, 1, NOW_US + 100)]);
@@ -254,7 +253,7 @@ async fn a_delivery_that_steps_aside_lets_later_ones_pass_and_is_sent_by_itself(
         assert_eq!(statuses(&db).await, [(3, 3), (2, 1)]);
         let numbers: Vec<_> =
             attempts::list(&db, first.1.id).await.unwrap().into_iter().map(|a| (a.number, a.request_body)).collect();
-        // The body of the log's first attempt is that of all.
+        // All attempts show the body stored with the first one in the log.
         assert_eq!(numbers, [1, 2, 3].map(|number| (number, Some(b"{}".to_vec()))));
     })
     .await;
@@ -270,7 +269,7 @@ async fn a_queue_whose_sender_died_is_due_again_at_the_end_of_its_lease() {
         let mut successor = claim_one(&db, NOW_US + LEASE_US).await;
         assert_eq!((successor.1.id, successor.0.queue), (dead.1.id, dead.0.queue));
         assert_eq!(settle(&db, &dead, Outcome::Succeeded, NOW_US + LEASE_US).await, Settled::Lost);
-        // A sender that goes on keeps the queue.
+        // A sender that continues keeps the queue.
         let now_us = NOW_US + LEASE_US;
         let result = Settlement {
             lease_until_us: Some(now_us + LEASE_US),
@@ -293,7 +292,7 @@ async fn queues_of_a_paused_hook_wait_and_those_of_a_deleted_one_end() {
         let (hook, event) = (add_hook(&db).await, add_event(&db).await);
         add(&db, &[new(hook, event, 1, 1)]).await;
         let claimed = claim_one(&db, NOW_US).await;
-        // It was resumed since it was read.
+        // The hook was resumed after it was read.
         claims::give_back(&db, &claimed.0, NOW_US).await.unwrap();
         let claimed = claim_one(&db, NOW_US).await;
         let pause = HookEffect::Paused { reason: "gone".to_owned(), hook_updated_us: 0 };
@@ -361,7 +360,7 @@ async fn finished_deliveries_are_queued_again_alone_or_in_order() {
         let delivery = redeliver(&all[1].uuid).await.unwrap();
         assert_eq!((Status::from_column(delivery.status), delivery.attempts), (Some(Status::Pending), 1));
         assert_eq!(queues(&db).await, [(delivery.id, 1, NOW_US)]);
-        // It waits for its next attempt, and is asked for once more.
+        // A second request while the delivery waits for its retry.
         let claimed = claim_one(&db, NOW_US).await;
         settle(&db, &claimed, Outcome::RetryAt(NOW_US + 1000), NOW_US).await;
         redeliver(&all[1].uuid).await.unwrap();
@@ -408,7 +407,7 @@ async fn old_deliveries_leave_by_age_and_number_and_waiting_ones_stay() {
         let hooks = purge::hooks_with_deliveries(&db, 0).await.unwrap();
         assert_eq!(hooks.iter().map(|hook| (hook.id, hook.is_there)).collect::<Vec<_>>(), [(hook.0, true)]);
         assert_eq!(purge::hooks_with_deliveries(&db, hook.0).await.unwrap(), []);
-        // The first by its age, and the second because three are kept.
+        // The first goes because of its age, the second because only three are kept.
         purge::deliveries(&db, &hooks[0], NOW_US + 1, 3).await.unwrap();
         let left: Vec<_> = statuses(&db).await.into_iter().map(|(status, _)| status).collect();
         assert_eq!(left, [2, 2, 2, 0]);

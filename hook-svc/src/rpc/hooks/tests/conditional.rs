@@ -1,10 +1,10 @@
-//! Tests of the versions of webhooks, and of changes with a version as their precondition.
+//! Tests of webhook versions and conditional changes.
 
 use ferrite_proto::metadata::{PRECONDITION, VERSION};
 
 use super::*;
 
-/// A webhook, and a caller who may change it.
+/// A webhook with a caller who may change it.
 struct Owned {
     caller: TestCaller,
     owner: Option<HookOwner>,
@@ -22,7 +22,7 @@ impl Owned {
         Self::new(service, admin(), repository_owner(REPOSITORY)).await
     }
 
-    /// Returns the webhook, and the precondition that names its version.
+    /// Returns the webhook and a precondition with its version.
     async fn read(&self, service: &Service) -> (Hook, String) {
         let message = GetHookRequest { owner: self.owner.clone(), hook_id: self.hook_id };
         let mut request = self.caller.request(GET_HOOK, message);
@@ -92,7 +92,7 @@ async fn a_secret_is_part_of_the_version_although_no_read_shows_it() {
     on_each_url(|url| async move {
         let service = Service::start(&url).await;
         let hook = Owned::of_repository(&service).await;
-        // What stands there after each of them cannot be opened, and no read opens it.
+        // The bytes written here cannot be unsealed, and no read tries to.
         let changes = [
             "UPDATE hooks SET previous_secret = url WHERE id = $1",
             "UPDATE hooks SET url = secret WHERE id = $1",
@@ -119,7 +119,7 @@ async fn a_change_of_a_secret_alone_makes_the_version_stale() {
         let service = Service::start(&url).await;
         let hook = Owned::of_repository(&service).await;
         let first = hook.version(&service).await;
-        // A change that changes nothing leaves the version.
+        // A change without effect keeps the version.
         hook.update(&service, &first, &[("secret", "hunter2")]).await.unwrap();
         hook.update(&service, &first, &[("secret", "hunter3")]).await.unwrap();
         assert!(is_refused(hook.update(&service, &first, &[("secret", "hunter4")]).await));

@@ -1,4 +1,4 @@
-//! Tests of the decoding of options, and of the idempotency keys of requests with secrets.
+//! Tests of option decoding and of the idempotency keys of requests with secrets.
 
 use ferrite_proto::metadata::IDEMPOTENCY_KEY;
 use proptest::prelude::*;

@@ -1,5 +1,3 @@
-//! Tests of the limits on webhooks and on writes of one user.
-
 use super::*;
 
 #[tokio::test]
@@ -7,7 +5,7 @@ async fn one_user_makes_so_many_hooks_within_an_hour() {
     on_each_url(|url| async move {
         let service = Service::start_with(&url, &["--creations-per-hour=2"]).await;
         for number in 0..3 {
-            // A repeated request counts once, one that is not valid never.
+            // A repeated request counts once, an invalid one never counts.
             service.create(&admin().with_key("k"), request("gogs", &CONFIG)).await.unwrap();
             service.create(&admin(), request("unknown", &CONFIG)).await.unwrap_err();
             let made = service.create(&admin(), request("gogs", &CONFIG)).await;
@@ -15,7 +13,7 @@ async fn one_user_makes_so_many_hooks_within_an_hour() {
         }
         let refused = service.create(&admin(), request("gogs", &CONFIG)).await.unwrap_err();
         assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "HOURLY_LIMIT_REACHED"));
-        assert_eq!(refused.message(), "too many webhooks: at most 2 within an hour; try again later");
+        assert_eq!(refused.message(), "limit reached: 2 webhooks per hour");
         let other = TestCaller::user(8, Permission::Admin);
         service.create(&other, request("gogs", &CONFIG)).await.unwrap();
         service.stop().await;
@@ -52,7 +50,7 @@ async fn a_repeated_request_gets_a_large_webhook_anew_and_writes_count() {
         let refused = service.create(&admin(), request("native", &CONFIG)).await.unwrap_err();
         assert_eq!((refused.code(), reason(&refused).as_str()), (Code::ResourceExhausted, "WRITE_LIMIT_REACHED"));
         assert_eq!(service.list(&admin(), page(repository_owner(REPOSITORY), 1, 10)).await.unwrap().hooks.len(), 1);
-        // For an organization the caller is known by repo-svc alone.
+        // For an organization, only repo-svc identifies the caller.
         let owner = organization_owner(ORGANIZATION);
         for done in [true, true, false] {
             let new = CreateHookRequest { owner: owner.clone(), ..request("native", &CONFIG) };
