@@ -1,4 +1,4 @@
-//! A migration that is added later must be compiled in.
+//! Recompile when a migration is added.
 
 fn main() {
     println!("cargo:rerun-if-changed=migrations");

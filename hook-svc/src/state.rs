@@ -1,5 +1,6 @@
-//! Shared state of all RPCs, built once at start. Only `rpc` and the wiring in `lib.rs` use it;
-//! everything below holds just the services it needs.
+//! Shared state of all RPCs, built once at start.
+//!
+//! Only `rpc` and the wiring in `lib.rs` use it. Everything below holds just the services it needs.
 
 use ferrite_core::Clock;
 use ferrite_events::Relay;
@@ -32,6 +33,7 @@ pub(crate) struct AppState {
     pub(crate) sender: Sender,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) feed: Feed,
+    /// Wakes readers of feeds when an event arrives.
     pub(crate) waiters: FeedWaiters,
     pub(crate) grown: GrownRepositories,
     pub(crate) redactor: Redactor,

@@ -1,4 +1,4 @@
-//! Conversion of what is stored to messages, and of times.
+//! Converts rows and times to protobuf messages.
 
 use ferrite_core::timestamp;
 use ferrite_proto::error::FieldViolation;
@@ -15,7 +15,6 @@ fn state(is_closed: bool) -> i32 {
     state.into()
 }
 
-/// Encodes an issue as a protobuf message.
 pub(crate) fn issue(full: FullIssue) -> issue::Issue {
     let issue = full.issue;
     issue::Issue {
@@ -48,12 +47,10 @@ fn pull_request(pull: PullRequest) -> issue::PullRequest {
     }
 }
 
-/// Encodes a label as a protobuf message.
 pub(crate) fn label(label: Label) -> issue::Label {
     issue::Label { id: label.id, repository_id: label.repository.0, name: label.name, color: label.color }
 }
 
-/// Encodes a milestone as a protobuf message.
 pub(crate) fn milestone(milestone: Milestone) -> issue::Milestone {
     issue::Milestone {
         id: milestone.id,
@@ -70,7 +67,6 @@ pub(crate) fn milestone(milestone: Milestone) -> issue::Milestone {
     }
 }
 
-/// Encodes a comment as a protobuf message.
 pub(crate) fn comment(comment: Comment) -> issue::Comment {
     issue::Comment {
         id: comment.id,
@@ -85,7 +81,7 @@ pub(crate) fn comment(comment: Comment) -> issue::Comment {
     }
 }
 
-/// Encodes an entry of the timeline of an issue in `repository` as a protobuf message.
+/// Encodes an entry in the timeline of an issue in `repository`.
 pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEntry {
     use issue::TimelineAction::{Demilestoned, Labeled, Milestoned, Renamed, Unlabeled};
     let action = i32::try_from(entry.action).ok().and_then(|action| issue::TimelineAction::try_from(action).ok());
@@ -113,15 +109,12 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
     }
 }
 
-/// Converts a time to microseconds since 1970; one that is out of their range to the nearest in range.
+/// Converts a time to microseconds since 1970. Clamps times that are out of range.
 pub(crate) fn micros(time: Timestamp) -> i64 {
     time.seconds.saturating_mul(MICROS_PER_SECOND).saturating_add(i64::from(time.nanos) / 1_000)
 }
 
-/// Converts a state of a request: `None` if it is not set.
-///
-/// # Errors
-/// The violation for a number that is no state.
+/// Parses the state in a request. Returns `None` if it is not set.
 pub(crate) fn is_closed(state: i32) -> Result<Option<bool>, FieldViolation> {
     match IssueState::try_from(state) {
         Ok(IssueState::Unspecified) => Ok(None),

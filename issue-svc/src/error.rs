@@ -1,6 +1,4 @@
-//! The errors of this service, and their conversion to gRPC statuses.
-//!
-//! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
+//! The errors of this service and their conversion to gRPC statuses.
 
 use std::time::Duration;
 
@@ -10,62 +8,47 @@ use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_rpc::auth::AuthError;
 use tonic::Status;
 
-/// Errors of this service, with a kind and a stable reason each.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssueError {
-    /// Fields of the request break rules.
     #[error("invalid request")]
     Invalid(Vec<FieldViolation>),
-    /// The repository has no such issue.
     #[error("issue {number} does not exist")]
     NotFound { number: i64 },
-    /// The repository or issue has no such comment.
     #[error("comment does not exist")]
     CommentNotFound,
-    /// The repository has no such label.
     #[error("label does not exist")]
     LabelNotFound,
-    /// The repository has no such milestone.
     #[error("milestone does not exist")]
     MilestoneNotFound,
-    /// The repository has a label of that name.
     #[error("label `{name}` already exists")]
     LabelExists { name: String },
-    /// The repository has as many labels as it may.
     #[error("label limit reached: a repository can have 1,000 labels")]
     TooManyLabels,
-    /// The repository has as many milestones as it may.
     #[error("milestone limit reached: a repository can have 10,000 milestones")]
     TooManyMilestones,
-    /// The caller has reached its limit of an hour.
     #[error("limit reached: {limit} {what} per hour")]
     HourlyLimit {
-        /// The things that are counted.
+        /// The counted things, in the plural.
         what: &'static str,
-        /// The limit.
         limit: u64,
-        /// Time to wait before the next attempt.
         retry_after: Duration,
     },
-    /// The caller may not do this, or that cannot be found out.
+    /// The caller is not allowed to do this, or the check failed.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// The repository's issue tracker is switched off.
     #[error("issues are disabled in this repository")]
     Disabled,
-    /// The repository was deleted since the grant was signed.
+    /// The repository was deleted after the grant was signed.
     #[error("repository does not exist")]
     RepositoryDeleted,
-    /// A repeated write whose response cannot be given.
+    /// The response to a repeated write is not available.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
-    /// The database failed.
     #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
 
 impl IssueError {
-    /// Returns the error of a request with these violations.
     pub(crate) fn invalid(violations: impl IntoIterator<Item = Option<FieldViolation>>) -> Self {
         Self::Invalid(violations.into_iter().flatten().collect())
     }
@@ -121,7 +104,7 @@ impl ServiceError for IssueError {
 
 impl From<IssueError> for Status {
     fn from(error: IssueError) -> Self {
-        // Converted by the kit, so that all services report them alike.
+        // The kit converts these, so that all services report them the same way.
         match error {
             IssueError::Idempotency(error) => return error.into(),
             IssueError::Auth(error) => return error.into(),

@@ -1,12 +1,11 @@
-//! issue-svc: the only writer of issues.
+//! issue-svc stores issues, comments, labels and milestones. It alone writes to its database.
 //!
-//! Keeps issues, comments, labels and milestones, closes issues by the messages of pushed commits, counts the open ones of a
-//! repository, and sends the counts to repo-svc and all changes to hook-svc as events.
+//! It closes issues when messages of pushed commits say so, counts the open issues of each
+//! repository, and reports the counts to repo-svc and all changes to hook-svc as events. Access
+//! decisions are made by repo-svc and arrive in grants.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `state`, `commits`, `upstream`,
-//! `writer`, `encode`, `limits`, `store`, `model`, `error`, `config`.
-//!
-//! Not here: decisions about access, which arrive in grants.
+//! Layers, upper to lower; each uses only those below it: this file (wiring), `rpc`, `state`,
+//! `commits`, `upstream`, `writer`, `encode`, `limits`, `store`, `model`, `error`, `config`.
 
 mod commits;
 mod config;
@@ -51,7 +50,7 @@ use writer::{IssueWriter, TimelineTrimmer};
 /// The role of this service in credentials.
 pub const ROLE: ServiceRole = ServiceRole::IssueSvc;
 
-/// Returns the migrations of this service's schema.
+/// The migrations of this service's schema.
 #[must_use]
 pub fn migrations() -> Migrations {
     Migrations {
@@ -60,24 +59,18 @@ pub fn migrations() -> Migrations {
     }
 }
 
-/// Serves on `listeners` until `life` stops and requests in flight are done.
-///
-/// # Errors
-/// When the database, a key or an address cannot be used.
+/// Serves on `listeners` until `life` stops and the requests in flight are done.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
     Box::pin(start(config, listeners, life))
 }
 
-/// Checks the settings and the files that they name, before an address is bound.
-///
-/// # Errors
-/// When a key cannot be read or is not that of this role, or the URL of the database is malformed.
+/// Checks the settings and the files they name before the service binds an address.
 pub fn check(config: &Config) -> Result<(), StartError> {
     config.process.trust.load(ROLE, &Clock::system())?;
     config.database.check()
 }
 
-/// Waits until the database and Redis can be used, and migrates the schema.
+/// Waits for the database and Redis, then migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
     config.process.wait_for_servers(config.database.wait(migrations(), life), life)
 }

@@ -1,4 +1,4 @@
-//! Limits on what one user writes within an hour: issues, comments, and the bytes of their texts.
+//! Limits what one user writes per hour: issues, comments, and the bytes of their texts.
 
 use ferrite_proto::grant::Grant;
 use ferrite_rpc::auth::AuthError;
@@ -6,10 +6,9 @@ use ferrite_rpc::rate_limit::{HourlyLimit, RateExceeded};
 
 use crate::error::IssueError;
 
-/// Bytes that every write counts beside its text, for the rows of its changes and events: a change without a text takes room as well.
+/// Counted per write in addition to its text, for the rows of its changes and events.
 const WRITE_BYTES: u64 = 512;
 
-/// Counts what users write.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteLimits {
     pub(crate) issues: HourlyLimit,
@@ -18,32 +17,22 @@ pub(crate) struct WriteLimits {
 }
 
 impl WriteLimits {
-    /// Counts one issue of the caller, with a text of so many bytes.
-    ///
-    /// # Errors
-    /// [`IssueError::HourlyLimit`].
+    /// Counts an issue with a text of `bytes`.
     pub(crate) async fn count_issue(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
         count([(&self.issues, 1), (&self.text_bytes, write_bytes(bytes))], grant).await
     }
 
-    /// Counts one comment of the caller, with a text of so many bytes.
-    ///
-    /// # Errors
-    /// [`IssueError::HourlyLimit`].
+    /// Counts a comment with a text of `bytes`.
     pub(crate) async fn count_comment(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
         count([(&self.comments, 1), (&self.text_bytes, write_bytes(bytes))], grant).await
     }
 
-    /// Counts a write of the caller with a text of so many bytes.
-    ///
-    /// # Errors
-    /// [`IssueError::HourlyLimit`].
+    /// Counts another write with a text of `bytes`.
     pub(crate) async fn count_text(&self, grant: &Grant, bytes: usize) -> Result<(), IssueError> {
         count([(&self.text_bytes, write_bytes(bytes))], grant).await
     }
 }
 
-/// Returns what a write with a text of so many bytes counts.
 fn write_bytes(text: usize) -> u64 {
     text as u64 + WRITE_BYTES
 }
@@ -79,7 +68,7 @@ mod tests {
         on_each_url(|url| async move {
             let service = Service::start_with(&url, &["--issues-per-hour=3", "--text-bytes-per-hour=4000"]).await;
             let [ada, bob] = [7, 8].map(|id| TestCaller::user(id, Permission::Read));
-            // A repeated request counts once, one that is not valid never.
+            // A repeated request counts once, an invalid one never counts.
             for _ in 0..5 {
                 service.create(&ada.with_key("k"), issue(10)).await.unwrap();
                 service.create(&ada, CreateIssueRequest { title: String::new(), ..issue(10) }).await.unwrap_err();

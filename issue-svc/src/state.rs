@@ -1,4 +1,5 @@
-//! Shared state of all RPCs: the services, built once, with the check of the grant of a caller and the look-ups that RPCs share.
+//! Shared state of all RPCs, built once, with the authorization and lookups that they have in
+//! common.
 
 use std::sync::Arc;
 
@@ -16,7 +17,6 @@ use crate::store::IssueTable;
 use crate::upstream::RepoClient;
 use crate::writer::{IssueWriter, TextTargets};
 
-/// Services that RPCs use.
 #[derive(Clone)]
 pub(crate) struct AppState {
     pub(crate) store: IssueTable,
@@ -28,10 +28,8 @@ pub(crate) struct AppState {
 }
 
 impl AppState {
-    /// Returns the caller's grant for the operation of `request` on the issues of a repository.
-    ///
-    /// # Errors
-    /// [`IssueError::Disabled`] if the repository's issue tracker is switched off, or those of [`Authorizer::authorize`].
+    /// Returns the caller's grant for the operation of `request` on a repository's issues. Fails
+    /// with [`IssueError::Disabled`] if its issue tracker is disabled.
     pub(crate) async fn authorize<T>(&self, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, IssueError> {
         let grant = self.authorize_settings(request, repository).await?;
         if !grant.issues_enabled {
@@ -40,11 +38,8 @@ impl AppState {
         Ok(grant)
     }
 
-    /// Returns the caller's grant for the operation of `request` on the labels or milestones of a repository, which are there while its
-    /// issue tracker is switched off, too.
-    ///
-    /// # Errors
-    /// Those of [`Authorizer::authorize`].
+    /// Returns the caller's grant for the operation of `request` on a repository's labels or
+    /// milestones. They remain available while its issue tracker is disabled.
     pub(crate) async fn authorize_settings<T>(
         &self,
         request: &Request<T>,
@@ -53,43 +48,25 @@ impl AppState {
         Ok(self.authorizer.authorize(&Caller::of(request), RepositoryId(repository)).await?)
     }
 
-    /// Returns an issue of a repository.
-    ///
-    /// # Errors
-    /// [`IssueError::NotFound`], or a failure of the database.
     pub(crate) async fn issue(&self, repository: RepositoryId, number: i64) -> Result<Issue, IssueError> {
         let issue = self.store.find(self.store.reader(), repository, number).await?;
         issue.ok_or(IssueError::NotFound { number })
     }
 
-    /// Returns an issue of a repository with all that shows in it.
-    ///
-    /// # Errors
-    /// [`IssueError::NotFound`], or a failure of the database.
     pub(crate) async fn full_issue(&self, repository: RepositoryId, number: i64) -> Result<FullIssue, IssueError> {
         self.store.find_full(repository, number).await?.ok_or(IssueError::NotFound { number })
     }
 
-    /// Returns a comment on an issue.
-    ///
-    /// # Errors
-    /// [`IssueError::CommentNotFound`], or a failure of the database.
     pub(crate) async fn comment(&self, repository: RepositoryId, number: i64, id: i64) -> Result<Comment, IssueError> {
         self.store.comment(self.store.reader(), repository, number, id).await?.ok_or(IssueError::CommentNotFound)
     }
 
-    /// Returns a milestone of a repository.
-    ///
-    /// # Errors
-    /// [`IssueError::MilestoneNotFound`], or a failure of the database.
     pub(crate) async fn milestone(&self, repository: RepositoryId, id: i64) -> Result<Milestone, IssueError> {
         self.store.milestone(self.store.reader(), repository, id).await?.ok_or(IssueError::MilestoneNotFound)
     }
 
-    /// Finds what a text of `author` in a repository mentions and refers to.
-    ///
-    /// # Errors
-    /// When repo-svc, which knows other repositories, does not respond.
+    /// Finds the users and issues that a text of `author` mentions. Asks repo-svc about other
+    /// repositories.
     pub(crate) async fn targets(
         &self,
         repository: RepositoryId,

@@ -1,8 +1,5 @@
-//! The metrics of issue-svc.
-
 use ferrite_core::telemetry::Metric;
 
-/// Metrics of this service alone.
 pub(crate) const METRICS: &[Metric] = &[
     Metric::counter(
         "ferrite_issue_commit_scans_total",

@@ -1,6 +1,5 @@
-//! Questions to repo-svc: what accounts may do to the issues of repositories.
-//!
-//! Not here: the caller's own access to one repository, which its grant tells.
+//! Asks repo-svc what accounts may do to the issues of repositories. The caller's own access to one
+//! repository is in its grant.
 
 use ferrite_markdown::references::TextReferences;
 use ferrite_markdown::scan::IssueRef;
@@ -19,23 +18,19 @@ use tonic::{Code, Status};
 use crate::error::IssueError;
 use crate::writer::TextTargets;
 
-/// Repositories in one question.
+/// Repositories per call.
 pub(crate) const MAX_QUESTION_REPOSITORIES: usize = 1000;
 
-/// A client of repo-svc.
 #[derive(Clone, Debug)]
 pub(crate) struct RepoClient(Channel);
 
 impl RepoClient {
-    /// Returns a client that calls over `channel`.
     pub(crate) fn new(channel: Channel) -> Self {
         Self(channel)
     }
 
-    /// Returns what an account may change of the issues of repositories, by their place in `repositories`; archived ones are left out.
-    ///
-    /// # Errors
-    /// The status of repo-svc.
+    /// Returns what an account may change in the issues of `repositories`, by position. Omits
+    /// archived repositories.
     pub(crate) async fn access_of(
         &self,
         account: Account,
@@ -46,20 +41,15 @@ impl RepoClient {
         Ok(response.into_inner())
     }
 
-    /// Returns the name of the git store that has a repository; `None` if there is no such repository.
-    ///
-    /// # Errors
-    /// The status of repo-svc.
+    /// Returns the name of a repository's git store, or `None` if the repository does not exist.
     pub(crate) async fn store_of(&self, repository: RepositoryId) -> Result<Option<String>, Status> {
         let request = DescribeRepositoriesRequest { repository_ids: vec![repository.0] };
         let response = AccessServiceClient::new(self.0.clone()).describe_repositories(request).await?;
         Ok(response.into_inner().repositories.pop().map(|found| found.store))
     }
 
-    /// Returns what a user may do to the issues of repositories now, as far as the token reaches by which it got its grant.
-    ///
-    /// # Errors
-    /// [`AuthError`] for a token without the scope `issue`, and for one that was deleted or has expired since.
+    /// Returns what a user may do to the issues of repositories now, within the reach of the token
+    /// behind its grant. Fails if the token lacks the scope `issue`, has expired or was deleted.
     pub(crate) async fn access_of_user(
         &self,
         user: &GrantUser,
@@ -72,10 +62,7 @@ impl RepoClient {
         Ok(response.map_err(|status| AuthError::from_authority(&status))?.into_inner())
     }
 
-    /// Returns the user of a name, who must be able to read the issues of the repository.
-    ///
-    /// # Errors
-    /// [`IssueError::Invalid`] for another name.
+    /// Returns the user with this name, who must be able to read the issues of the repository.
     pub(crate) async fn assignee(&self, repository: RepositoryId, name: &str) -> Result<UserId, IssueError> {
         let refuse = |code, message: &str| IssueError::from(FieldViolation::new("assignee", code, message));
         let account = Account::Username(name.to_owned());
@@ -90,10 +77,8 @@ impl RepoClient {
         }
     }
 
-    /// Returns those issues that a text of `author` names in repositories whose issues it may read. `own` is known to be one.
-    ///
-    /// # Errors
-    /// When repo-svc does not respond.
+    /// Returns the issues that a text of `author` mentions, if their repositories are `own` or
+    /// readable for the author.
     pub(crate) async fn targets(
         &self,
         own: RepositoryId,

@@ -1,4 +1,6 @@
 //! Webhook URLs in requests and in the audit log.
+//!
+//! `ferrite_outbound` holds the rules for URLs and the addresses in them.
 
 use ferrite_outbound::{OutboundUrl, Policy, UrlRefusal};
 use ferrite_proto::error::FieldViolation;

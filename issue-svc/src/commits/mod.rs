@@ -1,10 +1,10 @@
-//! Closing and opening issues by the messages of commits that arrive on default branches.
+//! Closes and reopens issues when commit messages on default branches say so.
 //!
-//! An update of a default branch is stored in the transaction that delivers its event ([`ScanQueue`]). A background task
-//! ([`CommitScanner`]) asks git-svc for the commits of the update, parses their messages, asks repo-svc what their pusher may do in the
-//! repositories they name, and hands the references to the store, which applies each commit to an issue once.
-//!
-//! Not here: the grammar of messages (`ferrite_markdown::commit`), and the right to close an issue (the store).
+//! The transaction that receives the event of a default branch update stores a scan
+//! ([`ScanQueue`]). A background task ([`CommitScanner`]) gets the commits from git-svc, parses
+//! their messages, asks repo-svc what the pusher may do in the repositories they mention, and
+//! passes the references to the store. The store applies each commit to an issue once and checks
+//! the right to close it.
 
 mod queue;
 mod scanner;

@@ -1,6 +1,5 @@
-//! The background task that reads the messages of pushed commits and applies what they say about issues.
-//!
-//! Not here: SQL (`queue`, the store), and the grouping of references (`targets`).
+//! A background task that reads the messages of pushed commits and applies their references to
+//! issues.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,18 +23,16 @@ use crate::error::IssueError;
 use crate::upstream::RepoClient;
 use crate::writer::ApplyReferences;
 
-/// Commits of one update whose messages are read, the newest.
+/// Newest commits of an update whose messages are read.
 pub(super) const MAX_SCANNED_COMMITS: i32 = 1_000;
-/// References that are applied before the claim is extended.
+/// References applied before the lease is extended.
 pub(super) const MAX_STEP_REFERENCES: usize = 100;
-/// Scans of one process at once.
 const MAX_CONCURRENT_SCANS: usize = 4;
-/// Deadline of each step of a scan: a call, or the application of some references. Less than a claim.
+/// Deadline of each step of a scan: a call, or applying some references. Must be shorter than the
+/// lease.
 const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time between two looks for scans without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads the commits of the queue's scans and applies their references.
 #[derive(Clone, Debug)]
 pub(crate) struct CommitScanner<W> {
     queue: ScanQueue,
@@ -47,7 +44,7 @@ pub(crate) struct CommitScanner<W> {
 
 #[derive(Debug, thiserror::Error)]
 enum ScanError {
-    /// The repository, the commit or the user does not exist any more.
+    /// The repository, the commit or the user was deleted.
     #[error("{0} no longer exists")]
     Gone(String),
     #[error("call to {service} failed with code {code:?}")]
@@ -56,7 +53,7 @@ enum ScanError {
     Apply(#[from] IssueError),
     #[error("deadline exceeded")]
     TimedOut(#[from] Elapsed),
-    /// Another process scans, or the repository was deleted.
+    /// Another process took over, or the repository was deleted.
     #[error("claim lost")]
     ClaimLost,
 }
@@ -71,12 +68,10 @@ impl ScanError {
 }
 
 impl<W: ApplyReferences> CommitScanner<W> {
-    /// Creates a scanner of `queue` that asks git-svc and repo-svc, at the other ends of `git` and `repo`.
     pub(crate) fn new(queue: ScanQueue, git: StoreChannel, repo: Channel, writer: W, clock: Clock) -> Self {
         Self { queue, git, repo: RepoClient::new(repo), writer, clock }
     }
 
-    /// Starts to scan, until `life` stops.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("commit scans", async move { self.run(life2).await });
@@ -95,7 +90,7 @@ impl<W: ApplyReferences> CommitScanner<W> {
                     life.spawn("commit scan", async move {
                         scanner.process(&scan, &life2).await;
                         drop(permit);
-                        // The next scan of the repository was held back by this one.
+                        // This scan held back the repository's next one.
                         scanner.queue.wake();
                     });
                     continue;
@@ -111,10 +106,11 @@ impl<W: ApplyReferences> CommitScanner<W> {
         }
     }
 
-    /// Runs a claimed scan and marks it.
+    /// Runs a claimed scan and records the result.
     async fn process(&self, scan: &Scan, life: &Lifecycle) {
         let ended = tokio::select! {
-            // The push was counted as a write; what its messages change counts for its user as well.
+            // The push already counted as a write. What its messages change counts for the pusher
+            // as well.
             ended = count_for(scan.user, self.scan(scan)) => ended,
             () = life.stopping() => {
                 if let Err(error) = self.queue.release(scan, self.clock.now_us()).await {
@@ -148,7 +144,7 @@ impl<W: ApplyReferences> CommitScanner<W> {
         }
     }
 
-    /// Returns whether references were handed to the store: false if no commit refers to an issue that the pusher may see.
+    /// Returns whether there were any references to issues that the pusher may see.
     async fn scan(&self, scan: &Scan) -> Result<bool, ScanError> {
         let commits = self.list_commits(scan).await?;
         let references = ScannedReferences::parse(scan, &commits);
@@ -163,7 +159,7 @@ impl<W: ApplyReferences> CommitScanner<W> {
         Ok(!targets.is_empty())
     }
 
-    /// Asks git-svc for the commits of a scan, oldest first.
+    /// Gets the commits of a scan from git-svc, oldest first.
     async fn list_commits(&self, scan: &Scan) -> Result<Vec<PushedCommit>, ScanError> {
         let request = ListPushedCommitsRequest {
             repository_id: scan.repository.0,
@@ -176,8 +172,8 @@ impl<W: ApplyReferences> CommitScanner<W> {
         Ok(listed.map_err(|status| ScanError::of("git-svc", &status))?.into_inner().commits)
     }
 
-    /// Returns the git store that has the repository of a scan; nothing if there is only one. It is asked for anew each time, as a
-    /// repository may have moved.
+    /// Returns the git store of the repository, or an empty name if there is only one store. Not
+    /// cached, because repositories can move.
     async fn store_of(&self, scan: &Scan) -> Result<String, ScanError> {
         if self.git.is_single() {
             return Ok(String::new());
@@ -194,7 +190,8 @@ impl<W: ApplyReferences> CommitScanner<W> {
         Ok(resolved.map_err(|status| ScanError::of("repo-svc", &status))?.accesses)
     }
 
-    /// Applies the references to one repository. If that is interrupted, the next attempt skips those that are applied.
+    /// Applies the references to one repository. After an interruption, the next attempt skips
+    /// those already applied.
     async fn apply(&self, scan: &Scan, target: &Target) -> Result<(), ScanError> {
         for references in target.references.chunks(MAX_STEP_REFERENCES) {
             if !self.queue.extend(scan, self.clock.now_us()).await.map_err(IssueError::from)? {

@@ -1,6 +1,4 @@
-//! The references of a scan, by the repository whose issues they are about.
-//!
-//! Not here: calls to other services.
+//! Groups the references of a scan by the repository of the issues.
 
 use std::collections::HashMap;
 
@@ -15,18 +13,18 @@ use ferrite_proto::repo::{IssueAccess, RepositoryRef};
 use super::queue::Scan;
 use crate::model::CommitAction;
 
-/// Most repositories of one scan, that of the commits included; references to further ones are dropped.
+/// Repositories per scan, including that of the commits. References to further ones are dropped.
 pub(super) const MAX_TARGET_REPOSITORIES: usize = 50;
-/// Most references of one scan; those of the oldest commits are dropped.
+/// References per scan. Those of the oldest commits are dropped.
 pub(super) const MAX_SCANNED_REFERENCES: usize = 2_000;
 
 /// A repository with the references to its issues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) repository: RepositoryId,
-    /// The level of the pusher.
+    /// The pusher's permission.
     pub(super) permission: Permission,
-    /// Oldest commit first; each pair of commit and issue once.
+    /// Oldest commit first, each pair of commit and issue once.
     pub(super) references: Vec<CommitAction>,
 }
 
@@ -34,14 +32,14 @@ pub(super) struct Target {
 #[derive(Debug)]
 pub(super) struct ScannedReferences<'c> {
     source: RepositoryId,
-    /// Each with the place of its commit in the scan.
+    /// With the position of each commit in the scan.
     references: Vec<(usize, &'c PushedCommit, CommitReference)>,
-    /// The repositories that are named and may be acted on.
+    /// The mentioned repositories within reach of the credential, up to the limit.
     names: Vec<RepositoryKey>,
 }
 
 impl<'c> ScannedReferences<'c> {
-    /// Parses the messages of commits, oldest first.
+    /// Parses the messages of commits, given oldest first.
     pub(super) fn parse(scan: &Scan, commits: &'c [PushedCommit]) -> Self {
         let mut references = Vec::new();
         for (place, commit) in commits.iter().enumerate() {
@@ -67,18 +65,18 @@ impl<'c> ScannedReferences<'c> {
         self.references.is_empty()
     }
 
-    /// Returns the repositories to look up: first that of the commits.
+    /// Returns the repositories to look up, starting with that of the commits.
     pub(super) fn repositories(&self) -> Vec<RepositoryRef> {
         let named = self.names.iter().map(|(owner, name)| RepositoryRef::by_name(owner, name));
         [RepositoryRef::by_id(self.source)].into_iter().chain(named).collect()
     }
 
-    /// Groups the references by repository. `accesses` are those of [`ScannedReferences::repositories`]; references to repositories
-    /// without access are dropped.
+    /// Groups the references by repository. `accesses` answers [`ScannedReferences::repositories`];
+    /// references to repositories without access are dropped.
     pub(super) fn targets(&self, accesses: &[IssueAccess]) -> Vec<Target> {
         let access = self.access_by_name(accesses);
         let mut targets: Vec<Target> = Vec::new();
-        // By repository, commit and issue: a repository may be named in two ways.
+        // Keyed by id: a repository may be mentioned by two names.
         let mut places: HashMap<(i64, usize, i64), (usize, usize)> = HashMap::new();
         for (place, commit, reference) in &self.references {
             let Some(access) = access.get(&reference.repository) else { continue };
@@ -101,7 +99,8 @@ impl<'c> ScannedReferences<'c> {
         targets
     }
 
-    /// The accesses by the name in a reference; that of the commits' repository also by no name.
+    /// Returns the accesses by repository name. That of the commits' repository is also under
+    /// `None`.
     fn access_by_name<'a>(&self, accesses: &'a [IssueAccess]) -> HashMap<Option<RepositoryKey>, &'a IssueAccess> {
         let mut by_name = HashMap::new();
         for access in accesses {
@@ -117,7 +116,7 @@ impl<'c> ScannedReferences<'c> {
     }
 }
 
-/// Returns the place of the target of a repository, and adds it first if there is none.
+/// Returns the index of a repository's target. Adds the target if it is missing.
 fn target_of(targets: &mut Vec<Target>, access: &IssueAccess) -> usize {
     let repository = RepositoryId(access.repository_id);
     targets.iter().position(|target| target.repository == repository).unwrap_or_else(|| {

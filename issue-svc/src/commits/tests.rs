@@ -1,4 +1,4 @@
-//! Queue and scanner on both databases, with stand-ins for git-svc, repo-svc and the store.
+//! Tests of queue and scanner with fake git-svc, repo-svc and store.
 
 mod issues;
 mod peers;
@@ -31,7 +31,7 @@ const USER: i64 = 7;
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 const START_US: i64 = 1_000_000_000;
 
-/// Scanner, queue and stand-ins of one test, with a clock that stands still.
+/// The clock stands still.
 struct Setup {
     queue: ScanQueue,
     peers: Peers,
@@ -41,7 +41,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// The repository `ada/site` is that of the pushes; their user may write there.
+    /// Pushes go to the repository `ada/site`, where the pusher may write.
     async fn new(db: Db) -> Self {
         let peers = Peers::start().await;
         peers.add_repository("ada", "site", REPOSITORY, Permission::Write);
@@ -66,13 +66,11 @@ impl Setup {
         self.queue.wake();
     }
 
-    /// Records a push of commits with these messages.
     async fn push(&self, repository: i64, new_id: &str, messages: &[&str]) {
         self.peers.add_push(repository, new_id, messages);
         self.record(repository, &updated(new_id, IssueReach::All)).await;
     }
 
-    /// The number of scans in the table.
     async fn waiting(&self) -> i64 {
         self.db.one::<(i64,)>("SELECT COUNT(*) FROM commit_scans", &[]).await.unwrap().0
     }
@@ -81,7 +79,7 @@ impl Setup {
         eventually("all scans have ended", || async { self.waiting().await == 0 }).await;
     }
 
-    /// Waits until a scan has failed so often.
+    /// Waits until a scan has failed this often.
     async fn until_failed(&self, attempts: i64) {
         let failed = "SELECT COUNT(*) FROM commit_scans WHERE attempts = $1 AND claimed_until_us = 0";
         eventually("the scan has failed", || async {
@@ -90,7 +88,7 @@ impl Setup {
         .await;
     }
 
-    /// Lets time pass and wakes the scanner.
+    /// Advances the clock and wakes the scanner.
     fn advance(&self, by: Duration) {
         self.clock.advance(by);
         self.queue.wake();
@@ -101,7 +99,7 @@ fn update(name: &str, new_id: &str) -> RefUpdate {
     RefUpdate { name: name.as_bytes().to_vec(), old_id: ZEROS.to_owned(), new_id: new_id.to_owned() }
 }
 
-/// An update of the default branch by [`USER`].
+/// Returns an update of the default branch by [`USER`].
 fn updated(new_id: &str, reach: IssueReach) -> RefsUpdated {
     RefsUpdated {
         updates: vec![update("refs/heads/side", "other"), update("refs/heads/main", new_id)],
@@ -277,7 +275,7 @@ async fn a_scan_of_what_is_gone_is_dropped() {
         setup.push(REPOSITORY, "b", &["fixes #1"]).await;
         setup.until_scanned().await;
         setup.peers.fail_repo(None);
-        // The tracker of a repository without access is off, or the user may not see it.
+        // No access: the tracker is disabled, or the user may not see the repository.
         setup.push(99, "c", &["fixes #1"]).await;
         setup.until_scanned().await;
         assert!(setup.writer.applied().is_empty());
@@ -339,7 +337,7 @@ async fn a_scan_that_hangs_does_not_hold_others_back() {
         setup.push(REPOSITORY, "b", &["fixes #1"]).await;
         eventually("the other one is scanned", || async { setup.writer.applied().len() == 1 }).await;
 
-        // A stop releases what is being scanned, so that another process can begin at once.
+        // Stopping releases the running scan, so that another process can take it at once.
         setup.peers.life.stop();
         assert!(setup.peers.life.finished().await, "a scan delays the stop");
         let claimed = setup.queue.claim(setup.clock.now_us()).await.unwrap().unwrap();

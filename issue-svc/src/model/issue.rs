@@ -1,11 +1,9 @@
-//! Issues, pull requests, comments, labels and milestones as they are stored, the classes of issues, and what commits do to issues.
-
 use ferrite_markdown::commit::Action;
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 
 use super::text::{Body, Title};
 
-/// The class of an issue, by which lists are kept apart.
+/// Lists and counts are kept per class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Class {
     pub(crate) is_pull_request: bool,
@@ -13,17 +11,17 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// Returns the number that stands for the class in tables.
+    /// The class as a number in tables.
     pub(crate) fn number(self) -> i64 {
         i64::from(self.is_pull_request) * 2 + i64::from(self.is_closed)
     }
 
-    /// Returns the class of a number in tables.
     pub(crate) fn from_number(number: i64) -> Self {
         Self { is_pull_request: number & 2 != 0, is_closed: number & 1 != 0 }
     }
 
-    /// Returns the number of open plain issues that one issue of this class is.
+    /// Returns how much an issue of this class adds to the number of open issues, which excludes
+    /// pull requests.
     pub(crate) fn open_issues(self) -> i64 {
         i64::from(!self.is_pull_request && !self.is_closed)
     }
@@ -34,16 +32,16 @@ impl Class {
 pub(crate) struct Issue {
     pub(crate) id: IssueId,
     pub(crate) repository: RepositoryId,
-    /// Number within the repository: from 1, never reused.
+    /// Number within the repository, from 1. Never reused.
     pub(crate) number: i64,
     pub(crate) author: UserId,
     pub(crate) title: String,
     pub(crate) body: String,
-    /// True if `body` is the beginning only, in lists.
+    /// Whether `body` was cut, for a list.
     pub(crate) is_truncated: bool,
     pub(crate) class: Class,
     pub(crate) assignee: Option<UserId>,
-    /// The milestone's id; zero for none. It may have been deleted a moment ago.
+    /// Zero for none. The milestone may just have been deleted.
     pub(crate) milestone_id: i64,
     pub(crate) comment_count: i64,
     pub(crate) created_us: i64,
@@ -51,7 +49,7 @@ pub(crate) struct Issue {
     pub(crate) closed_us: Option<i64>,
 }
 
-/// An issue with everything that shows in it.
+/// An issue with its labels, milestone and branches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FullIssue {
     pub(crate) issue: Issue,
@@ -61,7 +59,6 @@ pub(crate) struct FullIssue {
     pub(crate) pull_request: Option<PullRequest>,
 }
 
-/// An issue that has no number yet.
 #[derive(Clone, Debug)]
 pub(crate) struct NewIssue {
     pub(crate) repository: RepositoryId,
@@ -74,11 +71,10 @@ pub(crate) struct NewIssue {
     pub(crate) milestone_id: i64,
     /// Without duplicates.
     pub(crate) label_ids: Vec<i64>,
-    /// Makes it a pull request.
+    /// Set for a pull request.
     pub(crate) pull_request: Option<NewPullRequest>,
 }
 
-/// The branches of a pull request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewPullRequest {
     pub(crate) head_repository: RepositoryId,
@@ -86,7 +82,7 @@ pub(crate) struct NewPullRequest {
     pub(crate) base_branch: String,
 }
 
-/// The part of a pull request that an issue does not have.
+/// What a pull request has in addition to an issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PullRequest {
     pub(crate) head_repository_id: i64,
@@ -95,7 +91,7 @@ pub(crate) struct PullRequest {
     pub(crate) merged_us: Option<i64>,
 }
 
-/// A change of an issue. `None` leaves a field as it is.
+/// A change of an issue. `None` keeps the current value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IssueChange {
     pub(crate) title: Option<Title>,
@@ -107,7 +103,6 @@ pub(crate) struct IssueChange {
     pub(crate) is_closed: Option<bool>,
 }
 
-/// A comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Comment {
     pub(crate) id: i64,
@@ -115,17 +110,16 @@ pub(crate) struct Comment {
     pub(crate) issue_id: i64,
     pub(crate) issue_number: i64,
     pub(crate) is_pull_request: bool,
-    /// Place among the comments of the repository.
+    /// Position among all comments of the repository.
     pub(crate) sequence: i64,
     pub(crate) author: UserId,
     pub(crate) body: String,
-    /// True if `body` is the beginning only, in lists.
+    /// Whether `body` was cut, for a list.
     pub(crate) is_truncated: bool,
     pub(crate) created_us: i64,
     pub(crate) updated_us: i64,
 }
 
-/// A label of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) id: i64,
@@ -135,14 +129,13 @@ pub(crate) struct Label {
     pub(crate) color: String,
 }
 
-/// A milestone of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Milestone {
     pub(crate) id: i64,
     pub(crate) repository: RepositoryId,
     pub(crate) title: String,
     pub(crate) description: String,
-    /// True if `description` is the beginning only, in lists.
+    /// Whether `description` was cut, for a list.
     pub(crate) is_truncated: bool,
     pub(crate) is_closed: bool,
     pub(crate) due_us: Option<i64>,
@@ -152,15 +145,14 @@ pub(crate) struct Milestone {
     pub(crate) closed_count: i64,
 }
 
-/// The effect of one commit on one issue of a repository.
+/// What a commit does to an issue of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommitAction {
     /// The repository of the commit.
     pub(crate) source: RepositoryId,
-    /// The object id of the commit, 40 hexadecimal digits.
+    /// 40 hexadecimal digits.
     pub(crate) commit_id: String,
     /// The number of the issue.
     pub(crate) number: i64,
-    /// The effect.
     pub(crate) action: Action,
 }

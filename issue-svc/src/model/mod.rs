@@ -1,4 +1,4 @@
-//! Issues and their parts, which are checked when they are constructed.
+//! Issues and their parts. Constructors validate.
 
 mod issue;
 mod text;

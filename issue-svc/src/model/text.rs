@@ -1,4 +1,4 @@
-//! Texts of issues, comments, labels and milestones, which are checked when they are constructed.
+//! Validated texts of issues, comments, labels and milestones.
 
 use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
@@ -10,7 +10,7 @@ const MAX_MILESTONE_TITLE_CHARS: usize = 50;
 const MAX_DESCRIPTION_BYTES: usize = 64 * 1024;
 const COLOR_DIGITS: usize = 6;
 
-/// Checks one line of text and removes white space around it. Tabs and ends of lines in it become spaces.
+/// Validates one line and trims it. Tabs and line breaks become spaces.
 fn line(field: &str, text: &str, max_chars: usize) -> Result<String, FieldViolation> {
     let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
     let text: String =
@@ -25,7 +25,6 @@ fn line(field: &str, text: &str, max_chars: usize) -> Result<String, FieldViolat
     Ok(text)
 }
 
-/// Checks a text of several lines.
 fn paragraphs(field: &str, text: String, max_bytes: usize) -> Result<String, FieldViolation> {
     if text.len() > max_bytes {
         return Err(FieldViolation::new(field, "too_long", format!("must have at most {} KiB", max_bytes / 1024)));
@@ -36,15 +35,12 @@ fn paragraphs(field: &str, text: String, max_bytes: usize) -> Result<String, Fie
     Ok(text)
 }
 
-/// An issue's title: one line, not blank, without white space around it, at most 255 code points, no control characters.
+/// An issue's title: one trimmed line of 1 to 255 code points, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Title(String);
 
 impl Title {
-    /// Checks a title, removes white space around it, and turns tabs and ends of lines into spaces.
-    ///
-    /// # Errors
-    /// The violation of the first broken rule.
+    /// Trims the text and turns tabs and line breaks into spaces.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
         line("title", text, MAX_TITLE_CHARS).map(Self)
     }
@@ -54,23 +50,16 @@ impl Title {
     }
 }
 
-/// An issue's text, possibly empty: at most 1 MiB, no NUL.
+/// The text of an issue or comment: at most 1 MiB, no NUL. May be empty for an issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Body(String);
 
 impl Body {
-    /// Checks the text of an issue.
-    ///
-    /// # Errors
-    /// The violation of the first broken rule.
     pub(crate) fn parse(text: String) -> Result<Self, FieldViolation> {
         paragraphs("body", text, MAX_BODY_BYTES).map(Self)
     }
 
-    /// Checks the text of a comment, which must not be blank.
-    ///
-    /// # Errors
-    /// The violation of the first broken rule.
+    /// Like [`Body::parse`], but rejects blank text.
     pub(crate) fn parse_comment(text: String) -> Result<Self, FieldViolation> {
         if text.trim().is_empty() {
             return Err(FieldViolation::new("body", "required", "must not be blank"));
@@ -83,15 +72,11 @@ impl Body {
     }
 }
 
-/// The name of a label: one line, not blank, at most 50 code points, no control characters.
+/// The name of a label: one trimmed line of 1 to 50 code points, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LabelName(String);
 
 impl LabelName {
-    /// Checks a name and removes white space around it.
-    ///
-    /// # Errors
-    /// The violation of the first broken rule.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
         line("name", text, MAX_LABEL_NAME_CHARS).map(Self)
     }
@@ -100,21 +85,18 @@ impl LabelName {
         &self.0
     }
 
-    /// Returns the form by which names are compared, without regard to case.
+    /// Returns the name's case-insensitive key.
     pub(crate) fn key(&self) -> String {
         self.0.to_lowercase()
     }
 }
 
-/// The colour of a label: six hexadecimal digits.
+/// The color of a label: six hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Color(String);
 
 impl Color {
-    /// Checks a colour, which is sent with `#` in front and kept without.
-    ///
-    /// # Errors
-    /// The violation of the first broken rule.
+    /// Parses a color with its leading `#`, which is not stored.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
         if text.is_empty() {
             return Err(FieldViolation::new("color", "required", "is required"));
@@ -132,15 +114,11 @@ impl Color {
     }
 }
 
-/// The title of a milestone: one line, not blank, at most 50 code points, no control characters.
+/// The title of a milestone: one trimmed line of 1 to 50 code points, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MilestoneTitle(String);
 
 impl MilestoneTitle {
-    /// Checks a title and removes white space around it.
-    ///
-    /// # Errors
-    /// The violation of the first broken rule.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
         line("title", text, MAX_MILESTONE_TITLE_CHARS).map(Self)
     }
@@ -150,15 +128,11 @@ impl MilestoneTitle {
     }
 }
 
-/// The description of a milestone, possibly empty: at most 64 KiB, no NUL.
+/// The description of a milestone: at most 64 KiB, no NUL. May be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Description(String);
 
 impl Description {
-    /// Checks a description.
-    ///
-    /// # Errors
-    /// The violation of the first broken rule.
     pub(crate) fn parse(text: String) -> Result<Self, FieldViolation> {
         paragraphs("description", text, MAX_DESCRIPTION_BYTES).map(Self)
     }

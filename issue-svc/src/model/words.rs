@@ -1,10 +1,9 @@
-//! Words of titles, bodies and searches, and their form in the search indexes of both databases.
+//! Splits titles, bodies and searches into words for the search indexes of both databases.
 //!
-//! A word is a run of letters and digits. The index holds tokens, each of which is a word behind the id of its repository (`12xword`),
-//! so that a search reads the entries of one repository only. Tokens are split and folded here: the indexes must take them as they are,
-//! by the tokenizer `ascii` of SQLite's FTS5 and by `array_to_tsvector` of PostgreSQL.
-//!
-//! Not here: statements.
+//! A word is a run of letters and digits. The index stores tokens: the id of the repository, `x`,
+//! and a word (`12xword`). So a search reads the entries of only one repository. Words are split
+//! and folded here. The databases must take tokens as they are, with the tokenizer `ascii` of
+//! SQLite's FTS5 and `array_to_tsvector` of PostgreSQL.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -12,16 +11,16 @@ use std::str::Chars;
 
 use ferrite_proto::id::RepositoryId;
 
-/// Most words of one issue in the index; later ones are not found.
+/// Indexed words per issue. Searches do not find later ones.
 const MAX_INDEXED_WORDS: usize = 4_096;
-/// Bytes of all tokens of one issue. PostgreSQL takes 1 MiB.
+/// Token bytes per issue. PostgreSQL accepts 1 MiB.
 const MAX_INDEXED_BYTES: usize = 512 * 1024;
-/// Most words of one search; later ones are ignored.
+/// Words per search. Later ones are ignored.
 const MAX_QUERY_WORDS: usize = 16;
-/// Characters that are kept of one word.
+/// Longer words are cut.
 const MAX_WORD_CHARS: usize = 64;
 
-/// Returns the tokens of an issue, each once, separated by spaces: first those of the title.
+/// Returns the distinct tokens of an issue, separated by spaces. Those of the title come first.
 pub(crate) fn indexed_text(repository: RepositoryId, title: &str, body: &str) -> String {
     let mut text = String::new();
     let mut seen = HashSet::new();
@@ -46,7 +45,7 @@ pub(crate) fn indexed_text(repository: RepositoryId, title: &str, body: &str) ->
     text
 }
 
-/// Returns the words of a search, each once; none if the text has no letter and no digit.
+/// Returns the distinct words of a search. Empty if the text has no letters or digits.
 pub(crate) fn query_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for word in Words::new(text) {
@@ -60,13 +59,14 @@ pub(crate) fn query_words(text: &str) -> Vec<String> {
     words
 }
 
-/// Returns the expression of FTS5 that finds issues with words that begin with all of `words`, of which there must be one at least.
+/// Returns the FTS5 query for issues that have, for each of `words`, a word with this prefix.
+/// `words` must not be empty.
 pub(crate) fn fts5_query(repository: RepositoryId, words: &[String]) -> String {
     expression(repository, words, " AND ", '"', "*")
 }
 
-/// Returns the `tsquery` of PostgreSQL that finds issues with words that begin with all of `words`, of which there must be one at
-/// least.
+/// Returns the PostgreSQL `tsquery` for issues that have, for each of `words`, a word with this
+/// prefix. `words` must not be empty.
 pub(crate) fn ts_query(repository: RepositoryId, words: &[String]) -> String {
     expression(repository, words, " & ", '\'', ":*")
 }
@@ -77,7 +77,7 @@ fn expression(repository: RepositoryId, words: &[String], operator: &str, quote:
         if !text.is_empty() {
             text.push_str(operator);
         }
-        // Words hold no quotes.
+        // Words contain no quotes.
         text.push(quote);
         push_token(&mut text, repository, word);
         text.push(quote);
@@ -91,7 +91,7 @@ fn push_token(text: &mut String, repository: RepositoryId, word: &str) {
     let _ = write!(text, "{repository}x{word}");
 }
 
-/// The words of a text, in order: lower-case letters and digits, at most [`MAX_WORD_CHARS`] of each word.
+/// The words of a text in order, in lower case, each at most [`MAX_WORD_CHARS`] long.
 struct Words<'t>(Chars<'t>);
 
 impl<'t> Words<'t> {
@@ -108,7 +108,7 @@ impl Iterator for Words<'_> {
         let mut chars = 0;
         for char in self.0.by_ref() {
             if char.is_alphanumeric() {
-                // The lower-case form of a letter may have marks behind it, which are no letters.
+                // Lowercasing may append combining marks, which are not letters.
                 for lower in char.to_lowercase().filter(|lower| lower.is_alphanumeric()) {
                     if chars < MAX_WORD_CHARS {
                         word.push(final_sigma(lower));
@@ -123,7 +123,8 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// Folds the form that the Greek sigma has at the end of a word, because the beginning of a word is searched for as well.
+/// Folds the Greek final sigma, because the end of a searched prefix may be in the middle of a
+/// word.
 fn final_sigma(char: char) -> char {
     if char == 'ς' { 'σ' } else { char }
 }
@@ -251,7 +252,7 @@ mod tests {
         .await;
     }
 
-    /// Both indexes must keep tokens whole, of letters that they know and of those that they do not.
+    /// Both indexes must keep tokens whole, whether or not they know the letters.
     #[tokio::test]
     async fn every_letter_of_every_script_is_found_and_nothing_else_is() {
         let letters: Vec<char> = ('\u{80}'..='\u{3ffff}').filter(|char| char.is_alphanumeric()).collect();

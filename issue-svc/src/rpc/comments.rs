@@ -1,5 +1,3 @@
-//! The RPCs of comments.
-
 use ferrite_core::page::Page;
 use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, once, once_or_rebuild};
 use ferrite_listener::service;
@@ -93,7 +91,8 @@ async fn update_comment(
     if let Some(key) = &key
         && key.is_used(state.store.db()).await.map_err(IdempotencyError::from)?
     {
-        // Readers get a grant to edit as well. Who may edit this one is checked here for repeated requests too.
+        // Readers get a grant to edit too. Check who may edit this comment even if the request is a
+        // repeat.
         check_update(state, &grant, &request).await?;
     }
     let update = async {

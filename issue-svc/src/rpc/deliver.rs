@@ -1,6 +1,4 @@
-//! The effects of events: issues are deleted with their repository.
-//!
-//! Not here: authentication, deduplication and the transaction of a delivery, which are part of the kit.
+//! Receives events. A deleted repository takes its issues along.
 
 use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;

@@ -1,4 +1,4 @@
-//! The RPCs of issues, their lists and their history.
+//! The RPCs of issues, their lists and their timelines.
 
 #[cfg(test)]
 mod tests;
@@ -30,16 +30,14 @@ use crate::store::{Condition, CounterChange, IssueFilter, IssuePage, Order, Sort
 use crate::upstream::MAX_QUESTION_REPOSITORIES;
 use crate::writer::{MAX_ISSUE_LABELS, TextTargets};
 
-/// Issues in one page of a list.
 const MAX_PAGE_SIZE: i32 = 50;
-/// Entries in one page of a timeline.
 const MAX_TIMELINE_PAGE_SIZE: i32 = 1000;
-/// Labels in one filter.
 const MAX_FILTER_LABELS: usize = 100;
-/// Words of a filter that stand for no milestone, and for any.
+/// Milestone filters for issues without a milestone, and with any.
 const NONE: &str = "none";
 const ANY: &str = "*";
-/// Repositories whose issues one list has. Others may assign issues to a user without asking, so their number needs a bound.
+/// Repositories in the list of a user's issues. Others can assign issues to a user without asking,
+/// so their number must be bounded.
 const MAX_LISTED_REPOSITORIES: i64 = 10_000;
 
 service!(IssueService for AppState {
@@ -51,7 +49,6 @@ service!(IssueService for AppState {
     list_timeline(ListTimelineRequest) -> ListTimelineResponse;
 });
 
-/// Numbers and stores an issue, and sends the counts of its repository as an event.
 async fn create_issue(
     state: &AppState,
     request: Request<CreateIssueRequest>,
@@ -91,7 +88,7 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
         label_ids: Vec::new(),
         pull_request: None,
     };
-    // For others the values are ignored, so that they do not learn what exists.
+    // Ignore the values of other callers, so that they do not learn what exists.
     if grant.permission >= Permission::Write {
         new.milestone_id = request.milestone_id;
         new.label_ids = request.label_ids;
@@ -120,7 +117,6 @@ async fn list_issues(state: &AppState, request: Request<ListIssuesRequest>) -> R
     Ok(ListIssuesResponse { issues, total_count: found.total, is_partial: found.is_partial })
 }
 
-/// Returns the classes, order and page of a request.
 fn decode_list(request: &ListIssuesRequest) -> Result<(Vec<Class>, Order, Page), IssueError> {
     let unknown = |field: &str, message: &str| FieldViolation::new(field, "unknown", message);
     let states = encode::is_closed(request.state).map(|state| state.map_or(vec![false, true], |state| vec![state]));
@@ -157,7 +153,7 @@ fn decode_list(request: &ListIssuesRequest) -> Result<(Vec<Class>, Order, Page),
     }
 }
 
-/// Returns the filter of a request; `None` if it names something that does not exist, so that nothing matches.
+/// Returns `None` if the filter names something that does not exist, so nothing can match.
 async fn filter(
     state: &AppState,
     request: ListIssuesRequest,
@@ -169,7 +165,7 @@ async fn filter(
         "" => None,
         NONE => Some(Condition::None),
         ANY => Some(Condition::Any),
-        // Of several with one title the newest counts.
+        // If several milestones have this title, the newest one counts.
         text => {
             let all = store.milestone_titles(repository).await?;
             let Some((id, _)) = IdOrName::new(text).find(&all, |(id, title)| (*id, title)) else { return Ok(None) };
@@ -202,7 +198,7 @@ async fn filter(
     }))
 }
 
-/// Returns the ids of labels that are named or given by id; `None` if one does not exist.
+/// Resolves label names and ids. Returns `None` if one does not exist.
 async fn label_ids(
     state: &AppState,
     repository: RepositoryId,
@@ -276,7 +272,8 @@ async fn update_issue(
     if let Some(key) = &key
         && key.is_used(state.store.db()).await.map_err(IdempotencyError::from)?
     {
-        // Readers get a grant to edit as well. Who may edit this one is checked here for repeated requests too.
+        // Readers get a grant to edit too. Check who may edit this issue even if the request is a
+        // repeat.
         check_update(state, &grant, &request).await?;
     }
     let update = async {
@@ -309,13 +306,14 @@ async fn check_update(state: &AppState, grant: &Grant, request: &UpdateIssueRequ
     require_author_or(grant, issue.author, Permission::Write)
 }
 
-/// Returns the change, and what its body refers to.
+/// Returns the change and the references in its body.
 async fn decode_change(
     state: &AppState,
     grant: &Grant,
     request: &UpdateIssueRequest,
 ) -> Result<(IssueChange, TextTargets), IssueError> {
-    // A gateway of the version before sends `check_only` when it wants no change, which would be a write like any other.
+    // Gateways of the previous version set `check_only` if they want no change. Without this check
+    // the request would be an ordinary write.
     if request.check_only {
         return Err(FieldViolation::new("title", "required", "must not be blank").into());
     }
@@ -353,7 +351,7 @@ async fn list_timeline(
     let (store, repository) = (&state.store, RepositoryId(request.repository_id));
     let issue = state.issue(repository, request.number).await?;
     let sources = store.sources(issue.id, repository).await?;
-    // Most issues are referred to from their own repository alone, which the caller may see.
+    // The caller may see the issue's own repository. Most issues have references from nowhere else.
     let accesses = match grant.user.as_ref().filter(|user| user.token_id != 0) {
         Some(user) if !sources.is_empty() => state.repo.access_of_user(user, &sources).await?.accesses,
         Some(_) | None => Vec::new(),
@@ -363,7 +361,7 @@ async fn list_timeline(
     let (entries, total_count) = store.timeline(issue.id, &visible, page).await?;
     let repositories = accesses.into_iter().map(named).collect();
     let show = |mut entry: TimelineEntry| {
-        // An issue that was closed is closed for all, by which commit only for those who may see that.
+        // Everybody sees that the issue was closed, but only those with access see by which commit.
         if entry.source_repository_id != 0 && !visible.contains(&RepositoryId(entry.source_repository_id)) {
             entry.commit_id.clear();
             entry.source_repository_id = 0;
@@ -374,7 +372,6 @@ async fn list_timeline(
     Ok(ListTimelineResponse { entries, total_count, repositories })
 }
 
-/// Converts an access to the name of its repository.
 fn named(access: IssueAccess) -> NamedRepository {
     NamedRepository { repository_id: access.repository_id, owner: access.owner, name: access.name }
 }

@@ -1,4 +1,4 @@
-//! The RPCs of labels, of repositories and of issues.
+//! The RPCs of labels and of the labels of issues.
 
 use std::collections::BTreeSet;
 
@@ -133,7 +133,7 @@ async fn change_issue_labels(
     let repository = RepositoryId(request.repository_id);
     let work = async {
         let change = request.change();
-        // A gateway of the version before sends `check_only` when it wants no change.
+        // Gateways of the previous version set `check_only` if they want no change.
         if change == LabelChange::Unspecified || request.check_only {
             return Err(FieldViolation::new("change", "required", "must be `add`, `replace` or `remove`").into());
         }

@@ -1,5 +1,3 @@
-//! The RPCs of milestones.
-
 use ferrite_core::page::Page;
 use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_listener::service;

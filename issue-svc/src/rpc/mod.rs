@@ -1,6 +1,4 @@
 //! The RPCs of issue-svc, one noun per file.
-//!
-//! Not here: SQL, the rows that change together, and the rules of texts.
 
 mod comments;
 mod deliver;
@@ -17,18 +15,12 @@ use ferrite_rpc::auth::AuthError;
 
 use crate::error::IssueError;
 
-/// Returns the user of a grant.
-///
-/// # Errors
-/// [`AuthError::CredentialsRequired`] for callers who are no user.
+/// Returns the user of a grant. Fails with [`AuthError::CredentialsRequired`] if there is none.
 fn user(grant: &Grant) -> Result<UserId, AuthError> {
     grant.user_id().ok_or(AuthError::CredentialsRequired)
 }
 
-/// Checks that the caller wrote something or has a level that may change what others wrote.
-///
-/// # Errors
-/// [`AuthError::PermissionRequired`].
+/// Checks that the caller is the author or has the permission to change the texts of others.
 fn require_author_or(grant: &Grant, author: UserId, needed: Permission) -> Result<(), IssueError> {
     if grant.user_id() == Some(author) || grant.permission >= needed {
         return Ok(());

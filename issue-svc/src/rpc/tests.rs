@@ -1,4 +1,5 @@
-//! Tests of what an account may write, of the order of refusals, and of repeated requests whose response is too large to be kept.
+//! Tests of write limits, of the order of checks, and of repeated requests whose response is too
+//! large to store.
 
 use ferrite_db::idempotency::MAX_STORED_RESPONSE_BYTES;
 use ferrite_proto::Permission;
@@ -81,7 +82,8 @@ async fn edits_of_a_milestone_count_with_the_bytes_that_they_store() {
                 Err(status) => assert!(is_limit(&status), "{status:?}"),
             }
         }
-        // Each edit is a little more than its text, and the last one that was begun below the limit is done.
+        // An edit counts slightly more than its text, and an edit begun below the limit still
+        // completes.
         assert!((3..=4).contains(&edits), "{edits}");
         assert_eq!(count(&service, "idempotency").await, edits + 1);
         assert!(longest_response(&service).await <= MAX_STORED_RESPONSE_BYTES);
@@ -148,7 +150,7 @@ async fn a_repeated_request_gets_a_large_response_anew() {
         };
         let changed = update().await;
         assert_eq!((update().await, changed.body.len()), (changed.clone(), TEXT_BYTES));
-        // As it is today.
+        // The repeat gets the current state.
         assert_eq!(service.create(&caller, issue(text("a"))).await.unwrap(), changed);
 
         let mut comment = async || {
@@ -218,11 +220,13 @@ async fn a_repeated_request_gets_a_large_response_anew() {
     .await;
 }
 
-/// The operations whose blank requests the gateway sends when it has found a mistake in a request. Each blank request must be invalid.
+/// Operations for which the gateway sends a blank request after finding a mistake in a field. Each
+/// blank request must be invalid.
 const WITH_BLANK_REQUESTS: [&str; 7] =
     [LIST_ISSUES, CREATE_ISSUE, UPDATE_ISSUE, LIST_COMMENTS, CREATE_COMMENT, UPDATE_COMMENT, CHANGE_ISSUE_LABELS];
 
-/// Sends the blank request of an operation about an issue and a comment. Returns the reason for which it is refused.
+/// Sends the blank request of an operation on an issue and a comment. Returns the reason of its
+/// rejection.
 async fn refusal_of_blank(service: &Service, caller: &TestCaller, operation: &str, ids: (i64, i64)) -> String {
     let (repository_id, (issue_number, comment_id)) = (REPOSITORY, ids);
     let mut issues = IssueServiceClient::new(service.channel.clone());
@@ -266,7 +270,7 @@ async fn refusal_of_blank(service: &Service, caller: &TestCaller, operation: &st
 #[tokio::test]
 async fn a_blank_request_is_refused_for_its_caller_first_and_changes_nothing() {
     on_each_url(|url| async move {
-        // As many as the test makes: a blank request would be the next one.
+        // The test makes exactly two writes. A blank request would be the third.
         let service = start(&url, "--writes-per-hour=2").await;
         let number = service.create(&ada(), issue(String::new())).await.unwrap().number;
         let new = CreateCommentRequest { repository_id: REPOSITORY, issue_number: number, body: "text".to_owned() };
@@ -281,11 +285,11 @@ async fn a_blank_request_is_refused_for_its_caller_first_and_changes_nothing() {
             let is_of_poster = [UPDATE_ISSUE, UPDATE_COMMENT].contains(&operation);
             let expected = if is_of_poster { "PERMISSION_REQUIRED" } else { "INVALID_REQUEST" };
             assert_eq!(refusal(&reader, present).await, expected, "{operation}");
-            // Only an issue to change is looked up before the fields.
+            // Only an issue to change is looked up before the fields are checked.
             let expected = if operation == UPDATE_ISSUE { "ISSUE_NOT_FOUND" } else { "INVALID_REQUEST" };
             assert_eq!(refusal(&poster, absent).await, expected, "{operation}");
         }
-        // Of a gateway of the version before.
+        // Sent by a gateway of the previous version.
         let check = ChangeIssueLabelsRequest {
             repository_id: REPOSITORY,
             issue_number: number,

@@ -1,4 +1,5 @@
-//! Comments. The list of a repository is counted by blocks of its sequence, as lists of issues are; the list of one issue by the issue.
+//! Comments. The list of a repository is counted in blocks of its sequence, like lists of issues.
+//! The list of an issue is counted by the issue.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -16,7 +17,7 @@ use crate::model::{Body, Class, Comment, Issue};
 const SELECT: &str = "SELECT comments.id, comments.repository_id, comments.issue_id, issues.number, issues.class, comments.sequence, \
      comments.user_id, comments.body, comments.created_us, comments.updated_us FROM comments \
      JOIN issues ON issues.id = comments.issue_id";
-/// The columns of a list but for those of [`IssueTable::push_text_head`], which follow.
+/// The columns of a list. Those of [`IssueTable::push_text_head`] follow.
 const SELECT_LISTED: &str = "SELECT comments.id, comments.repository_id, comments.issue_id, issues.number, issues.class, \
      comments.sequence, comments.user_id, '' AS body, comments.created_us, comments.updated_us, ";
 const FROM: &str = " FROM comments JOIN issues ON issues.id = comments.issue_id";
@@ -60,19 +61,19 @@ impl From<CommentRow> for Comment {
     }
 }
 
-/// A page of comments.
 #[derive(Debug)]
 pub(crate) struct CommentPage {
-    /// Oldest first, with the beginnings of long texts.
+    /// Oldest first, with long texts cut.
     pub(crate) comments: Vec<Comment>,
-    /// In all pages, or as many as were counted.
+    /// The number in all pages, as far as they were counted.
     pub(crate) total: i64,
-    /// True if there are more than were counted.
+    /// Whether there are more than were counted.
     pub(crate) is_partial: bool,
 }
 
 impl IssueTable {
-    /// Inserts a comment with the sequence that [`IssueTable::advance`] assigned in the same transaction.
+    /// Inserts a comment with the sequence number that [`IssueTable::advance`] assigned in the same
+    /// transaction.
     pub(crate) async fn insert_comment(
         &self,
         tx: &mut Tx,
@@ -99,17 +100,16 @@ impl IssueTable {
         })
     }
 
-    /// Writes the text of a comment.
     pub(crate) async fn update_comment(&self, tx: &mut Tx, id: i64, body: &Body, now_us: i64) -> Result<(), DbError> {
         tx.execute(UPDATE, &args![id, body.as_str(), now_us]).await.map(|_| ())
     }
 
-    /// Deletes a comment.
     pub(crate) async fn delete_comment(&self, tx: &mut Tx, id: i64) -> Result<(), DbError> {
         tx.execute(DELETE, &args![id]).await.map(|_| ())
     }
 
-    /// Returns a comment of the repository, and of the issue with `number` unless that is zero.
+    /// Returns a comment of the repository. If `number` is not zero, the comment must be on that
+    /// issue.
     pub(crate) async fn comment(
         &self,
         reader: Reader<'_>,
@@ -123,7 +123,7 @@ impl IssueTable {
         Ok(row.map(Comment::from).filter(|comment| number == 0 || comment.issue_number == number))
     }
 
-    /// Returns a page of the comments of one issue, oldest first.
+    /// Returns a page of an issue's comments, oldest first.
     pub(crate) async fn list_issue_comments(
         &self,
         issue: &Issue,
@@ -146,7 +146,8 @@ impl IssueTable {
         Ok(CommentPage { comments, total, is_partial: false })
     }
 
-    /// Returns a page of the comments of a repository, oldest first. With `since_us`, the pages end after [`MAX_UNCOUNTED_ROWS`].
+    /// Returns a page of a repository's comments, oldest first. With `since_us`, the list ends
+    /// after [`MAX_UNCOUNTED_ROWS`].
     pub(crate) async fn list_repository_comments(
         &self,
         repository: RepositoryId,
@@ -174,7 +175,8 @@ impl IssueTable {
         if page.offset() >= total {
             return Ok(CommentPage { comments: Vec::new(), total, is_partial });
         }
-        // Few are found by the index of times and sorted; among many the first of the sequence come soon.
+        // A few are found by the time index and sorted. If there are many, reading in sequence
+        // finds the first ones soon.
         let rows = |query: &mut Query| {
             query.push(" WHERE comments.repository_id = ").bind(repository);
             query.push(if is_partial { " AND +comments.updated_us >= " } else { " AND comments.updated_us >= " });
@@ -188,7 +190,8 @@ impl IssueTable {
         Ok(CommentPage { comments: self.comments(page, rows).await?, total, is_partial })
     }
 
-    /// Reads the page of comments whose conditions, order and place `rows` appends, with the beginnings of their texts.
+    /// Reads a page of comments with long texts cut. `rows` appends the conditions, order and
+    /// position.
     async fn comments(&self, page: Page, rows: impl Fn(&mut Query)) -> Result<Vec<Comment>, DbError> {
         let mut texts = Query::new("SELECT comments.body AS text");
         rows(texts.push(FROM));

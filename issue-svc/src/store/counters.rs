@@ -1,4 +1,5 @@
-//! The counters of a repository: one row that gives out numbers and, locked, puts all writes to a repository's issues in one order.
+//! The counters of a repository: one row that assigns numbers. Locking it serializes all writes to
+//! the repository's issues.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
@@ -7,7 +8,8 @@ use sqlx_macros::FromRow;
 
 use super::IssueTable;
 
-/// Locks the row until the transaction ends, so that writes to one repository, and their events, have one order.
+/// Locks the row until the transaction ends, so that the writes to a repository and their events
+/// have one order.
 const ADVANCE: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted, last_comment, \
      label_count, milestone_count) VALUES ($1, $2, $3, $4, FALSE, $5, $6, $7) ON CONFLICT (repository_id) DO UPDATE SET \
      last_number = issue_counters.last_number + excluded.last_number, \
@@ -20,7 +22,7 @@ const MARK_DELETED: &str = "INSERT INTO issue_counters (repository_id, last_numb
      VALUES ($1, 0, 0, 1, TRUE) ON CONFLICT (repository_id) DO UPDATE SET open_count = 0, \
      version = issue_counters.version + 1, is_deleted = TRUE";
 
-/// By how much the counters of a repository change.
+/// How much each counter of a repository changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CounterChange {
     pub(crate) numbers: i64,
@@ -30,14 +32,15 @@ pub(crate) struct CounterChange {
     pub(crate) milestones: i64,
 }
 
-/// The counters of a repository. Each change of the count of open issues increments `version`, so that a receiver can drop older ones.
+/// The counters of a repository. Each change of the open count increments `version`, so that a
+/// receiver can drop older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub(crate) struct Counters {
-    /// The number assigned last.
+    /// The last number assigned.
     pub(crate) last_number: i64,
     pub(crate) open_count: i64,
     pub(crate) version: i64,
-    /// The sequence number of the comment written last.
+    /// The last sequence number of a comment.
     pub(crate) last_comment: i64,
     pub(crate) label_count: i64,
     pub(crate) milestone_count: i64,
@@ -51,8 +54,9 @@ struct CounterRow {
 }
 
 impl IssueTable {
-    /// Changes the counters of a repository and returns them; `None` if the repository was deleted. Other writers of this repository
-    /// wait until the transaction ends, so everything that is read after this call stays as it is.
+    /// Changes the counters of a repository and returns them, or `None` if the repository was
+    /// deleted. Other writers to the repository wait until the transaction ends, so whatever it
+    /// reads from now on does not change.
     pub(crate) async fn advance(
         &self,
         tx: &mut Tx,
@@ -66,8 +70,8 @@ impl IssueTable {
         Ok((!row.is_deleted).then_some(row.counters))
     }
 
-    /// Marks a repository as deleted for good, because ids are never reused. Waits for writers before it, whose rows are seen after
-    /// this call; later writers find the mark.
+    /// Marks a repository as deleted for good, because ids are never reused. Waits for earlier
+    /// writers, whose rows are then visible; later writers see the mark.
     pub(crate) async fn mark_deleted(&self, tx: &mut Tx, repository: RepositoryId) -> Result<(), DbError> {
         tx.execute(MARK_DELETED, &args![repository]).await.map(|_| ())
     }

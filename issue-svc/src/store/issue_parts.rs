@@ -1,17 +1,19 @@
-//! The parts of issues beside their own rows: labels, milestone, branches. They come with the issues in one statement.
+//! The parts of issues in other tables: labels, milestone and branches. The statement that reads
+//! the issues reads them too.
 //!
-//! Each part is looked up by the key of one issue at a time, in subqueries and joins: however large the planner thinks a page is, it
-//! cannot choose to read a whole table. Labels come as lines of one text, as both databases can make it; names have no ends of lines.
+//! Subqueries and joins look up the parts of one issue at a time by key. So the planner cannot
+//! choose to read a whole table, however large it thinks a page is. Labels are aggregated into
+//! lines of text, which both databases can do; names contain no line breaks.
 //!
-//! Labels are sorted here, and each count is read by itself: for an order within an aggregate, and for a list of keys, SQLite makes a
-//! table with a cache of its own in each statement, which takes longer than the rest of it.
+//! Labels are sorted here and each count is read separately. To order within an aggregate, or to
+//! match a list of keys, SQLite would build a temporary table with its own cache, which takes
+//! longer than the rest of the statement.
 
 use ferrite_proto::id::RepositoryId;
 use sqlx_macros::FromRow;
 
 use crate::model::{FullIssue, Issue, Label, Milestone, PullRequest};
 
-/// The columns of the parts.
 pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) || ' ' || labels.color || ' ' || labels.name, '\n') \
      FROM issue_labels JOIN labels ON labels.id = issue_labels.label_id \
      WHERE issue_labels.issue_id = issues.id) AS label_lines, \
@@ -28,15 +30,14 @@ pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) |
      AND list_id = milestones.id AND block = -1 AND issue_tallies.class = 2) AS milestone_open_pulls, \
      (SELECT count FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id AND list = 3 \
      AND list_id = milestones.id AND block = -1 AND issue_tallies.class = 3) AS milestone_closed_pulls";
-/// The tables of issues with their parts.
+/// The tables of issues and their parts.
 pub(super) const FROM: &str = " FROM issues LEFT JOIN milestones ON milestones.id = issues.milestone_id \
      LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id";
-/// Begins a statement of the parts of one issue alone; their columns follow.
+/// Begins a statement for the parts of one issue. Their columns follow.
 pub(super) const SELECT_OF_ONE: &str = "SELECT issues.id AS issue_id";
-/// The tables of such a statement; the id of the milestone follows.
+/// The tables of that statement. The id of the milestone follows.
 pub(super) const FROM_ONE: &str = " FROM issues LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id LEFT JOIN milestones ON milestones.id = ";
 
-/// The parts of one issue.
 #[derive(FromRow)]
 pub(super) struct PartsRow {
     label_lines: Option<String>,
@@ -58,7 +59,6 @@ pub(super) struct PartsRow {
 }
 
 impl PartsRow {
-    /// Returns the issue with these parts.
     pub(super) fn complete(self, issue: Issue) -> FullIssue {
         let repository = issue.repository;
         let lines = self.label_lines.as_deref().unwrap_or_default().lines();
@@ -87,7 +87,7 @@ impl PartsRow {
     }
 }
 
-/// Reads a label from its line: id, colour and name.
+/// Parses a label from its line: id, color and name.
 fn label(repository: RepositoryId, line: &str) -> Option<Label> {
     let (id, rest) = line.split_once(' ')?;
     let (color, name) = rest.split_once(' ')?;

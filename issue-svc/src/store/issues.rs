@@ -1,6 +1,4 @@
 //! Rows of issues and pull requests.
-//!
-//! Not here: pages of lists (`list`).
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -16,7 +14,8 @@ use crate::model::{Class, FullIssue, Issue, NewIssue};
 const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, issues.body, \
      issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
      issues.closed_us";
-/// The columns of a list: of the body its first 65,536 bytes, which is [`MAX_LISTED_TEXT_BYTES`](super::listed_texts::MAX_LISTED_TEXT_BYTES).
+/// The columns of a list, with the first 65,536 bytes of the body
+/// ([`MAX_LISTED_TEXT_BYTES`](super::listed_texts::MAX_LISTED_TEXT_BYTES)).
 const LISTED_POSTGRES: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
      SUBSTR(CONVERT_TO(issues.body, 'UTF8'), 1, 65536) AS text_head, CAST(OCTET_LENGTH(issues.body) AS BIGINT) AS text_bytes, \
      issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
@@ -75,14 +74,13 @@ impl From<IssueRow> for Issue {
     }
 }
 
-/// An issue with its parts.
 #[derive(FromRow)]
 pub(super) struct FullIssueRow {
     #[sqlx(flatten)]
     issue: IssueRow,
     #[sqlx(flatten)]
     parts: PartsRow,
-    /// Entries of the whole list, in the statements that count it.
+    /// The number of issues in the whole list, in statements that count it.
     #[sqlx(default)]
     pub(super) total: Option<i64>,
 }
@@ -94,7 +92,8 @@ impl From<FullIssueRow> for FullIssue {
 }
 
 impl IssueTable {
-    /// Inserts `new` with a number that [`IssueTable::advance`] assigned in the same transaction, without its labels.
+    /// Inserts `new`, without its labels, with a number that [`IssueTable::advance`] assigned in
+    /// the same transaction.
     pub(crate) async fn insert(&self, tx: &mut Tx, new: &NewIssue, number: i64, now_us: i64) -> Result<Issue, DbError> {
         let class = Class { is_pull_request: new.pull_request.is_some(), is_closed: new.is_closed };
         let issue = Issue {
@@ -135,7 +134,7 @@ impl IssueTable {
         Ok(Issue { id: IssueId(id), ..issue })
     }
 
-    /// Writes the fields of an issue that can change, but for its texts and its number of comments.
+    /// Updates an issue, except for its texts and the number of comments.
     pub(crate) async fn update(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
         let assignee = issue.assignee.map_or(0, |user| user.0);
         let args =
@@ -143,25 +142,24 @@ impl IssueTable {
         tx.execute(UPDATE, &args).await.map(|_| ())
     }
 
-    /// Writes title and body of an issue.
+    /// Updates the title and the body.
     pub(crate) async fn update_texts(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
         tx.execute(UPDATE_TEXTS, &args![issue.id, issue.title.as_str(), issue.body.as_str()]).await.map(|_| ())
     }
 
-    /// Notes a change of what shows in an issue, and `comments` more of these.
+    /// Updates the time of the last change and adds to the number of comments.
     pub(crate) async fn touch(&self, tx: &mut Tx, issue: IssueId, comments: i64, now_us: i64) -> Result<(), DbError> {
         tx.execute(TOUCH, &args![issue, comments, now_us]).await.map(|_| ())
     }
 
-    /// Begins a statement of a list with the columns of issues and their parts. Further columns may follow, then
-    /// [`issue_parts::FROM`] and the conditions.
+    /// Begins a list statement with the columns of issues and their parts. More columns may follow,
+    /// then [`issue_parts::FROM`] and the conditions.
     pub(super) fn select_listed(&self) -> Query {
         let mut query = Query::new(self.db.pick(LISTED_POSTGRES, LISTED_SQLITE));
         query.push(issue_parts::COLUMNS);
         query
     }
 
-    /// Returns the issue with this number.
     pub(crate) async fn find(
         &self,
         reader: Reader<'_>,
@@ -175,7 +173,6 @@ impl IssueTable {
         Ok(row.map(Issue::from))
     }
 
-    /// Returns the issue with this number and what shows in it.
     pub(crate) async fn find_full(&self, repository: RepositoryId, number: i64) -> Result<Option<FullIssue>, DbError> {
         let mut query = Query::new("SELECT ");
         query.push(COLUMNS).push(issue_parts::COLUMNS).push(issue_parts::FROM);
@@ -184,7 +181,7 @@ impl IssueTable {
         Ok(row.map(FullIssue::from))
     }
 
-    /// Returns the ids of those issues, named by repository and number, that exist.
+    /// Returns the ids of those issues that exist, given by repository and number.
     pub(crate) async fn ids(&self, tx: &mut Tx, issues: &[(RepositoryId, i64)]) -> Result<Vec<IssueId>, DbError> {
         let mut query = Query::new("SELECT id FROM issues WHERE (repository_id, number) IN (VALUES ");
         query.bind_rows(issues.iter().map(|(repository, number)| args![*repository, *number])).push(")");
@@ -192,10 +189,7 @@ impl IssueTable {
         Ok(rows.into_iter().map(|(id,)| IssueId(id)).collect())
     }
 
-    /// Adds what shows in an issue.
-    ///
-    /// # Errors
-    /// When there is no such issue, besides failures of the database.
+    /// Adds the labels, milestone and branches of an issue. Fails if the issue does not exist.
     pub(crate) async fn complete_one(&self, reader: Reader<'_>, issue: Issue) -> Result<FullIssue, DbError> {
         let mut query = Query::new(issue_parts::SELECT_OF_ONE);
         query.push(issue_parts::COLUMNS).push(issue_parts::FROM_ONE).bind(issue.milestone_id);

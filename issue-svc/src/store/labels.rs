@@ -1,4 +1,4 @@
-//! Labels of repositories, and the labels of issues.
+//! Labels of repositories and of issues.
 
 use ferrite_core::id_or_name::IdOrName;
 use ferrite_core::page::Page;
@@ -36,7 +36,7 @@ impl From<LabelRow> for Label {
 }
 
 impl IssueTable {
-    /// Inserts a label; `None` if the repository has one of that name.
+    /// Inserts a label. Returns `None` if the repository has one with this name.
     pub(crate) async fn insert_label(
         &self,
         tx: &mut Tx,
@@ -50,17 +50,13 @@ impl IssueTable {
         Ok(row.map(|(id,)| Label { id, repository, name, color }))
     }
 
-    /// Writes name and colour of a label.
-    ///
-    /// # Errors
-    /// A unique violation if another label has the name, besides failures of the database.
+    /// Updates the name and color of a label. A name that another label has is a unique violation.
     pub(crate) async fn update_label(&self, tx: &mut Tx, label: &Label) -> Result<(), DbError> {
         let key = label.name.to_lowercase();
         let args = args![label.repository, label.id, label.name.as_str(), key, label.color.as_str()];
         tx.execute(UPDATE, &args).await.map(|_| ())
     }
 
-    /// Returns a label of the repository.
     pub(crate) async fn label(
         &self,
         reader: Reader<'_>,
@@ -71,7 +67,7 @@ impl IssueTable {
         Ok(row.map(Label::from))
     }
 
-    /// Returns the label of the repository that has a name, compared without regard to case.
+    /// Finds a label by its name, ignoring case.
     pub(crate) async fn label_named(
         &self,
         reader: Reader<'_>,
@@ -82,7 +78,7 @@ impl IssueTable {
         Ok(row.map(Label::from))
     }
 
-    /// Returns those labels of the repository that have one of the ids or names, by name.
+    /// Returns the repository's labels with one of the ids or names, ordered by name.
     pub(crate) async fn labels_matching(
         &self,
         reader: Reader<'_>,
@@ -105,13 +101,14 @@ impl IssueTable {
         Ok((rows.into_iter().map(Label::from).collect(), total))
     }
 
-    /// Deletes a label from its repository, which hides it from all issues. [`IssueTable::purge_label`] removes the rows that link it to them.
-    /// Returns false if it does not exist.
+    /// Deletes a label from its repository, which hides it from all issues.
+    /// [`IssueTable::purge_label`] removes the links to issues later. Returns false if the label
+    /// does not exist.
     pub(crate) async fn delete_label(&self, tx: &mut Tx, repository: RepositoryId, id: i64) -> Result<bool, DbError> {
         Ok(tx.execute(DELETE, &args![repository, id]).await? > 0)
     }
 
-    /// Ties labels to an issue that has none of them.
+    /// Adds labels to an issue that has none of them yet.
     pub(crate) async fn add_labels(&self, tx: &mut Tx, issue: &Issue, labels: &[i64]) -> Result<(), DbError> {
         if labels.is_empty() {
             return Ok(());
@@ -121,7 +118,6 @@ impl IssueTable {
         tx.execute(query.sql(), query.args()).await.map(|_| ())
     }
 
-    /// Removes labels from an issue.
     pub(crate) async fn remove_labels(&self, tx: &mut Tx, issue: &Issue, labels: &[i64]) -> Result<(), DbError> {
         if labels.is_empty() {
             return Ok(());
@@ -131,13 +127,14 @@ impl IssueTable {
         tx.execute(query.sql(), query.args()).await.map(|_| ())
     }
 
-    /// Notes the class of an issue in the rows of its labels.
+    /// Copies the class of an issue to the rows of its labels.
     pub(crate) async fn reclassify_labels(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
         let sql = "UPDATE issue_labels SET class = $2 WHERE issue_id = $1";
         tx.execute(sql, &args![issue.id, issue.class.number()]).await.map(|_| ())
     }
 
-    /// Returns the ids of all labels that are tied to an issue, those of deleted labels too, which are still counted.
+    /// Returns the ids of all labels linked to an issue. Includes deleted labels, which are still
+    /// counted.
     pub(crate) async fn tied_labels(&self, tx: &mut Tx, issue: &Issue) -> Result<Vec<i64>, DbError> {
         let sql = "SELECT label_id FROM issue_labels WHERE issue_id = $1";
         let rows: Vec<(i64,)> = tx.all(sql, &args![issue.id]).await?;

@@ -1,6 +1,5 @@
-//! Texts of the rows of a list: a list reads the beginning of each, so that neither a row nor a page has more bytes than it may have.
-//!
-//! Not here: reads of a single issue, comment or milestone, which have their whole text.
+//! Cuts texts in lists, so that rows and pages stay within their size limits. Reads of a single
+//! issue, comment or milestone return the whole text.
 
 use ferrite_core::page::Page;
 use ferrite_db::{DbError, Query};
@@ -8,26 +7,28 @@ use sqlx_macros::FromRow;
 
 use super::IssueTable;
 
-/// Most bytes of one text in a list.
+/// Longest text in a list.
 pub(crate) const MAX_LISTED_TEXT_BYTES: i64 = 64 * 1024;
-/// Most bytes of the texts of one page together.
+/// All texts of a page together.
 #[cfg(not(test))]
 pub(crate) const MAX_PAGE_TEXT_BYTES: i64 = 16 * 1024 * 1024;
 #[cfg(test)]
 pub(crate) const MAX_PAGE_TEXT_BYTES: i64 = 4 * 1024 * 1024;
-/// Rows whose listed texts cannot have more than [`MAX_PAGE_TEXT_BYTES`].
+/// This many rows cannot exceed [`MAX_PAGE_TEXT_BYTES`].
 const ALWAYS_SMALL_ROWS: i64 = MAX_PAGE_TEXT_BYTES / MAX_LISTED_TEXT_BYTES;
 
 impl IssueTable {
-    /// Appends the columns `text_head`, the first `max_bytes` bytes of the text column `column`, and `text_bytes`, its length.
+    /// Appends the columns `text_head`, the first `max_bytes` bytes of `column`, and `text_bytes`,
+    /// its full length.
     pub(super) fn push_text_head(&self, query: &mut Query, column: &'static str, max_bytes: i64) {
-        // Bytes are cut, not characters: of these PostgreSQL and SQLite would return up to four bytes each.
+        // Cut bytes, not characters, each of which can take up to four bytes.
         query.push(self.db.pick("SUBSTR(CONVERT_TO(", "SUBSTR(CAST(")).push(column);
         query.push(self.db.pick(", 'UTF8'), 1, CAST(", " AS BLOB), 1, CAST(")).bind(max_bytes);
         query.push(" AS INTEGER)) AS text_head, CAST(OCTET_LENGTH(").push(column).push(") AS BIGINT) AS text_bytes");
     }
 
-    /// Returns the bytes that each text of a page may have. `rows` is the statement of the page's rows, with the text in the column `text`.
+    /// Returns the length limit of each text on a page. `rows` is the statement of the page's rows,
+    /// with the text in the column `text`.
     pub(super) async fn listed_text_bytes(&self, page: Page, rows: Query) -> Result<i64, DbError> {
         if page.size() <= ALWAYS_SMALL_ROWS {
             return Ok(MAX_LISTED_TEXT_BYTES);
@@ -40,19 +41,19 @@ impl IssueTable {
     }
 }
 
-/// The columns of [`IssueTable::push_text_head`], which the rows of lists have. The text itself is empty there.
+/// The columns of [`IssueTable::push_text_head`] in the rows of lists, whose text column is empty.
 #[derive(FromRow)]
 pub(super) struct TextHead {
-    /// The beginning of the text.
     #[sqlx(default)]
     text_head: Option<Vec<u8>>,
-    /// Bytes of the whole text.
+    /// Length of the whole text.
     #[sqlx(default)]
     text_bytes: Option<i64>,
 }
 
 impl TextHead {
-    /// Returns the text of a row, of which `whole` is the text itself, and whether it is the beginning only.
+    /// Returns the text of a row and whether it was cut. `whole` is used for rows with the whole
+    /// text.
     pub(super) fn or(self, whole: String) -> (String, bool) {
         match self.text_bytes {
             Some(bytes) => listed_text(self.text_head, bytes),
@@ -61,9 +62,10 @@ impl TextHead {
     }
 }
 
-/// Returns a text from its first bytes, without a character that was cut in two, and whether the whole text goes on.
+/// Decodes the first bytes of a text. Drops a character that was cut in the middle, and returns
+/// whether the text goes on.
 fn listed_text(head: Option<Vec<u8>>, text_bytes: i64) -> (String, bool) {
-    // The first bytes of an empty text are NULL on SQLite.
+    // SQLite returns NULL for the first bytes of an empty text.
     let text = String::from_utf8(head.unwrap_or_default()).unwrap_or_else(|error| {
         let whole = error.utf8_error().valid_up_to();
         let mut bytes = error.into_bytes();

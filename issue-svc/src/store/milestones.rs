@@ -1,4 +1,4 @@
-//! Milestones of repositories. Their counts of issues are those of their lists.
+//! Milestones of repositories. Their issue counts are those of their lists.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -13,9 +13,9 @@ use crate::model::Milestone;
 
 const SELECT: &str =
     "SELECT milestones.id, milestones.repository_id, title, description, is_closed, due_us, closed_us, created_us";
-/// The columns of a list but for those of [`IssueTable::push_text_head`], which follow.
+/// The columns of a list. Those of [`IssueTable::push_text_head`] follow.
 const SELECT_LISTED: &str = "SELECT milestones.id, milestones.repository_id, title, '' AS description, is_closed, due_us, closed_us, created_us, ";
-/// The counts are sums of single rows: open and closed issues, open and closed pull requests.
+/// Each count is a sum of single rows: open and closed issues, open and closed pull requests.
 const COUNTS: &str = ", COALESCE((SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id \
      AND list = 3 AND list_id = milestones.id AND block = -1 AND class IN (0, 2)), 0) AS open_count, \
      COALESCE((SELECT CAST(SUM(count) AS BIGINT) FROM issue_tallies WHERE issue_tallies.repository_id = milestones.repository_id \
@@ -62,7 +62,7 @@ impl From<MilestoneRow> for Milestone {
 }
 
 impl IssueTable {
-    /// Inserts an open milestone without issues.
+    /// Inserts an open milestone.
     pub(crate) async fn insert_milestone(
         &self,
         tx: &mut Tx,
@@ -89,14 +89,12 @@ impl IssueTable {
         })
     }
 
-    /// Writes the fields of a milestone that can change.
     pub(crate) async fn update_milestone(&self, tx: &mut Tx, milestone: &Milestone) -> Result<(), DbError> {
         let Milestone { id, title, description, is_closed, due_us, closed_us, .. } = milestone;
         let args = args![*id, title.as_str(), description.as_str(), *is_closed, *due_us, *closed_us];
         tx.execute(UPDATE, &args).await.map(|_| ())
     }
 
-    /// Returns a milestone of the repository.
     pub(crate) async fn milestone(
         &self,
         reader: Reader<'_>,
@@ -110,13 +108,14 @@ impl IssueTable {
         Ok(row.map(Milestone::from))
     }
 
-    /// Returns the ids and titles of all milestones of the repository, by id. Databases fold the case of ASCII alone, so titles are compared
-    /// by the caller.
+    /// Returns the ids and titles of all milestones of the repository, by id. The caller compares
+    /// titles, because the databases fold only ASCII case.
     pub(crate) async fn milestone_titles(&self, repository: RepositoryId) -> Result<Vec<(i64, String)>, DbError> {
         self.db.all("SELECT id, title FROM milestones WHERE repository_id = $1 ORDER BY id", &args![repository]).await
     }
 
-    /// Returns a page of the repository's milestones by id, all or the closed or open ones, and their total number.
+    /// Returns a page of the repository's milestones by id, and their total number. `is_closed`
+    /// filters by state.
     pub(crate) async fn list_milestones(
         &self,
         repository: RepositoryId,
@@ -146,8 +145,8 @@ impl IssueTable {
         Ok((rows.into_iter().map(Milestone::from).collect(), total))
     }
 
-    /// Deletes a milestone, which hides it from all issues. [`IssueTable::purge_milestone`] clears the rows that refer to it. Returns false
-    /// if it does not exist.
+    /// Deletes a milestone, which hides it from all issues. [`IssueTable::purge_milestone`] clears
+    /// the references to it later. Returns false if the milestone does not exist.
     pub(crate) async fn delete_milestone(
         &self,
         tx: &mut Tx,

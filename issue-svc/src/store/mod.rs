@@ -1,8 +1,8 @@
-//! SQL and rows of issues, comments, labels, milestones and their history; the only module that names these tables.
+//! SQL and rows of issues, comments, labels, milestones and timelines. No other module names these
+//! tables.
 //!
-//! Every write begins with [`IssueTable::advance`], which locks the repository's counters: what it reads afterwards stays as it is.
-//!
-//! Not here: validation (`model`), and which rows change together (`writer`).
+//! Every write begins with [`IssueTable::advance`], which locks the repository's counters. Whatever
+//! the write reads after that does not change.
 
 mod comments;
 mod counters;
@@ -43,12 +43,10 @@ pub(crate) struct IssueTable {
 }
 
 impl IssueTable {
-    /// Creates the table over `db`.
     pub(crate) fn new(db: Db) -> Self {
         Self { db, grown: GrownTimelines::default() }
     }
 
-    /// Returns the database, for transactions.
     pub(crate) fn db(&self) -> &Db {
         &self.db
     }
@@ -59,11 +57,11 @@ impl IssueTable {
     }
 }
 
-/// The database that a query is run on: by itself, or in a transaction.
+/// Where to run a query.
 pub(crate) enum Reader<'a> {
     /// Outside of transactions.
     Db(&'a Db),
-    /// In a transaction, whose own writes it sees.
+    /// In a transaction, where it sees the transaction's own writes.
     Tx(&'a mut Tx),
 }
 

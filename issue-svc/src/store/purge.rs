@@ -1,4 +1,5 @@
-//! Removal of what belonged to a deleted repository, label or milestone: in batches, because there may be a million rows.
+//! Removes what belonged to a deleted repository, label or milestone. Works in batches, because
+//! there may be a million rows.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -9,17 +10,14 @@ use super::IssueTable;
 use super::tallies::{List, TallyChanges};
 use crate::model::Class;
 
-/// Issues in one batch, which is one transaction.
+/// Issues per batch, which is one transaction.
 const BATCH_ISSUES: i64 = 1000;
 
-/// A deleted thing of which rows may be left.
+/// What was deleted and may have rows left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deleted {
-    /// A repository.
     Repository(RepositoryId),
-    /// A label of a repository.
     Label(RepositoryId, i64),
-    /// A milestone of a repository.
     Milestone(RepositoryId, i64),
 }
 
@@ -32,7 +30,7 @@ impl Deleted {
         }
     }
 
-    /// Returns the repository that it was, or was in.
+    /// Returns the deleted repository, or that of the label or milestone.
     pub(crate) fn repository(self) -> RepositoryId {
         self.columns().1
     }
@@ -47,14 +45,14 @@ struct PurgeRow {
 }
 
 impl IssueTable {
-    /// Notes that rows of a deleted thing are left.
+    /// Records that rows are left.
     pub(crate) async fn note_purge(&self, tx: &mut Tx, deleted: Deleted) -> Result<(), DbError> {
         let (kind, repository, target) = deleted.columns();
         let sql = "INSERT INTO purges (kind, repository_id, target_id) VALUES ($1, $2, $3)";
         tx.execute(sql, &args![kind, repository, target]).await.map(|_| ())
     }
 
-    /// Returns a deleted thing of which rows are left, and the id of its note.
+    /// Returns a recorded purge and its id.
     pub(crate) async fn next_purge(&self) -> Result<Option<(i64, Deleted)>, DbError> {
         let sql = "SELECT id, kind, repository_id, target_id FROM purges ORDER BY id LIMIT 1";
         let row: Option<PurgeRow> = self.db.optional(sql, &[]).await?;
@@ -69,13 +67,12 @@ impl IssueTable {
         }))
     }
 
-    /// Removes the note that rows of a deleted thing are left.
     pub(crate) async fn end_purge(&self, tx: &mut Tx, note: i64) -> Result<(), DbError> {
         tx.execute("DELETE FROM purges WHERE id = $1", &args![note]).await.map(|_| ())
     }
 
-    /// Removes one batch of the rows of a deleted thing. Returns true if there may be more. The counters of its repository must be
-    /// locked, unless it is deleted.
+    /// Removes one batch of rows. Returns whether there may be more. Unless the repository is
+    /// deleted, its counters must be locked.
     pub(crate) async fn purge(&self, tx: &mut Tx, deleted: Deleted, now_us: i64) -> Result<bool, DbError> {
         let (rows, list) = match deleted {
             Deleted::Repository(repository) => (self.purge_issues(tx, repository).await?, None),
@@ -100,7 +97,7 @@ impl IssueTable {
         Ok(false)
     }
 
-    /// Removes a batch of the issues of a repository. Returns their number.
+    /// Removes a batch of a repository's issues. Returns their number.
     async fn purge_issues(&self, tx: &mut Tx, repository: RepositoryId) -> Result<usize, DbError> {
         let sql = "SELECT id FROM issues WHERE repository_id = $1 ORDER BY number LIMIT $2";
         let rows: Vec<(i64,)> = tx.all(sql, &args![repository, BATCH_ISSUES]).await?;
@@ -109,7 +106,7 @@ impl IssueTable {
             if let Some(delete_words) = tx.pick(None, Some("DELETE FROM issue_words WHERE rowid IN ")) {
                 delete_all(tx, delete_words, &ids).await?;
             }
-            // Comments, labels, mentions, timeline and words go with them.
+            // Cascades to comments, labels, mentions, timelines and words.
             delete_all(tx, "DELETE FROM issues WHERE id IN ", &ids).await?;
         }
         Ok(ids.len())

@@ -1,5 +1,6 @@
-//! Counts of lists: how many issues of a class a list has, in all and in each block of numbers. With them a list is counted without
-//! reading it, and a page deep inside is found without reading what is before it.
+//! Counts of lists: how many issues of a class a list has, in total and per block of numbers. They
+//! give the length of a list without reading it, and find a page deep inside without reading the
+//! pages before.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +12,34 @@ use sqlx_macros::FromRow;
 use super::IssueTable;
 use crate::model::Class;
 
-/// Numbers in one block. A page in a list of a million issues reads about a thousand counts and at most a thousand entries of an index.
+/// Numbers per block. A page in a list of a million issues reads about a thousand counts and at
+/// most a thousand index entries.
 #[cfg(not(test))]
 pub(super) const BLOCK_NUMBERS: i64 = 1024;
 #[cfg(test)]
 pub(super) const BLOCK_NUMBERS: i64 = 16;
-/// Blocks in which a page is looked for before all are read.
+/// Blocks to search for a page before reading all of them.
 #[cfg(not(test))]
 const NEAR_BLOCKS: i64 = 64;
 #[cfg(test)]
 const NEAR_BLOCKS: i64 = 2;
-/// The row of a list as a whole, in the place of a block.
+/// Stands for the whole list in the column of blocks.
 const WHOLE_LIST: i64 = -1;
-/// Rows in one statement. PostgreSQL takes 65,535 arguments, SQLite 32,766.
+/// Rows per statement. PostgreSQL accepts 65,535 arguments, SQLite 32,766.
 const MAX_STATEMENT_ROWS: usize = 1000;
 
-/// A list of issues that is counted.
+/// A list with stored counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum List {
     /// All issues of the repository.
     All,
-    /// Those that a user opened.
     Creator(UserId),
-    /// Those assigned to a user, or to none.
+    /// `None` for unassigned issues.
     Assignee(Option<UserId>),
-    /// Those of a milestone; zero for those without.
+    /// Zero for issues without a milestone.
     Milestone(i64),
-    /// Those with a label.
     Label(i64),
-    /// All comments, by their sequence in the place of a number.
+    /// All comments, by sequence instead of number.
     Comments,
 }
 
@@ -56,15 +56,15 @@ impl List {
     }
 }
 
-/// The class under which comments are counted.
+/// Comments are counted under this class.
 pub(crate) const COMMENT_CLASS: Class = Class { is_pull_request: false, is_closed: false };
 
-/// Changes of the counts of one repository, to be written in one statement.
+/// Changes of one repository's counts, to be written in one statement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TallyChanges(BTreeMap<(i64, i64, i64, i64), i64>);
 
 impl TallyChanges {
-    /// Counts `by` more entries with `number` in a list.
+    /// Adds `by` to the count of a list at `number`.
     pub(crate) fn add(&mut self, list: List, class: Class, number: i64, by: i64) {
         let (kind, id) = list.key();
         for block in [WHOLE_LIST, number / BLOCK_NUMBERS] {
@@ -73,21 +73,20 @@ impl TallyChanges {
     }
 }
 
-/// Entries of a list in one block.
 #[derive(FromRow)]
 struct BlockRow {
     block: i64,
     entries: i64,
 }
 
-/// The place of a page in a list: the block in which it begins, and the entries of that block before it.
+/// Where a page begins in a list: the block and the number of that block's entries before the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(super) block: i64,
     pub(super) skipped: i64,
 }
 
-/// Returns the place after `offset` entries of blocks.
+/// Returns the place after `offset` entries.
 fn place_after(blocks: &[BlockRow], offset: i64) -> Option<Place> {
     let mut skipped = offset;
     for row in blocks {
@@ -99,7 +98,7 @@ fn place_after(blocks: &[BlockRow], offset: i64) -> Option<Place> {
     None
 }
 
-/// Returns the place at which `left` entries begin, of blocks from the end of a list.
+/// Returns the place where the last `left` entries begin. `blocks` start at the end of the list.
 fn place_before(blocks: &[BlockRow], mut left: i64) -> Option<Place> {
     for row in blocks {
         if left <= row.entries {
@@ -111,7 +110,7 @@ fn place_before(blocks: &[BlockRow], mut left: i64) -> Option<Place> {
 }
 
 impl IssueTable {
-    /// Writes changes of counts. The counters of the repository must be locked.
+    /// Writes changed counts. The counters of the repository must be locked.
     pub(crate) async fn tally(
         &self,
         tx: &mut Tx,
@@ -147,7 +146,8 @@ impl IssueTable {
             list_id: i64,
             count: i64,
         }
-        // A statement for each list, so that each is looked up by the whole key: an OR would scan the counts of all blocks on SQLite.
+        // One statement per list, so that each is looked up by its full key. With OR, SQLite would
+        // scan the counts of all blocks.
         let mut query = Query::default();
         for (place, list) in lists.iter().enumerate().filter(|(place, list)| !lists[..*place].contains(list)) {
             let (kind, id) = list.key();
@@ -162,7 +162,8 @@ impl IssueTable {
         Ok(lists.iter().map(total).collect())
     }
 
-    /// Returns the place of the entry after `offset` others in a list of `total`, by number in the given direction; `None` past its end.
+    /// Returns the place after `offset` entries in a list of `total`, by number in the given
+    /// direction. `None` past the end.
     pub(super) async fn locate(
         &self,
         repository: RepositoryId,
@@ -171,7 +172,8 @@ impl IssueTable {
         is_ascending: bool,
         (offset, total): (i64, i64),
     ) -> Result<Option<Place>, DbError> {
-        // From the end that is nearer, and only some blocks at first: most pages that are asked for are the first ones and the last.
+        // Start at the nearer end with a few blocks: most requests are for the first pages and the
+        // last one.
         let is_near_end = offset > total / 2;
         for limit in [NEAR_BLOCKS, i64::MAX] {
             let blocks = self.blocks(repository, list, classes, is_ascending != is_near_end, limit).await?;
@@ -202,7 +204,8 @@ impl IssueTable {
         self.db.all(query.sql(), query.args()).await
     }
 
-    /// Returns the repositories in which issues of the given classes are assigned to a user, with their number, by id: at most `limit`.
+    /// Returns at most `limit` repositories with issues of the given classes that are assigned to a
+    /// user, by id, each with the number of those issues.
     pub(crate) async fn assigned_repositories(
         &self,
         user: UserId,
@@ -218,7 +221,7 @@ impl IssueTable {
         Ok(rows.into_iter().map(|(id, count)| (RepositoryId(id), count)).collect())
     }
 
-    /// Removes the counts of one list, or all of a repository.
+    /// Removes the counts of one list, or of all lists of a repository.
     pub(super) async fn forget_tallies(
         &self,
         tx: &mut Tx,

@@ -1,4 +1,4 @@
-//! Tests of the tables of issues, on both databases. Lists are tested with the writer, which fills them.
+//! Tests of the issue tables. Lists are tested with the writer, which fills them.
 
 use ferrite_db::Db;
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -89,7 +89,8 @@ async fn a_deletion_includes_issues_of_concurrent_transactions() {
             let mut tx = db.begin().await.unwrap();
             let counters = store.advance(&mut tx, REPOSITORY, one_more(true)).await.unwrap().unwrap();
             started.send(()).unwrap();
-            // Long enough for the deletion to reach the lock. A shorter sleep tests less, but does not fail.
+            // Long enough for the deletion to reach the lock. A shorter sleep tests less, but does
+            // not fail.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             store.insert(&mut tx, &new("late", false), counters.last_number, 1).await.unwrap();
             tx.commit().await.unwrap();

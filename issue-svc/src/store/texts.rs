@@ -1,6 +1,5 @@
-//! Tables of what texts contain, filled when they are written: words for the search, and names of users that are mentioned.
-//!
-//! Not here: parsing (`ferrite_markdown`, `model::words`).
+//! What texts contain, stored when they are written: words for searches, and names of mentioned
+//! users.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -17,12 +16,11 @@ const INSERT_WORDS_POSTGRES: &str = "INSERT INTO issue_words (issue_id, words) \
 const UPDATE_WORDS_POSTGRES: &str = "INSERT INTO issue_words (issue_id, words) \
      VALUES ($1, array_to_tsvector(string_to_array($2, ' '))) ON CONFLICT (issue_id) DO UPDATE SET words = excluded.words";
 
-/// The text that mentions names.
+/// The text that contains a mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MentionSource {
     /// The body of the issue.
     Body,
-    /// A comment.
     Comment(i64),
 }
 
@@ -42,7 +40,6 @@ impl IssueTable {
         self.write_words(tx, sql, issue).await
     }
 
-    /// Replaces the words of an issue in the search index.
     pub(crate) async fn update_words(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
         let sql = tx.pick(UPDATE_WORDS_POSTGRES, UPDATE_WORDS_SQLITE);
         self.write_words(tx, sql, issue).await
@@ -53,7 +50,7 @@ impl IssueTable {
         tx.execute(sql, &args![issue.id, words]).await.map(|_| ())
     }
 
-    /// Adds the names that a new text mentions, in the form of keys and without duplicates.
+    /// Adds the names that a new text mentions, as distinct keys.
     pub(crate) async fn insert_mentions(
         &self,
         tx: &mut Tx,
@@ -69,7 +66,6 @@ impl IssueTable {
         tx.execute(query.sql(), query.args()).await.map(|_| ())
     }
 
-    /// Removes the mentions of a text.
     pub(crate) async fn delete_mentions(
         &self,
         tx: &mut Tx,

@@ -1,4 +1,4 @@
-//! The history of issues: changes, and references by commits and other issues.
+//! Timelines of issues: changes, and references by commits and other issues.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -11,12 +11,11 @@ use super::IssueTable;
 
 const COLUMNS: &str = "action, user_id, created_us, assignee_id, label_id, label_color, old_text, new_text, commit_id, \
      source_repository_id, source_issue_id, source_number";
-/// Entries in one statement.
 const MAX_STATEMENT_ROWS: usize = 500;
 /// Repositories whose references to one issue are shown.
 const MAX_SOURCES: i64 = 1000;
 
-/// One entry of a timeline. Fields that its action does not use are zero or empty.
+/// An entry of a timeline. Fields that its action does not use are zero or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, FromRow)]
 pub(crate) struct TimelineEntry {
     pub(crate) id: i64,
@@ -26,9 +25,9 @@ pub(crate) struct TimelineEntry {
     pub(crate) assignee_id: i64,
     pub(crate) label_id: i64,
     pub(crate) label_color: String,
-    /// The title before, or the name of the label, or the title of the milestone.
+    /// The old title, the name of the label, or the title of the milestone.
     pub(crate) old_text: String,
-    /// The title after.
+    /// The new title.
     pub(crate) new_text: String,
     pub(crate) commit_id: String,
     pub(crate) source_repository_id: i64,
@@ -37,14 +36,14 @@ pub(crate) struct TimelineEntry {
 }
 
 impl TimelineEntry {
-    /// Returns the entry of an action without its particulars.
+    /// Returns an entry with only the fields that every action has.
     pub(crate) fn new(action: TimelineAction, actor: UserId, now_us: i64) -> Self {
         Self { action: i64::from(i32::from(action)), user_id: actor.0, created_us: now_us, ..Self::default() }
     }
 }
 
 impl IssueTable {
-    /// Adds entries to the timeline of an issue, in their order.
+    /// Appends entries to the timeline of an issue.
     pub(crate) async fn add_entries(
         &self,
         tx: &mut Tx,
@@ -62,8 +61,8 @@ impl IssueTable {
         Ok(())
     }
 
-    /// Adds one reference to the timelines of issues, except where the same commit or issue refers to one already. Returns how many
-    /// were added.
+    /// Adds a reference to the timelines of issues, unless the same commit or issue already refers
+    /// to them. Returns the number added.
     pub(crate) async fn add_references(
         &self,
         tx: &mut Tx,
@@ -82,7 +81,7 @@ impl IssueTable {
         tx.execute(query.sql(), query.args()).await
     }
 
-    /// Returns the repositories other than `own` from which commits or issues refer to an issue.
+    /// Returns the repositories, except `own`, with commits or issues that refer to an issue.
     pub(crate) async fn sources(&self, issue: IssueId, own: RepositoryId) -> Result<Vec<RepositoryId>, DbError> {
         let sql = "SELECT DISTINCT source_repository_id FROM timeline WHERE issue_id = $1 AND source_repository_id <> 0 \
              AND source_repository_id <> $2 ORDER BY source_repository_id LIMIT $3";
@@ -90,8 +89,8 @@ impl IssueTable {
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())
     }
 
-    /// Returns a page of the timeline of an issue, oldest first, and the total number of entries. Of references, those from `visible`
-    /// repositories.
+    /// Returns a page of an issue's timeline, oldest first, and the total number of entries.
+    /// Includes only references from `visible` repositories.
     pub(crate) async fn timeline(
         &self,
         issue: IssueId,

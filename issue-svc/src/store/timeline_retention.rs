@@ -1,6 +1,7 @@
-//! The deletion of timeline entries beyond the bounds of an issue, in batches.
+//! Deletes timeline entries beyond an issue's limit, in batches.
 //!
-//! Entries about titles, texts, assignees, labels and milestones go before those that tell why an issue is closed and what refers to it.
+//! Entries about titles, texts, assignees, labels and milestones go first. Those that say why an
+//! issue was closed and what refers to it go last.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,28 +14,28 @@ use tokio::sync::Notify;
 
 use super::IssueTable;
 
-/// Entries that one transaction deletes, so that no writer waits long for it.
+/// Entries per transaction, so that no writer waits long.
 pub(crate) const MAX_BATCH_ROWS: i64 = 200;
-/// Issues that are kept in memory because they got entries; each is looked at within a moment.
+/// Issues to remember because they got entries. Each is processed within moments.
 const MAX_GROWN: usize = 10_000;
-/// Issues, and entries, that one look reads.
+/// Issues or entries per query.
 const MAX_READ_ROWS: i64 = 1000;
 
 const COUNT: &str = "SELECT COUNT(*) FROM timeline WHERE issue_id = $1";
 const COUNTS: &str =
     "SELECT issue_id, COUNT(*) FROM timeline WHERE issue_id > $1 GROUP BY issue_id ORDER BY issue_id LIMIT $2";
-/// Actions 3 to 10 are the changes that go first; see `TimelineAction`.
+/// Actions 3 to 10 of `TimelineAction` are the changes that go first.
 const EXPENDABLE: &str = "SELECT id FROM timeline WHERE issue_id = $1 \
      ORDER BY CASE WHEN action BETWEEN 3 AND 10 THEN 0 ELSE 1 END, id LIMIT $2";
-/// Ids are given in the order of time, so no index of the times is needed.
+/// Ids grow with time, so the times need no index.
 const NEXT: &str =
     "SELECT id, created_us, action BETWEEN 3 AND 10 AS is_change FROM timeline WHERE id > $1 ORDER BY id LIMIT $2";
 const DELETE: &str = "DELETE FROM timeline WHERE id IN ";
-/// Other replicas delete at the same time; rows that one has locked are left to it.
+/// Skips rows that another replica is deleting.
 const UNLOCKED_POSTGRES: &str = "(SELECT id FROM timeline WHERE id IN ";
 const UNLOCKED_END_POSTGRES: &str = " FOR UPDATE SKIP LOCKED)";
 
-/// Issues whose timelines got entries since they were last looked at.
+/// Issues whose timelines grew since the last check.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrownTimelines(Arc<Grown>);
 
@@ -56,31 +57,27 @@ impl GrownTimelines {
         self.0.notify.notify_one();
     }
 
-    /// Returns the issues, which are not returned again unless they grow further.
+    /// Returns the issues and forgets them.
     pub(crate) fn take(&self) -> Vec<IssueId> {
         std::mem::take(&mut *self.0.issues.lock()).into_iter().map(IssueId).collect()
     }
 
-    /// Waits until there is one.
+    /// Waits until a timeline has grown.
     pub(crate) async fn grown(&self) {
         self.0.notify.notified().await;
     }
 }
 
-/// A place in the order of all entries, up to which old ones were deleted.
+/// Marks up to which entry old ones have been deleted, in the order of all entries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AgeCursor(i64);
 
 impl IssueTable {
-    /// Returns the issues whose timelines grew.
     pub(crate) fn grown_timelines(&self) -> &GrownTimelines {
         &self.grown
     }
 
-    /// Deletes a batch of the entries of an issue beyond `max_entries`. Returns their number.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Deletes a batch of an issue's entries beyond `max_entries`. Returns their number.
     pub(crate) async fn trim_timeline(&self, issue: IssueId, max_entries: i64) -> Result<u64, DbError> {
         let (count,): (i64,) = self.db.one(COUNT, &args![issue]).await?;
         let excess = (count - max_entries).min(MAX_BATCH_ROWS);
@@ -91,11 +88,8 @@ impl IssueTable {
         self.delete_entries(rows.into_iter().map(|(id,)| id)).await
     }
 
-    /// Returns those of the issues after `after` that have more than `max_entries`, and the last issue that was looked at; `None` for
-    /// no further one.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Checks some issues after `after`. Returns those with more than `max_entries`, and the last
+    /// issue checked, or `None` if there are no further ones.
     pub(crate) async fn long_timelines(
         &self,
         after: IssueId,
@@ -107,11 +101,8 @@ impl IssueTable {
         Ok((long.collect(), last))
     }
 
-    /// Deletes a batch of the entries about changes of before `before_us` from `cursor` on, which it moves. Returns their number; `None`
-    /// if no entry is left that is that old.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Deletes a batch of change entries older than `before_us`, starting at `cursor`, and moves
+    /// the cursor. Returns their number, or `None` if no entry that old is left.
     pub(crate) async fn delete_old_entries(
         &self,
         cursor: &mut AgeCursor,

@@ -1,5 +1,3 @@
-//! Fixtures of this crate's tests, beside those of the kit: the service on a real socket.
-
 mod service;
 
 pub(crate) use ferrite_db::testing::{on_each_schema, on_each_url};

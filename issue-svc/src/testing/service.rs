@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status};
 use super::TestCaller;
 use crate::ROLE;
 
-/// Stands in for repo-svc and hook-svc. Keeps the ids of the events that they got.
+/// A fake repo-svc and hook-svc that records the ids of the events it receives.
 #[derive(Clone, Default)]
 struct Subscriber(Arc<Mutex<HashSet<String>>>);
 
@@ -36,7 +36,7 @@ impl EventSink for Subscriber {
     }
 }
 
-/// The service on a Unix socket, beside a stand-in for repo-svc and hook-svc.
+/// The service on a Unix socket, with a fake repo-svc and hook-svc.
 pub(crate) struct Service {
     subscriber: Subscriber,
     service: TestService,
@@ -51,7 +51,7 @@ impl Deref for Service {
 }
 
 impl Service {
-    /// Starts the service without limits per hour.
+    /// Starts the service without hourly limits.
     pub(crate) async fn start(url: &Secret) -> Self {
         Self::start_with(url, &["--issues-per-hour=0", "--comments-per-hour=0", "--text-bytes-per-hour=0"]).await
     }
@@ -96,7 +96,7 @@ impl Service {
         IssueServiceClient::new(self.channel.clone()).max_decoding_message_size(64 * 1024 * 1024)
     }
 
-    /// Returns the events for repo-svc, in order.
+    /// Returns the events for repo-svc in order.
     pub(crate) async fn sent_changes(&self) -> Vec<IssueChanged> {
         let sql = "SELECT payload FROM outbox WHERE subscriber = 'repo-svc' AND kind = 'issue.changed' ORDER BY id";
         let rows: Vec<(Vec<u8>,)> = self.db().all(sql, &[]).await.unwrap();
@@ -108,7 +108,8 @@ impl Service {
             .collect()
     }
 
-    /// Waits until all events of the outbox are delivered, and returns the number of events that repo-svc and hook-svc got.
+    /// Waits until the outbox is empty. Returns the number of events that repo-svc and hook-svc
+    /// received.
     pub(crate) async fn wait_for_delivery(&self) -> usize {
         let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
         while self.db().one::<(i64,)>(waiting, &[]).await.unwrap().0 > 0 {

@@ -1,5 +1,3 @@
-//! Comments on issues.
-
 use ferrite_proto::events::CommentAction;
 use ferrite_proto::id::UserId;
 use ferrite_rpc::version::is_conditional;
@@ -11,10 +9,7 @@ use crate::model::{Body, Comment, Issue};
 use crate::store::{COMMENT_CLASS, List, MentionSource, Reader, TallyChanges};
 
 impl Write<'_> {
-    /// Adds a comment to an issue. The write must have begun with one comment more.
-    ///
-    /// # Errors
-    /// A failure of the database.
+    /// Adds a comment to an issue. The write must have begun with one more comment.
     pub(crate) async fn add_comment(
         &mut self,
         issue: &Issue,
@@ -37,10 +32,7 @@ impl Write<'_> {
         Ok(comment)
     }
 
-    /// Replaces the text of a comment. The same text again is no change.
-    ///
-    /// # Errors
-    /// A failure of the database.
+    /// Replaces the text of a comment. Does nothing if the text is the same.
     pub(crate) async fn change_comment(
         &mut self,
         comment: Comment,
@@ -65,10 +57,6 @@ impl Write<'_> {
         Ok(changed)
     }
 
-    /// Deletes a comment.
-    ///
-    /// # Errors
-    /// A failure of the database.
     pub(crate) async fn delete_comment(&mut self, comment: Comment, actor: UserId) -> Result<(), IssueError> {
         let issue = self.issue(comment.issue_number).await?;
         let store = &self.writer.store;
@@ -82,20 +70,15 @@ impl Write<'_> {
         self.tell_comment(CommentAction::Deleted, issue, comment, None, actor).await
     }
 
-    /// Returns a comment of the repository, and of the issue with `number` unless that is zero.
-    ///
-    /// # Errors
-    /// [`IssueError::CommentNotFound`], or a failure of the database.
+    /// Returns a comment of the repository. If `number` is not zero, the comment must be on that
+    /// issue.
     pub(crate) async fn comment(&mut self, number: i64, id: i64) -> Result<Comment, IssueError> {
         let reader = Reader::Tx(&mut self.tx);
         let comment = self.writer.store.comment(reader, self.repository, number, id).await?;
         comment.ok_or(IssueError::CommentNotFound)
     }
 
-    /// Checks the precondition of the request against a comment.
-    ///
-    /// # Errors
-    /// A precondition that is not true.
+    /// Checks the request's precondition against a comment.
     pub(crate) fn require_comment(&self, comment: &Comment) -> Result<(), IssueError> {
         if is_conditional() {
             self.tx.require_version(Some(&encode::comment(comment.clone())))?;

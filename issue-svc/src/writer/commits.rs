@@ -1,4 +1,4 @@
-//! References to issues in commit messages: entries of timelines, and issues that are closed or opened again.
+//! Applies commit messages to issues: adds timeline entries, and closes or reopens the issues.
 
 use ferrite_markdown::commit::Action;
 use ferrite_proto::Permission;
@@ -10,14 +10,11 @@ use crate::error::IssueError;
 use crate::model::CommitAction;
 use crate::store::{CounterChange, TimelineEntry};
 
-/// The writes that commits cause.
 pub(crate) trait ApplyReferences: Clone + Send + Sync + 'static {
-    /// Carries out what commits say about the issues of `target`, in their order. A commit acts on an issue once, however often it
-    /// arrives. The state of an issue changes with write permission, and for its poster; `permission`, that of `actor`, is read or
-    /// higher.
-    ///
-    /// # Errors
-    /// [`IssueError::RepositoryDeleted`], or a failure of the database. References before it are carried out.
+    /// Applies references to the issues of `target` in order. A commit acts on an issue once,
+    /// however often it arrives. Closing and reopening takes write permission or authorship of the
+    /// issue; `permission` is that of `actor`, at least read. After an error, the references before
+    /// it remain applied.
     fn apply(
         &self,
         target: RepositoryId,
@@ -36,7 +33,7 @@ impl ApplyReferences for IssueWriter {
         permission: Permission,
     ) -> Result<(), IssueError> {
         for reference in references {
-            // A transaction for each, because an event tells of one change.
+            // One transaction each, because an event reports one change.
             let mut write = self.begin(target, CounterChange::default()).await?;
             match write.apply_commit(reference, actor, permission).await {
                 Ok(()) => write.commit(None, ()).await?,

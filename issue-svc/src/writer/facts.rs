@@ -1,6 +1,4 @@
-//! Facts of a write for hook-svc: an issue or a comment as it is after the change, with what was there before.
-//!
-//! Not here: the number of open issues, which repo-svc is told.
+//! Facts for hook-svc: the issue or comment after a change, with the previous texts.
 
 use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::events::event::Fact;
@@ -14,20 +12,19 @@ use crate::error::IssueError;
 use crate::model::{Comment, FullIssue, Issue};
 
 impl Write<'_> {
-    /// Tells that an issue was opened.
     pub(super) fn tell_opened(&mut self, new: &FullIssue) {
         let mut actions = vec![IssueAction::Opened];
-        // An issue that is opened as a closed one was both: subscribers that count open issues stay right.
+        // Report an issue created as closed as both, to keep the counts of subscribers right.
         actions.extend(new.issue.class.is_closed.then_some(IssueAction::Closed));
         self.tell_issue(&actions, None, new, new.issue.author);
     }
 
-    /// Tells the differences between two states of an issue, one event for each kind.
+    /// Reports the differences between two states of an issue, one fact per kind.
     pub(super) fn tell_changes(&mut self, old: &Issue, new: &FullIssue, actor: UserId) {
         self.tell_issue(&changes(old, &new.issue), Some(old), new, actor);
     }
 
-    /// Tells changes of an issue, one event for each. Those of its texts have the ones that `old` has.
+    /// Reports changes of an issue, one fact each. Edits include the previous texts from `old`.
     pub(super) fn tell_issue(&mut self, actions: &[IssueAction], old: Option<&Issue>, new: &FullIssue, actor: UserId) {
         let snapshot = snapshot(new);
         for action in actions {
@@ -40,7 +37,8 @@ impl Write<'_> {
         }
     }
 
-    /// Tells a change of a comment on `issue`, as that is after the change. `old_body` is the text of an edited comment before.
+    /// Reports a change of a comment. `issue` is the state after the change, and `old_body` the
+    /// previous text of an edited comment.
     pub(super) async fn tell_comment(
         &mut self,
         action: CommentAction,
@@ -64,7 +62,7 @@ impl Write<'_> {
     }
 }
 
-/// Returns the kinds of differences between two states of an issue, in the order of the timeline.
+/// Returns the kinds of differences between two states of an issue, in timeline order.
 fn changes(old: &Issue, new: &Issue) -> Vec<IssueAction> {
     let text = ((&old.title, &old.body) != (&new.title, &new.body)).then_some(IssueAction::Edited);
     let assignee = (old.assignee != new.assignee).then_some(match new.assignee {
@@ -92,7 +90,7 @@ fn cut(text: &mut String) {
     text.truncate(beginning(text).len());
 }
 
-/// Returns the beginning of a text that an event has of it.
+/// Returns as much of a text as fits into a fact.
 fn beginning(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_FACT_TEXT_BYTES)]
 }

@@ -1,5 +1,3 @@
-//! Opening and changing issues.
-
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::events::IssueAction;
 use ferrite_proto::id::UserId;
@@ -14,10 +12,7 @@ use crate::model::{Class, CommitAction, FullIssue, Issue, IssueChange, NewIssue}
 use crate::store::{CounterChange, List, MentionSource, Reader, TallyChanges, TimelineEntry};
 
 impl IssueWriter {
-    /// Begins a write that opens `new`: its number is assigned.
-    ///
-    /// # Errors
-    /// As [`IssueWriter::begin`].
+    /// Begins a write that opens `new` and assigns its number.
     pub(crate) async fn begin_open(&self, new: &NewIssue) -> Result<Write<'_>, IssueError> {
         let class = Class { is_pull_request: new.pull_request.is_some(), is_closed: new.is_closed };
         let change = CounterChange { numbers: 1, open: class.open_issues(), ..CounterChange::default() };
@@ -25,7 +20,7 @@ impl IssueWriter {
     }
 }
 
-/// Returns the lists that an issue is on.
+/// Returns the lists that contain an issue.
 pub(super) fn lists(issue: &Issue, labels: &[i64]) -> Vec<List> {
     let fixed =
         [List::All, List::Creator(issue.author), List::Assignee(issue.assignee), List::Milestone(issue.milestone_id)];
@@ -33,10 +28,8 @@ pub(super) fn lists(issue: &Issue, labels: &[i64]) -> Vec<List> {
 }
 
 impl Write<'_> {
-    /// Opens an issue under the number that [`IssueWriter::begin_open`] assigned. `targets` is found in its body.
-    ///
-    /// # Errors
-    /// [`IssueError::Invalid`] for labels and milestones that the repository has not, or a failure of the database.
+    /// Opens an issue under the number that [`IssueWriter::begin_open`] assigned. `targets` are the
+    /// references in its body. Labels and the milestone must exist in the repository.
     pub(crate) async fn open(&mut self, new: &NewIssue, targets: &TextTargets) -> Result<FullIssue, IssueError> {
         self.check_labels(&new.label_ids).await?;
         self.check_milestone(new.milestone_id).await?;
@@ -63,10 +56,7 @@ impl Write<'_> {
         Ok(issue)
     }
 
-    /// Checks the precondition of the request against an issue, with all that shows in it.
-    ///
-    /// # Errors
-    /// A precondition that is not true, or a failure of the database.
+    /// Checks the request's precondition against an issue with its labels, milestone and branches.
     pub(crate) async fn require_issue(&mut self, issue: &Issue) -> Result<(), IssueError> {
         if is_conditional() {
             let full = self.complete(issue.clone()).await?;
@@ -75,10 +65,8 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Changes an issue and returns it. `targets` is found in the new body. A change to what is there already is none.
-    ///
-    /// # Errors
-    /// [`IssueError::Invalid`] for a milestone that the repository has not, or a failure of the database.
+    /// Changes an issue and returns it. `targets` are the references in the new body. Does nothing
+    /// if the values are unchanged.
     pub(crate) async fn change(
         &mut self,
         old: Issue,
@@ -111,8 +99,9 @@ impl Write<'_> {
         Ok(issue)
     }
 
-    /// Writes the differences between two states of an issue: the row, counts, search index, timeline and the event of the number of
-    /// open issues. `commit` is the one by which it is closed or opened again. hook-svc is told by the caller.
+    /// Writes the differences between two states of an issue: the row, counts, search index,
+    /// timeline and the event with the number of open issues. `commit` is the commit that closed or
+    /// reopened it. The caller reports the change to hook-svc.
     pub(super) async fn replace(
         &mut self,
         old: &Issue,
@@ -151,7 +140,7 @@ impl Write<'_> {
         Ok(new)
     }
 
-    /// Counts an issue that was closed or opened again.
+    /// Updates the number of open issues after an issue was closed or reopened.
     async fn count_open(&mut self, old: &Issue, new: &Issue, actor: UserId) -> Result<(), IssueError> {
         let open = new.class.open_issues() - old.class.open_issues();
         if open != 0 {
@@ -163,7 +152,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Returns the entries of the timeline that tell the differences between two states of an issue.
+    /// Returns the timeline entries for the differences between two states of an issue.
     async fn differences(
         &mut self,
         old: &Issue,
@@ -205,7 +194,6 @@ impl Write<'_> {
         Ok(entries)
     }
 
-    /// Adds what shows in an issue.
     pub(super) async fn complete(&mut self, issue: Issue) -> Result<FullIssue, IssueError> {
         Ok(self.writer.store.complete_one(Reader::Tx(&mut self.tx), issue).await?)
     }
@@ -220,7 +208,6 @@ impl Write<'_> {
         }
     }
 
-    /// Checks that the repository has all of these labels.
     pub(super) async fn check_labels(&mut self, ids: &[i64]) -> Result<(), IssueError> {
         if ids.is_empty() {
             return Ok(());

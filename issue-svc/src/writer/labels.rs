@@ -1,4 +1,4 @@
-//! Labels of repositories, and changes of the labels of issues.
+//! Labels of repositories and of issues.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,11 @@ use crate::error::IssueError;
 use crate::model::{Color, Issue, Label, LabelName};
 use crate::store::{CounterChange, Deleted, List, Reader, TallyChanges, TimelineEntry};
 
-/// Labels that one repository may have.
 pub(crate) const MAX_REPOSITORY_LABELS: i64 = 1000;
-/// Labels that one issue may have.
 pub(crate) const MAX_ISSUE_LABELS: usize = 100;
 
 impl Write<'_> {
-    /// Adds a label to the repository. The write must have begun with one label more.
-    ///
-    /// # Errors
-    /// [`IssueError::TooManyLabels`], [`IssueError::LabelExists`], or a failure of the database.
+    /// Adds a label to the repository. The write must have begun with one more label.
     pub(crate) async fn add_label(&mut self, name: &LabelName, color: &Color) -> Result<Label, IssueError> {
         if self.counters.label_count > MAX_REPOSITORY_LABELS {
             return Err(IssueError::TooManyLabels);
@@ -32,10 +27,7 @@ impl Write<'_> {
         label.ok_or_else(|| IssueError::LabelExists { name: name.as_str().to_owned() })
     }
 
-    /// Checks the precondition of the request against the labels of an issue.
-    ///
-    /// # Errors
-    /// A precondition that is not true, or a failure of the database.
+    /// Checks the request's precondition against the labels of an issue.
     pub(crate) async fn require_issue_labels(&mut self, issue: &Issue) -> Result<(), IssueError> {
         if is_conditional() {
             let labels = self.complete(issue.clone()).await?.labels;
@@ -45,7 +37,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Returns a label of the repository that is as the precondition of the request says.
+    /// Returns a label, after checking the request's precondition against it.
     async fn required_label(&mut self, id: i64) -> Result<Label, IssueError> {
         let label = self.writer.store.label(Reader::Tx(&mut self.tx), self.repository, id).await?;
         let label = label.ok_or(IssueError::LabelNotFound)?;
@@ -53,10 +45,6 @@ impl Write<'_> {
         Ok(label)
     }
 
-    /// Changes name and colour of a label.
-    ///
-    /// # Errors
-    /// [`IssueError::LabelNotFound`], [`IssueError::LabelExists`], a precondition that is not true, or a failure of the database.
     pub(crate) async fn change_label(
         &mut self,
         id: i64,
@@ -80,10 +68,7 @@ impl Write<'_> {
         Ok(new)
     }
 
-    /// Deletes a label from the repository and from its issues.
-    ///
-    /// # Errors
-    /// [`IssueError::LabelNotFound`], a precondition that is not true, or a failure of the database.
+    /// Deletes a label from the repository and its issues.
     pub(crate) async fn delete_label(&mut self, id: i64) -> Result<(), IssueError> {
         if is_conditional() {
             self.required_label(id).await?;
@@ -96,11 +81,8 @@ impl Write<'_> {
         self.purge_first_batch(Deleted::Label(self.repository, id)).await
     }
 
-    /// Changes the labels of an issue and returns all that it has then, by name.
-    ///
-    /// # Errors
-    /// [`IssueError::Invalid`] for labels that the repository has not and for more than [`MAX_ISSUE_LABELS`],
-    /// [`IssueError::LabelNotFound`] for one to be removed, or a failure of the database.
+    /// Changes the labels of an issue and returns all its labels by name. Labels to add must exist
+    /// ([`IssueError::Invalid`]), as must labels to remove ([`IssueError::LabelNotFound`]).
     pub(crate) async fn change_labels(
         &mut self,
         issue: &Issue,
@@ -159,7 +141,7 @@ impl Write<'_> {
     }
 }
 
-/// Returns the entries of the timeline about labels. Deleted labels, which are removed silently, have none.
+/// Returns the timeline entries for changed labels. Deleted labels are removed silently.
 fn entries(known: &[Label], added: &[i64], removed: &[i64], actor: UserId, now_us: i64) -> Vec<TimelineEntry> {
     let entry = |label: &Label, action| TimelineEntry {
         label_id: label.id,

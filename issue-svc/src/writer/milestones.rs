@@ -1,5 +1,3 @@
-//! Milestones of repositories.
-
 use ferrite_rpc::version::is_conditional;
 
 use super::Write;
@@ -8,10 +6,9 @@ use crate::error::IssueError;
 use crate::model::{Description, Milestone, MilestoneTitle};
 use crate::store::{CounterChange, Deleted, Reader};
 
-/// Milestones that one repository may have.
 pub(crate) const MAX_REPOSITORY_MILESTONES: i64 = 10_000;
 
-/// A change of a milestone. `None` leaves a field as it is.
+/// A change of a milestone. `None` keeps the current value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MilestoneChange {
     pub(crate) title: Option<MilestoneTitle>,
@@ -22,10 +19,7 @@ pub(crate) struct MilestoneChange {
 }
 
 impl Write<'_> {
-    /// Adds a milestone to the repository. The write must have begun with one milestone more.
-    ///
-    /// # Errors
-    /// [`IssueError::TooManyMilestones`], or a failure of the database.
+    /// Adds a milestone to the repository. The write must have begun with one more milestone.
     pub(crate) async fn add_milestone(
         &mut self,
         title: &MilestoneTitle,
@@ -41,7 +35,7 @@ impl Write<'_> {
         Ok(store.insert_milestone(&mut self.tx, repository, title, description, due_us, now_us).await?)
     }
 
-    /// Returns a milestone of the repository that is as the precondition of the request says.
+    /// Returns a milestone, after checking the request's precondition against it.
     async fn required_milestone(&mut self, id: i64) -> Result<Milestone, IssueError> {
         let milestone = self.writer.store.milestone(Reader::Tx(&mut self.tx), self.repository, id).await?;
         let milestone = milestone.ok_or(IssueError::MilestoneNotFound)?;
@@ -51,10 +45,7 @@ impl Write<'_> {
         Ok(milestone)
     }
 
-    /// Changes a milestone. One that is closed again keeps the time when it was closed.
-    ///
-    /// # Errors
-    /// [`IssueError::MilestoneNotFound`], a precondition that is not true, or a failure of the database.
+    /// Changes a milestone. Closing it again keeps its closing time.
     pub(crate) async fn change_milestone(&mut self, id: i64, change: MilestoneChange) -> Result<Milestone, IssueError> {
         let old = self.required_milestone(id).await?;
         let is_closed = change.is_closed.unwrap_or(old.is_closed);
@@ -75,10 +66,7 @@ impl Write<'_> {
         Ok(new)
     }
 
-    /// Deletes a milestone from the repository and from its issues.
-    ///
-    /// # Errors
-    /// [`IssueError::MilestoneNotFound`], a precondition that is not true, or a failure of the database.
+    /// Deletes a milestone from the repository and its issues.
     pub(crate) async fn delete_milestone(&mut self, id: i64) -> Result<(), IssueError> {
         if is_conditional() {
             self.required_milestone(id).await?;

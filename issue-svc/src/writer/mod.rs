@@ -1,7 +1,6 @@
-//! Writes: which rows change together when an issue, comment, label or milestone does. A write is one transaction, which begins by
-//! locking the counters of its repository and ends with the event and the response for a repeat.
-//!
-//! Not here: who may write (`rpc`), and SQL (`store`).
+//! Writes change all rows that belong to a change of an issue, comment, label or milestone in one
+//! transaction. It first locks the counters of the repository and finally stores the event and the
+//! response for repeated requests. The RPCs check who may write.
 
 mod comments;
 mod commits;
@@ -38,15 +37,14 @@ pub(crate) use purge::{purge_first_batch, run_purges};
 pub(crate) use references::TextTargets;
 pub(crate) use timeline::{TimelineArgs, TimelineTrimmer};
 
-/// Longest time that a change of the number of open issues waits until repo-svc has it, which shows it. Under load a delivery takes
-/// longer than the usual moment.
+/// Longest wait for repo-svc to receive a change of the number of open issues, which it shows.
+/// Under load, a delivery takes longer than the usual moment.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Subscriber to the numbers of open issues.
+/// Receives the numbers of open issues.
 pub(crate) const REPO_SVC: &str = "repo-svc";
-/// Subscriber to all changes, for webhooks. No write waits for it.
+/// Receives all changes, for webhooks. Writes do not wait for it.
 pub(crate) const HOOK_SVC: &str = "hook-svc";
 
-/// Makes writes.
 #[derive(Clone, Debug)]
 pub(crate) struct IssueWriter {
     pub(crate) store: IssueTable,
@@ -55,43 +53,37 @@ pub(crate) struct IssueWriter {
 }
 
 impl IssueWriter {
-    /// Begins a write to a repository's issues and changes its counters.
-    ///
-    /// # Errors
-    /// [`IssueError::RepositoryDeleted`], or a failure of the database.
+    /// Begins a write to a repository's issues and changes its counters. Fails with
+    /// [`IssueError::RepositoryDeleted`] if the repository was deleted.
     pub(crate) async fn begin(&self, repository: RepositoryId, change: CounterChange) -> Result<Write<'_>, IssueError> {
         let mut tx = self.store.db().begin().await?;
         let counters = self.store.advance(&mut tx, repository, change).await?.ok_or(IssueError::RepositoryDeleted)?;
-        // Read under the lock, so that what comes later in a repository never has an earlier time.
+        // Read the clock under the lock, so that times in a repository never go backwards.
         let now_us = self.clock.now_us();
         Ok(Write { writer: self, tx, repository, counters, now_us, event: None, facts: Vec::new() })
     }
 }
 
-/// A write that is not committed yet. Dropped, it changes nothing.
+/// An uncommitted write. Dropping it rolls it back.
 pub(crate) struct Write<'a> {
     writer: &'a IssueWriter,
     tx: Tx,
     repository: RepositoryId,
     counters: Counters,
     now_us: i64,
-    /// The event of a change in the number of open issues.
+    /// Reports a new number of open issues.
     event: Option<Event>,
     /// Facts for hook-svc, in order.
     facts: Vec<Fact>,
 }
 
 impl Write<'_> {
-    /// Returns an issue of the repository.
-    ///
-    /// # Errors
-    /// [`IssueError::NotFound`], or a failure of the database.
     pub(crate) async fn issue(&mut self, number: i64) -> Result<Issue, IssueError> {
         let issue = self.writer.store.find(Reader::Tx(&mut self.tx), self.repository, number).await?;
         issue.ok_or(IssueError::NotFound { number })
     }
 
-    /// Notes the event of a change in the number of open issues.
+    /// Adds the event with the number of open issues.
     fn tell(&mut self, action: IssueAction, issue: &Issue, actor: UserId) {
         let changed = IssueChanged {
             action: action.into(),
@@ -104,21 +96,15 @@ impl Write<'_> {
         self.event = Some(outbox::event(self.repository, self.now_us, Fact::IssueChanged(changed)));
     }
 
-    /// Commits the write together with its events, and with `response`, which is always a small one, for a request that is repeated with the
-    /// same key.
-    ///
-    /// # Errors
-    /// A failure of the database.
+    /// Commits the write with its events. Stores the small `response` for repeated requests with
+    /// the same key.
     pub(crate) async fn commit<A: Message>(self, key: Option<&IdempotencyKey>, response: A) -> Result<A, IssueError> {
         self.commit_with_subject(key, response, 0).await
     }
 
-    /// As [`Write::commit`], for a response that may be too large to be stored: `subject` is the id or number of what it shows, of which a
-    /// repeated request gets it anew. Waits until repo-svc has the number of open issues, so that a client that writes and then reads sees
-    /// the new count.
-    ///
-    /// # Errors
-    /// A failure of the database.
+    /// Like [`Write::commit`], for a response that may be too large to store. A repeated request
+    /// then gets a new response about `subject`, an id or number. Waits until repo-svc has the
+    /// number of open issues, so that the client reads the new count.
     pub(crate) async fn commit_with_subject<A: Message>(
         mut self,
         key: Option<&IdempotencyKey>,

@@ -1,4 +1,5 @@
-//! Removal of the rows of deleted repositories, labels and milestones: the first batch at once, the rest in the background.
+//! Removes the rows of deleted repositories, labels and milestones: a first batch at once, the rest
+//! in the background.
 
 use std::time::Duration;
 
@@ -10,27 +11,21 @@ use super::{IssueWriter, Write};
 use crate::error::IssueError;
 use crate::store::{CounterChange, Deleted, IssueTable};
 
-/// Time between two looks for rows that are left, without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(60);
-/// Pause after a batch, in which others write.
+/// Lets other writers go first.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
-/// Pause after a failure.
 const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Wakes the background task.
 static WAKE: Notify = Notify::const_new();
 
 impl Write<'_> {
-    /// Removes the first batch of the rows of a deleted thing, and notes if there may be more.
+    /// Removes the first batch of rows and records whether there may be more.
     pub(super) async fn purge_first_batch(&mut self, deleted: Deleted) -> Result<(), IssueError> {
         Ok(purge_first_batch(&self.writer.store, &mut self.tx, deleted, self.now_us).await?)
     }
 }
 
-/// Removes the first batch of the rows of a deleted thing in `tx`, and notes if there may be more.
-///
-/// # Errors
-/// A failure of the database.
+/// Removes the first batch of rows in `tx` and records whether there may be more.
 pub(crate) async fn purge_first_batch(
     store: &IssueTable,
     tx: &mut Tx,
@@ -44,7 +39,7 @@ pub(crate) async fn purge_first_batch(
     Ok(())
 }
 
-/// Removes what is left of deleted things, until `life` stops.
+/// Removes the recorded rows until `life` stops.
 pub(crate) async fn run_purges(writer: IssueWriter, life: Lifecycle) {
     loop {
         let pause = match purge_batch(&writer).await {
@@ -70,7 +65,7 @@ pub(crate) async fn run_purges(writer: IssueWriter, life: Lifecycle) {
 async fn purge_batch(writer: &IssueWriter) -> Result<bool, IssueError> {
     let Some((note, deleted)) = writer.store.next_purge().await? else { return Ok(false) };
     let mut tx = writer.store.db().begin().await?;
-    // Locks the counters; those of a deleted repository too, where nothing is counted any more.
+    // Lock the counters, even those of a deleted repository, which no longer count anything.
     writer.store.advance(&mut tx, deleted.repository(), CounterChange::default()).await?;
     if !writer.store.purge(&mut tx, deleted, writer.clock.now_us()).await? {
         writer.store.end_purge(&mut tx, note).await?;

@@ -1,5 +1,3 @@
-//! References from the text of one issue to others.
-
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 
@@ -8,7 +6,7 @@ use crate::error::IssueError;
 use crate::model::Issue;
 use crate::store::TimelineEntry;
 
-/// Names and issues that a text mentions, of repositories that its author may read.
+/// The users and issues that a text mentions, if its author may read their repositories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TextTargets {
     /// Keys of names, without duplicates.
@@ -18,8 +16,8 @@ pub(crate) struct TextTargets {
 }
 
 impl Write<'_> {
-    /// Notes in the timelines of all issues that a text names that `source` refers to them, once for each. A number that no issue has
-    /// is left out.
+    /// Adds a reference by `source` to the timeline of every mentioned issue, once each. Skips
+    /// numbers without an issue.
     pub(super) async fn refer(
         &mut self,
         source: &Issue,

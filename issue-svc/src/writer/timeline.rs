@@ -1,6 +1,4 @@
-//! The bounds of timelines: their settings, and the task that holds them.
-//!
-//! Not here: which entries go first (`store`).
+//! The limits of timelines: their settings and the task that enforces them.
 
 use std::time::Duration;
 
@@ -12,13 +10,12 @@ use ferrite_proto::id::IssueId;
 use crate::error::IssueError;
 use crate::store::{AgeCursor, IssueTable};
 
-/// Least time between two looks at the issues that got entries, which are looked at together.
+/// Pause that collects grown timelines, to trim them together.
 const GROWN_INTERVAL: Duration = Duration::from_secs(2);
-/// Time between two looks at all issues, and at old entries.
+/// Interval between checks of all issues and of old entries.
 const ROUND_INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// Pause after a batch, in which others write.
+/// Lets other writers go first.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
-/// Pause after a failure.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -34,7 +31,6 @@ pub struct TimelineArgs {
     pub timeline_days: u32,
 }
 
-/// Holds timelines within their bounds.
 #[derive(Clone, Debug)]
 pub(crate) struct TimelineTrimmer {
     pub(crate) store: IssueTable,
@@ -43,7 +39,6 @@ pub(crate) struct TimelineTrimmer {
 }
 
 impl TimelineTrimmer {
-    /// Starts the tasks, until `life` stops.
     pub(crate) fn start(self, life: &Lifecycle) {
         let (trimmer, life2) = (self.clone(), life.clone());
         life.spawn("timelines that grew", async move {
@@ -81,7 +76,6 @@ impl TimelineTrimmer {
         }
     }
 
-    /// Trims the timeline of one issue.
     async fn trim(&self, issue: IssueId) -> Result<(), IssueError> {
         loop {
             let count = self.store.trim_timeline(issue, self.bounds.timeline_entries).await?;
@@ -93,7 +87,8 @@ impl TimelineTrimmer {
         }
     }
 
-    /// Trims the timelines of all issues that another process or version has left too long, and deletes old entries.
+    /// Trims timelines that another process or an older version left too long, and deletes old
+    /// entries.
     async fn round(&self, cursor: &mut AgeCursor, life: &Lifecycle) -> Result<(), IssueError> {
         let mut after = IssueId(0);
         while !life.is_stopping() {
@@ -151,7 +146,6 @@ mod tests {
         db.execute(sql, &[]).await.unwrap();
     }
 
-    /// Adds entries at a time to the timeline of the issue.
     async fn add(store: &IssueTable, action: TimelineAction, count: i64, time_us: i64) {
         let mut tx = store.db().begin().await.unwrap();
         let entry = TimelineEntry::new(action, UserId(1), time_us);
@@ -179,7 +173,7 @@ mod tests {
             let left = [TimelineAction::Closed, TimelineAction::Labeled, TimelineAction::Reopened];
             let [closed, labeled, reopened] = left.map(|action| count(&db, action));
             assert_eq!((closed.await, labeled.await, reopened.await), (40, 20, 40));
-            // The newest labels stay; then the oldest of the others go.
+            // The remaining labels go first, then the oldest of the other entries.
             add(store, TimelineAction::Reopened, 70, 4).await;
             trimmer.round(&mut AgeCursor::default(), &life).await.unwrap();
             let [closed, labeled, reopened] = left.map(|action| count(&db, action));

@@ -1,4 +1,4 @@
-//! Scans with the real tables of issues.
+//! Tests of scans with the real issue tables.
 
 use ferrite_db::args;
 use ferrite_events::{Relay, Subscribers};
@@ -10,7 +10,6 @@ use crate::model::{Body, NewIssue, Title};
 use crate::store::IssueTable;
 use crate::writer::{IssueWriter, TextTargets};
 
-/// A user who is not the pusher.
 const OTHER_USER: i64 = 3;
 
 fn writer(setup: &Setup) -> IssueWriter {
@@ -18,7 +17,7 @@ fn writer(setup: &Setup) -> IssueWriter {
     IssueWriter { store: IssueTable::new(setup.db.clone()), relay, clock: setup.clock.clone() }
 }
 
-/// Opens an issue in the repository of the pushes.
+/// Opens an issue in the repository that is pushed to.
 async fn open(writer: &IssueWriter, author: i64) {
     let new = NewIssue {
         repository: RepositoryId(REPOSITORY),
@@ -36,14 +35,14 @@ async fn open(writer: &IssueWriter, author: i64) {
     write.commit(None, ()).await.unwrap();
 }
 
-/// The numbers of the closed issues.
+/// Returns the numbers of the closed issues.
 async fn closed(setup: &Setup) -> Vec<i64> {
     let sql = "SELECT number FROM issues WHERE class = 1 ORDER BY number";
     let rows: Vec<(i64,)> = setup.db.all(sql, &[]).await.unwrap();
     rows.into_iter().map(|(number,)| number).collect()
 }
 
-/// How often an action is in timelines.
+/// Returns how often an action occurs in timelines.
 async fn entries(setup: &Setup, action: TimelineAction) -> i64 {
     let sql = "SELECT COUNT(*) FROM timeline WHERE action = $1";
     setup.db.one::<(i64,)>(sql, &args![i32::from(action)]).await.unwrap().0

@@ -1,4 +1,4 @@
-//! Stand-ins for git-svc, repo-svc and the store.
+//! Fake git-svc, repo-svc and store.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -26,17 +26,16 @@ use crate::error::IssueError;
 use crate::model::CommitAction;
 use crate::writer::ApplyReferences;
 
-/// The store that has all repositories.
+/// The git store of all repositories.
 pub(super) const STORE: &str = "git-1";
-/// A repository that repo-svc does not know any more.
+/// A repository that repo-svc no longer knows.
 pub(super) const GONE: i64 = 404;
 
-/// A failure of git-svc or repo-svc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     NotFound(&'static str),
     Internal,
-    /// The call is not answered.
+    /// Never returns.
     Hangs,
 }
 
@@ -55,9 +54,9 @@ impl Failure {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Messages of commits by repository and new end; the ids are made from both.
+    /// Commit messages by repository and new id. The commit ids derive from both.
     pushes: HashMap<(i64, String), Vec<String>>,
-    /// Ids and levels by folded owner and name. The name of an id is looked up here, too.
+    /// Ids and permissions by folded owner and name. Also used to look up the name of an id.
     repositories: HashMap<(String, String), (i64, Permission)>,
     git_failures: HashMap<i64, Failure>,
     repo_failure: Option<Failure>,
@@ -65,16 +64,16 @@ struct State {
     resolved: Vec<ResolveIssueAccessRequest>,
 }
 
-/// git-svc and repo-svc in one.
+/// Both services in one.
 #[derive(Clone, Debug, Default)]
 struct Peer(Arc<Mutex<State>>);
 
-/// The stand-ins on a Unix socket.
+/// The fakes on a Unix socket.
 pub(super) struct Peers {
     peer: Peer,
     pub(super) life: Lifecycle,
     pub(super) channel: Channel,
-    /// Addresses of two stores, of which the stand-in is the one with all repositories.
+    /// Addresses of two stores. The fake is the one with all repositories.
     pub(super) stores: StoreAddresses,
     _folder: tempfile::TempDir,
 }
@@ -98,7 +97,7 @@ impl Peers {
         Self { peer, life, channel: channel(&address, None), stores, _folder: folder }
     }
 
-    /// Adds a repository, and the level that every user has there.
+    /// Adds a repository where every user has this permission.
     pub(super) fn add_repository(&self, owner: &str, name: &str, id: i64, permission: Permission) {
         let key = (owner.to_ascii_lowercase(), name.to_ascii_lowercase());
         self.peer.0.lock().unwrap().repositories.insert(key, (id, permission));
@@ -133,7 +132,6 @@ impl Peers {
     }
 }
 
-/// The id of a commit of the stand-in.
 pub(super) fn commit_id(new_id: &str, place: usize) -> String {
     format!("{new_id}-{place}")
 }
@@ -214,7 +212,7 @@ pub(super) struct Applied {
     pub(super) references: Vec<CommitAction>,
 }
 
-/// The store: keeps its calls.
+/// A fake store that records its calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writer(Arc<Mutex<WriterState>>);
 
@@ -230,7 +228,6 @@ impl Writer {
         self.0.lock().unwrap().applied.clone()
     }
 
-    /// Makes a repository one that was deleted.
     pub(super) fn delete(&self, repository: i64) {
         self.0.lock().unwrap().deleted.insert(repository);
     }

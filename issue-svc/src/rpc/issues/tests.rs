@@ -1,4 +1,4 @@
-//! Tests of the RPCs of issues over a real socket, on both databases.
+//! Tests of the issue RPCs over a real socket.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ async fn a_reader_opens_issues_under_numbers_from_one() {
             .map(|fact| (fact.number, fact.open_issue_count, fact.version))
             .collect();
         assert_eq!(changes, [(1, 1, 1), (2, 1, 2), (3, 2, 3)]);
-        // Three for repo-svc; for hook-svc three and one for the closed issue.
+        // Three for repo-svc. Three for hook-svc, and one more for the closed issue.
         assert_eq!(service.wait_for_delivery().await, 7);
         service.stop().await;
     })
@@ -169,7 +169,7 @@ async fn lists_have_the_beginnings_of_long_bodies() {
         let service = Service::start(&url).await;
         let caller = TestCaller::user(7, Permission::Read);
         let max = usize::try_from(MAX_LISTED_TEXT_BYTES).unwrap();
-        // The last one has a character that the limit falls into.
+        // The limit falls inside a character of the last one.
         let bodies = [String::new(), "x".repeat(max), "x".repeat(1024 * 1024), "é".repeat(max), "€".repeat(max / 2)];
         for body in &bodies {
             let (title, body) = ("t".to_owned(), body.clone());

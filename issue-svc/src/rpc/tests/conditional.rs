@@ -1,4 +1,4 @@
-//! Reads tell a version, and writes with it as their precondition are done once.
+//! Tests of versions in responses and of writes with a version as precondition.
 
 use ferrite_core::Secret;
 use ferrite_proto::Permission;
@@ -23,7 +23,7 @@ fn ada() -> TestCaller {
     TestCaller::user(7, Permission::Admin)
 }
 
-/// Returns a request that asks for the version of what it reads.
+/// Returns a request that asks for a version in the response.
 fn asking<T>(operation: &str, message: T) -> Request<T> {
     let mut request = ada().request(operation, message);
     request.metadata_mut().insert(VERSION, "?".parse().unwrap());
@@ -36,7 +36,7 @@ fn requiring<T>(operation: &str, precondition: &str, message: T) -> Request<T> {
     request
 }
 
-/// Returns the precondition that names the version of a response.
+/// Returns a precondition with the version in a response.
 fn told<T>(response: &Response<T>) -> String {
     format!("version={}", response.metadata().get(VERSION).expect("the version").to_str().unwrap())
 }

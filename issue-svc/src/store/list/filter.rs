@@ -1,6 +1,4 @@
-//! Filters and orders of lists, and the indexes that rows of lists are read from.
-//!
-//! Not here: statements.
+//! Filters and orders of lists, and the indexes from which their rows are read.
 
 use ferrite_proto::id::UserId;
 
@@ -10,7 +8,6 @@ use crate::store::tallies::List;
 /// A condition on a field that may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition<T> {
-    /// The field has this value.
     Is(T),
     /// The field is empty.
     None,
@@ -18,7 +15,7 @@ pub(crate) enum Condition<T> {
     Any,
 }
 
-/// The filters of a list, which an issue must all match.
+/// An issue must match all of these.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IssueFilter {
     /// At least one.
@@ -27,27 +24,24 @@ pub(crate) struct IssueFilter {
     pub(crate) label_ids: Vec<i64>,
     pub(crate) assignee: Option<Condition<UserId>>,
     pub(crate) creator: Option<UserId>,
-    /// By ids, because several milestones may have one title.
+    /// By id, because several milestones may share a title.
     pub(crate) milestone: Option<Condition<i64>>,
-    /// The key of a name.
+    /// The key of a user name.
     pub(crate) mentioned: Option<String>,
-    /// An expression of the search index, in the language of the database.
+    /// A full-text query in the syntax of the database.
     pub(crate) words: Option<String>,
     pub(crate) since_us: Option<i64>,
 }
 
-/// The value by which a list is ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sort {
     /// By number, which is the order of creation.
     Number,
     /// By the last change.
     Updated,
-    /// By the number of comments.
     Comments,
 }
 
-/// The order of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) sort: Sort,
@@ -57,19 +51,17 @@ pub(crate) struct Order {
 /// The index from which the rows of a list are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A list that counts are kept of.
+    /// A list with stored counts.
     List(List),
-    /// All issues with an assignee, or with a milestone.
     AnyAssignee,
     AnyMilestone,
-    /// The issues that mention a name, match words, or changed since a time.
     Mentions,
     Words,
     Changes,
 }
 
 impl IssueFilter {
-    /// Returns the filters of which counts are kept.
+    /// Returns the filters with stored counts.
     pub(super) fn lists(&self) -> Vec<List> {
         let mut lists: Vec<_> = self.label_ids.iter().map(|id| List::Label(*id)).collect();
         lists.extend(self.creator.map(List::Creator));
@@ -86,7 +78,7 @@ impl IssueFilter {
         lists
     }
 
-    /// Returns the list that these filters are, if one count tells its length.
+    /// Returns the list that these filters amount to, if a stored count gives its length.
     pub(super) fn counted(&self) -> Option<List> {
         let is_any = self.assignee == Some(Condition::Any) || self.milestone == Some(Condition::Any);
         if is_any || self.mentioned.is_some() || self.words.is_some() || self.since_us.is_some() {
@@ -101,7 +93,7 @@ impl IssueFilter {
 }
 
 impl Order {
-    /// Returns the same values from the other end.
+    /// Returns the opposite order.
     pub(super) fn reversed(self) -> Self {
         Self { is_ascending: !self.is_ascending, ..self }
     }
@@ -117,7 +109,7 @@ impl Order {
         }
     }
 
-    /// Returns the clause for a table of issues that is joined with others.
+    /// Returns the clause for issues that are joined with other tables.
     pub(super) fn joined_clause(self) -> &'static str {
         match (self.sort, self.is_ascending) {
             (Sort::Number, false) => " ORDER BY issues.number DESC",
@@ -131,7 +123,8 @@ impl Order {
 }
 
 impl Sort {
-    /// Returns the id and the columns that a list is ordered by. Those for the order of numbers are in every index of issues.
+    /// Returns the id and the columns to order by. Every index of issues contains those for the
+    /// order of numbers.
     pub(super) fn columns(self) -> &'static str {
         match self {
             Self::Number => "issues.id, issues.number",

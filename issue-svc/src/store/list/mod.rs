@@ -1,10 +1,10 @@
-//! Lists of issues: from filters to the cheapest way to read one page.
+//! Lists of issues. Chooses the cheapest way to read one page.
 //!
-//! A list with at most one filter that counts are kept for is *counted*: its length is exact, and a page by number is found by the
-//! counts of blocks, however deep. Any other list is *uncounted*: it is read from the index of its narrowest filter, newest first, with
-//! the other filters as conditions, and ends after [`MAX_UNCOUNTED_ROWS`]. Its length is told if it ends soon after the page.
-//!
-//! Not here: names of labels and milestones, which are resolved to ids before.
+//! A list with at most one filter, for which counts are stored, is *counted*. Its length is exact,
+//! and the counts of blocks find any page by number, however deep. All other lists are *uncounted*.
+//! They are read from the index of the narrowest filter, newest first, with the other filters as
+//! conditions, and end after [`MAX_UNCOUNTED_ROWS`]. Their length is known only if they end soon
+//! after the page.
 
 mod filter;
 mod statement;
@@ -23,29 +23,27 @@ use crate::model::{Class, FullIssue};
 
 pub(crate) use self::filter::{Condition, IssueFilter, Order, Sort};
 
-/// Rows of a list that no count is kept of: later ones are not counted and on no page.
+/// An uncounted list ends here: later rows are neither counted nor shown.
 #[cfg(not(test))]
 pub(crate) const MAX_UNCOUNTED_ROWS: i64 = 10_000;
 #[cfg(test)]
 pub(crate) const MAX_UNCOUNTED_ROWS: i64 = 60;
-/// Rows behind a page of a list without a count that are counted, to tell the list's length if it has no more.
+/// Rows after a page of an uncounted list that are counted, to find its length if it ends soon.
 #[cfg(not(test))]
 pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 500;
 #[cfg(test)]
 pub(crate) const MAX_ROWS_COUNTED_AHEAD: i64 = 25;
 
-/// A page of a list.
 #[derive(Debug, Default)]
 pub(crate) struct IssuePage {
     pub(crate) issues: Vec<FullIssue>,
-    /// In all pages; with `is_partial` those that were counted.
+    /// The number in all pages. If `is_partial` is set, only as far as they were counted.
     pub(crate) total: i64,
-    /// True if there are more issues than were counted.
+    /// Whether there are more issues than were counted.
     pub(crate) is_partial: bool,
 }
 
 impl IssueTable {
-    /// Returns a page of the issues of a repository.
     pub(crate) async fn list(
         &self,
         repository: RepositoryId,
@@ -56,7 +54,8 @@ impl IssueTable {
         let columns = order.sort.columns();
         let statement = ListStatement { store: self, repository, filter, columns };
         match filter.counted() {
-            // The first page, which most clients ask for, needs no count to be found: it brings the count along.
+            // Most clients ask for the first page. It needs no count to be found, and reads the
+            // count in the same statement.
             Some(list) if page.offset() == 0 && order.sort == Sort::Number => {
                 let rows = statement.page(Source::List(list), order, None, (0, page.size()), Some(list)).await?;
                 let total = rows.first().and_then(|row| row.total).unwrap_or_default();
@@ -78,7 +77,8 @@ impl IssueTable {
         }
     }
 
-    /// Returns a page of the issues that are assigned to a user, newest first: all, or those of some repositories.
+    /// Returns a page of the issues assigned to a user, newest first, from all or some
+    /// repositories.
     pub(crate) async fn list_assigned(
         &self,
         user: UserId,
@@ -105,7 +105,7 @@ impl IssueTable {
 }
 
 impl ListStatement<'_> {
-    /// Reads a page of a counted list, but not the first one, in the order of numbers.
+    /// Reads a page of a counted list by number. Not for the first page.
     async fn counted_page(&self, list: List, total: i64, order: Order, page: Page) -> Result<Vec<FullIssue>, DbError> {
         let classes = &self.filter.classes;
         let place =
@@ -114,9 +114,10 @@ impl ListStatement<'_> {
         self.issues(Source::List(list), order, Some(place), (place.skipped, page.size())).await
     }
 
-    /// Reads a page of a counted list in another order, from the end that is nearer.
+    /// Reads a page of a counted list in another order, from the nearer end.
     async fn sorted_page(&self, list: List, total: i64, order: Order, page: Page) -> Result<Vec<FullIssue>, DbError> {
-        // Few issues are read and sorted. Of many the index of the order is read, in which those of the list come soon.
+        // A few issues are read and sorted. If there are many, reading the index of this order
+        // finds those of the list soon.
         let source = if total <= MAX_UNCOUNTED_ROWS { list } else { List::All };
         let size = page.size().min(total - page.offset());
         if page.offset() <= total / 2 {
@@ -128,7 +129,7 @@ impl ListStatement<'_> {
         Ok(issues)
     }
 
-    /// Reads a page of a list without a count, of its first [`MAX_UNCOUNTED_ROWS`] by number.
+    /// Reads a page of an uncounted list, within its first [`MAX_UNCOUNTED_ROWS`] by number.
     async fn uncounted_page(&self, order: Order, page: Page) -> Result<IssuePage, DbError> {
         let source = self.narrowest().await?;
         let (inner, counted) = match order.sort {
@@ -145,7 +146,7 @@ impl ListStatement<'_> {
         }
         let is_partial = rows.len() > usize::try_from(counted).unwrap_or(usize::MAX);
         if is_partial {
-            // The one row too many is the last in the order in which they were read.
+            // Drop the extra row, which is the last in the order they were read in.
             let last =
                 rows.iter().map(|(_, number)| *number).reduce(if inner.is_ascending { i64::max } else { i64::min });
             rows.retain(|(_, number)| Some(*number) != last);
@@ -163,7 +164,7 @@ impl ListStatement<'_> {
         Ok(IssuePage { issues: rows.into_iter().map(FullIssue::from).collect(), total, is_partial })
     }
 
-    /// Returns the filter that the fewest issues match, as far as counts are kept.
+    /// Returns the filter that matches the fewest issues, as far as counts are stored.
     async fn narrowest(&self) -> Result<Source, DbError> {
         if self.filter.words.is_some() {
             return Ok(Source::Words);
@@ -178,7 +179,7 @@ impl ListStatement<'_> {
         let mut sources: Vec<_> =
             self.filter.lists().into_iter().map(|list| (Source::List(list), total(list))).collect();
         sources.push((Source::List(List::All), total(List::All)));
-        // Not in the order of numbers, so they have to be sorted.
+        // These sources are not ordered by number, so their rows must be sorted.
         let assigned = total(List::All) - total(List::Assignee(None));
         if self.filter.assignee == Some(Condition::Any) && assigned <= MAX_UNCOUNTED_ROWS {
             sources.push((Source::AnyAssignee, assigned));

@@ -1,4 +1,5 @@
-//! Statements of lists: the rows of one list from the index of a source, with the other filters as conditions.
+//! The statements of lists. They read rows from the index of a source, with the other filters as
+//! conditions.
 
 use ferrite_db::{DbError, Query};
 use ferrite_proto::id::RepositoryId;
@@ -10,24 +11,23 @@ use crate::store::issue_parts;
 use crate::store::issues::FullIssueRow;
 use crate::store::tallies::{BLOCK_NUMBERS, List, Place};
 
-/// Newest issues of a repository in which frequent words are looked for.
+/// Newest issues of a repository to search for frequent words.
 const MAX_PROBED_ROWS: i64 = 2_000;
-/// Limit that stands in the text of a statement where at most as many rows are needed. PostgreSQL takes a limit that is an argument for a
-/// tenth of all rows, and would plan the statement anew for each of its executions.
+/// A literal limit for small pages. PostgreSQL assumes that a bound limit means a tenth of all
+/// rows, and would plan the statement at every execution.
 const CONSTANT_LIMIT: &str = " LIMIT 64";
 const MAX_CONSTANT_LIMIT: i64 = 64;
 
-/// The statements of one list.
 pub(super) struct ListStatement<'a> {
     pub(super) store: &'a IssueTable,
     pub(super) repository: RepositoryId,
     pub(super) filter: &'a IssueFilter,
-    /// The columns by which rows are found and ordered.
+    /// The columns to find and order rows by.
     pub(super) columns: &'static str,
 }
 
 impl ListStatement<'_> {
-    /// Returns id and number of the first `limit` rows by `inner`, in the order `order`.
+    /// Returns the id and number of the first `limit` rows by `inner`, ordered by `order`.
     pub(super) async fn first_rows(
         &self,
         source: Source,
@@ -42,8 +42,9 @@ impl ListStatement<'_> {
         self.store.db.all(query.sql(), query.args()).await
     }
 
-    /// Returns id and number of at most `limit` issues that match all filters, words among them, of the newest [`MAX_PROBED_ROWS`] of the
-    /// repository. On PostgreSQL this finds frequent words sooner than their index, which has to be read to its end.
+    /// Returns the id and number of at most `limit` issues that match all filters, including words,
+    /// among the newest [`MAX_PROBED_ROWS`] of the repository. On PostgreSQL, this finds frequent
+    /// words sooner than the index, which must be read to its end.
     pub(super) async fn newest_with_words(&self, limit: i64) -> Result<Vec<(i64, i64)>, DbError> {
         let mut query = Query::new("SELECT issues.id, issues.number FROM (SELECT * FROM issues WHERE repository_id = ");
         query.bind(self.repository).push(" AND class IN ");
@@ -56,7 +57,7 @@ impl ListStatement<'_> {
         self.store.db.all(query.sql(), query.args()).await
     }
 
-    /// Reads the issues of a page, as [`ListStatement::page`].
+    /// Like [`ListStatement::page`], for the issues alone.
     pub(super) async fn issues(
         &self,
         source: Source,
@@ -68,8 +69,8 @@ impl ListStatement<'_> {
         Ok(rows.into_iter().map(FullIssue::from).collect())
     }
 
-    /// Reads the issues of a page with all that shows in them: of the rows of `source`, from `place` on, those after the first
-    /// `skipped`. With `counted` each row has the number of entries of that list, too.
+    /// Reads the complete issues of a page: rows of `source` from `place` on, after the first
+    /// `skipped`. With `counted`, each row also has the number of entries in that list.
     pub(super) async fn page(
         &self,
         source: Source,
@@ -96,10 +97,11 @@ impl ListStatement<'_> {
         }
     }
 
-    /// Appends the first `limit` rows of each class, or a few more, each read in order from the index of `source`.
+    /// Appends the first `limit` rows of each class, or a few more, each class read in order from
+    /// the index of `source`.
     pub(super) fn push_union(&self, query: &mut Query, source: Source, order: Order, place: Option<Place>, limit: i64) {
         let classes = &self.filter.classes;
-        // These indexes do not have the class: one pass for all.
+        // These indexes lack the class, so one pass covers all classes.
         let groups: Vec<&[Class]> = match source {
             Source::Words | Source::Mentions => vec![classes],
             Source::List(_) | Source::AnyAssignee | Source::AnyMilestone | Source::Changes => {
@@ -112,7 +114,8 @@ impl ListStatement<'_> {
             self.push_source(query, source, order.is_ascending);
             let (class, number) = match source {
                 Source::List(List::Label(_)) => ("issue_labels.class", "issue_labels.number"),
-                // The plus sign keeps these columns out of the choice of an index on SQLite: the words select the rows.
+                // On SQLite, the plus sign keeps these columns from being used for an index: the
+                // words select the rows.
                 Source::Words => {
                     self.store.db.pick(("issues.class", "issues.number"), ("+issues.class", "+issues.number"))
                 }
@@ -136,7 +139,7 @@ impl ListStatement<'_> {
                         " ORDER BY issue_labels.number DESC"
                     });
                 }
-                // The search index gives issues in the order of ids, which is that of numbers.
+                // The search index returns issues by id, which is also the order of numbers.
                 Source::Words => {
                     let (ascending, descending) = self.store.db.pick(
                         (" ORDER BY matched.place", " ORDER BY matched.place DESC"),
@@ -157,7 +160,8 @@ impl ListStatement<'_> {
         }
     }
 
-    /// Appends the tables of a source and the condition that selects its rows. `is_ascending` is the order of words.
+    /// Appends the tables of a source and the condition that selects its rows. `is_ascending`
+    /// orders the rows of a word search.
     pub(super) fn push_source(&self, query: &mut Query, source: Source, is_ascending: bool) {
         let repository = self.repository;
         match source {
@@ -175,8 +179,9 @@ impl ListStatement<'_> {
             Source::Words => {
                 let words = self.filter.words.as_deref().unwrap_or_default();
                 if self.store.db.pick(true, false) {
-                    // The index is read and sorted first, and issues are read in order until there are enough. The sum keeps PostgreSQL from
-                    // reading all issues in this order instead of the index.
+                    // Read and sort the index first, then read issues in order until there are
+                    // enough. The sum keeps PostgreSQL from reading all issues in this order
+                    // instead of the index.
                     query
                         .push("(SELECT issue_id, issue_id + 0 AS place FROM issue_words WHERE words @@ CAST(")
                         .bind(words);
@@ -196,7 +201,7 @@ impl ListStatement<'_> {
         }
     }
 
-    /// Appends the condition that selects the rows of a source among the issues of the repository.
+    /// Appends the condition that selects the rows of a source from the issues of the repository.
     fn push_selection(&self, query: &mut Query, source: Source) {
         match source {
             Source::List(List::Creator(user)) => query.push(" AND issues.user_id = ").bind(user),
@@ -211,7 +216,8 @@ impl ListStatement<'_> {
         };
     }
 
-    /// Appends the filters that the source does not select by. The plus sign keeps their columns out of the choice of an index.
+    /// Appends the filters that the source does not cover. The plus sign keeps SQLite from choosing
+    /// an index for their columns.
     pub(super) fn push_conditions(&self, query: &mut Query, source: Source) {
         let filter = self.filter;
         for id in filter.label_ids.iter().filter(|id| source != Source::List(List::Label(**id))) {

@@ -1,4 +1,4 @@
-//! Facts of each write for hook-svc, and their cost.
+//! Tests of the facts of each write and of their cost.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::testing::on_each_schema;
 
 const ACTOR: UserId = UserId(5);
 
-/// Makes a write and returns its result with what it tells.
+/// Performs a write. Returns its result and its facts.
 async fn written<T>(
     writer: &IssueWriter,
     change: CounterChange,
@@ -268,7 +268,7 @@ async fn telling_hook_svc_costs_one_statement_and_one_for_the_labels_of_the_issu
         assert_eq!(write.facts.len(), 1);
         write.commit(None, ()).await.unwrap();
         assert_eq!(db.statements() - before, 1, "the event");
-        // The event of each is one more, and so is that of the number of open issues.
+        // Each event adds one, and so does that with the number of open issues.
         assert_eq!((opened, commented), (4, 6));
     })
     .await;

@@ -1,4 +1,4 @@
-//! Lists after many writes of every kind, compared with a model.
+//! Compares lists with a model after many random writes.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const ISSUES: u64 = 260;
 const CHANGES: u64 = 200;
 const FILTERS: u64 = 250;
 
-/// A repository with labels 1 to 4 and milestones 1 to 3 of any ids, and the model of its issues.
+/// A repository with four labels and three milestones, and a model of its issues.
 struct World {
     writer: IssueWriter,
     labels: Vec<i64>,
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// Returns a filter, and the words of its search.
+    /// Returns a random filter and its search words.
     fn filter(&mut self) -> (IssueFilter, Vec<String>) {
         let classes: Vec<Class> = match self.numbers.below(4) {
             0 => vec![0],

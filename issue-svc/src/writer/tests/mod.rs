@@ -1,5 +1,3 @@
-//! Tests of writes and of the lists that they fill, on both databases.
-
 mod facts;
 mod lists;
 mod model;
@@ -36,7 +34,7 @@ fn issue(title: &str, body: &str) -> NewIssue {
     }
 }
 
-/// Commits without waiting for a delivery, as there is no subscriber.
+/// Commits without waiting for a delivery: there are no subscribers.
 async fn commit(write: Write<'_>) {
     write.tx.commit().await.unwrap();
 }

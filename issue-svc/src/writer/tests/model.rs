@@ -1,4 +1,4 @@
-//! The lists of a repository worked out in memory, for comparison with those of the databases.
+//! A model in memory that predicts the lists of a repository.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use ferrite_proto::id::UserId;
 use crate::model::Class;
 use crate::store::{Condition, IssueFilter, MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS, Order, Sort};
 
-/// Numbers that look random and are the same in every run.
+/// Pseudorandom numbers, the same in every run.
 pub(super) struct Numbers(u64);
 
 impl Numbers {
@@ -16,7 +16,6 @@ impl Numbers {
         Self(seed)
     }
 
-    /// Returns a number below `end`.
     pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
@@ -27,7 +26,7 @@ impl Numbers {
     }
 }
 
-/// The fields of an issue that filters see.
+/// The fields of an issue that filters use.
 #[derive(Clone, Debug)]
 pub(super) struct ModelIssue {
     pub(super) number: i64,
@@ -51,7 +50,7 @@ fn meets<T: PartialEq>(condition: Option<&Condition<T>>, value: &T, none: &T) ->
     }
 }
 
-/// A filter, with the words of its search.
+/// A filter with its search words.
 pub(super) struct ModelFilter<'a> {
     pub(super) filter: &'a IssueFilter,
     pub(super) words: &'a [String],
@@ -91,7 +90,7 @@ impl ModelFilter<'_> {
         }
     }
 
-    /// Returns the numbers of all issues of the list, in order, and whether there are more.
+    /// Returns the numbers of all issues in the list, in order, and whether the list was cut.
     pub(super) fn list(&self, issues: &[ModelIssue], order: Order) -> (Vec<i64>, bool) {
         let mut found: Vec<_> = issues.iter().filter(|issue| self.matches(issue)).collect();
         found.sort_by_key(|issue| issue.number);

@@ -1,4 +1,4 @@
-//! Effects of writes: the rows that change, and those that stay.
+//! Tests of which rows a write changes and which it leaves alone.
 
 use std::collections::BTreeSet;
 
