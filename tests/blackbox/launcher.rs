@@ -114,8 +114,8 @@ fn failures_to_start_print_one_line_and_leave_no_process() {
     let free = format!("{}:0", servers::address());
     let stderr = error_line(&outcome(command(&data, &free).args(["--ssh", &taken])));
     assert!(stderr.contains(&taken), "{stderr}");
-    let stderr = error_line(&outcome(command(&data, &free).env("PATH", "/nonexistent")));
-    assert!(stderr.contains("git"), "{stderr}");
+    let stderr = error_line(&outcome(command(&data, &free).args(["--git-program", "/nonexistent/git"])));
+    assert!(stderr.contains("/nonexistent/git"), "{stderr}");
     let file = data.join("file");
     std::fs::write(&file, "").unwrap();
     for wrong in [file.as_path(), &file.join("below"), Path::new("/proc/ferrite-data")] {

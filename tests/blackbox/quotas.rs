@@ -291,30 +291,30 @@ async fn nobody_fills_the_tracker_of_others(cluster: &Cluster, admin: &User, ada
     for _ in 0..4 {
         open(&eve).await.expect(201);
     }
-    limited(open(&eve).await, "too many issues: at most 4 within an hour");
+    limited(open(&eve).await, "limit reached: 4 issues per hour");
     open(ada).await.expect(201);
     let comments = ada.repo("demo", "/issues/1/comments");
     let comment = async |user: &User, text: String| user.post(&comments, &json!({ "body": text })).await;
     for _ in 0..5 {
         comment(&eve, "text".to_owned()).await.expect(201);
     }
-    limited(comment(&eve, "text".to_owned()).await, "too many comments: at most 5 within an hour");
+    limited(comment(&eve, "text".to_owned()).await, "limit reached: 5 comments per hour");
     comment(&mallory, "x".repeat(60_000)).await.expect(201);
-    limited(comment(&mallory, "x".repeat(60_000)).await, "too many bytes of text: at most 100000 within an hour");
+    limited(comment(&mallory, "x".repeat(60_000)).await, "limit reached: 100000 bytes of text per hour");
     let hooks = ada.repo("demo", "/hooks");
     let config = json!({"url": "https://example.com/x", "content_type": "json"});
     let hook = async || ada.post(&hooks, &json!({"type": "gogs", "config": config})).await;
     for _ in 0..2 {
         hook().await.expect(201);
     }
-    limited(hook().await, "too many webhooks: at most 2 within an hour");
+    limited(hook().await, "limit reached: 2 webhooks per hour");
 
     admin.patch(&quota_path(&eve.name), &json!({"rate_percent": 200})).await.expect(200);
     // What was refused does not count.
     for _ in 0..4 {
         open(&eve).await.expect(201);
     }
-    limited(open(&eve).await, "too many issues: at most 8 within an hour");
+    limited(open(&eve).await, "limit reached: 8 issues per hour");
     admin.patch(&quota_path(&eve.name), &json!({"rate_percent": -1})).await.expect(200);
     for _ in 0..3 {
         open(&eve).await.expect(201);
