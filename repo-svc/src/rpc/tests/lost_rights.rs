@@ -227,7 +227,7 @@ async fn an_import_ends_with_the_right_to_create_for_its_owner() {
             site.lose(way).await;
             let ended = site.end(begun).await;
             assert_eq!(ended.phase(), MigrationPhase::Failed, "{way:?}");
-            assert!(ended.error.contains("may not create repositories"), "{way:?}: {}", ended.error);
+            assert!(ended.error.contains("can no longer create repositories"), "{way:?}: {}", ended.error);
             assert_eq!(refusal(get(&site.harness, &site.root, "acme", &name).await), hidden(), "{way:?}");
             site.create(&name).await;
             site.set_bob(Some(true), None).await;
