@@ -5,12 +5,14 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::harness::concurrent::join_all;
 use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
     both {
         a_release_is_made_published_and_deleted_and_its_tag_stays
         files_are_uploaded_downloaded_and_deleted
+        of_releases_of_one_tag_at_once_one_has_it_at_its_target
     }
     embedded {
         drafts_are_hidden_from_readers
@@ -19,6 +21,9 @@ on_profiles! {
         releases_of_an_archived_repository_cannot_be_changed
     }
 }
+
+/// Writers at once.
+const WRITERS: usize = 8;
 
 /// A user with a repository of one commit.
 async fn owner(cluster: &Cluster, private: bool) -> User {
@@ -118,6 +123,49 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     let feed = ada.eventually(&path, |feed| told(feed, "release", "/release/tag_name").len() >= 2).await;
     assert_eq!(told(&feed, "release", "/release/tag_name"), ["v2", "v1/rc"], "the deleted release is hidden");
     assert_eq!(told(&feed, "create", "/ref"), ["main", "v1/rc", "v2"]);
+}
+
+async fn of_releases_of_one_tag_at_once_one_has_it_at_its_target(cluster: &Cluster) {
+    let ada = owner(cluster, false).await;
+    let first = ada.get(&ada.repo("demo", "/branches/main")).await.expect(200).json()["commit"]["id"].clone();
+    let file = json!({"message": "Second", "content": "eA=="});
+    let second = ada.put(&ada.repo("demo", "/contents/x"), &file).await.expect(201).json()["commit"]["sha"].clone();
+    let targets = [first, second];
+    for round in 0..3 {
+        let name = format!("made-{round}");
+        let made = |number: usize| {
+            let body = json!({"tag_name": name, "target_commitish": targets[number % 2]});
+            (Method::POST, ada.repo("demo", "/releases"), body)
+        };
+        one_is_at_its_target(&ada, &name, (0..WRITERS).map(made).collect()).await;
+
+        let name = format!("published-{round}");
+        let mut publications = Vec::new();
+        for (number, target) in targets.iter().cycle().take(WRITERS).enumerate() {
+            let draft = json!({"tag_name": format!("draft-{round}-{number}"), "draft": true});
+            let draft = new_release(&ada, draft).await;
+            let body = json!({"draft": false, "tag_name": name, "target_commitish": target});
+            publications.push((Method::PATCH, of_release(&ada, &draft, ""), body));
+        }
+        one_is_at_its_target(&ada, &name, publications).await;
+    }
+}
+
+/// Of writes of releases with one tag, sent at once, one succeeds and its target is that of the tag.
+async fn one_is_at_its_target(user: &User, tag: &str, writes: Vec<(Method, String, Value)>) {
+    let send = |(method, path, body): (Method, String, Value)| {
+        // Each on a connection of its own.
+        Response::of(user.reconnected().request(method, &path).json(&body))
+    };
+    let responses = join_all(writes.into_iter().map(send)).await;
+    let (done, refused): (Vec<_>, Vec<_>) = responses.into_iter().partition(|response| response.status.is_success());
+    assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
+    for response in refused {
+        response.refused_fields(&[("tag_name", "taken")]);
+    }
+    let tags = user.get(&user.repo("demo", "/tags?limit=50")).await.expect(200).json();
+    let made = tags.as_array().unwrap().iter().find(|one| one["name"] == tag).expect("the tag");
+    assert_eq!(made["commit"]["id"], done[0].json()["target_commitish"], "{tag}");
 }
 
 async fn files_are_uploaded_downloaded_and_deleted(cluster: &Cluster) {

@@ -51,6 +51,8 @@ struct NewTag {
     target: Revision,
     user: i64,
     is_mirror: bool,
+    /// Whole seconds since 1970; `None` for no limit.
+    expire_secs: Option<i64>,
 }
 
 fn parse_tag(request: &CreateTagRequest) -> Result<NewTag, GitError> {
@@ -65,6 +67,7 @@ fn parse_tag(request: &CreateTagRequest) -> Result<NewTag, GitError> {
         target,
         user: request.user_id,
         is_mirror: request.is_mirror,
+        expire_secs: request.expire_time.as_ref().map(|time| time.seconds),
     })
 }
 
@@ -85,6 +88,10 @@ async fn make_tag(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
     let Some(commit) = state.pool.run(id, job).await? else { return Ok(false) };
     let edit = RefEdit { name: tag.name, old: None, new: Some(commit) };
     let change = RefTransaction::new(UpdateKind::Api, tag.user, vec![edit]);
+    // The caller has given up by then. Another request may be creating the tag.
+    if tag.expire_secs.is_some_and(|seconds| state.clock.now_us() / 1_000_000 > seconds) {
+        return Err(GitError::TimedOut { what: "creating the tag" }.into());
+    }
     let applied = state.updater.apply::<()>(&guard, &change, None).await;
     let delivered = applied.map_err(|error| match error {
         RpcError::Git(GitError::RefNameClash { .. }) => {

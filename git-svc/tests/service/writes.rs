@@ -1,11 +1,14 @@
 //! API commits: deletions, several files, authors, and protection rules.
 
+use ferrite_core::timestamp;
 use ferrite_proto::{
+    ServiceRole,
     git::{
-        ChangeFilesRequest, CommitIdentity, DeleteContentsRequest, DeleteProtectionRequest, FileChange, FileOperation,
-        GetBranchRequest, GetContentsRequest, GetProtectionRequest, ListBranchesRequest, ListProtectionsRequest,
-        Protection, PutContentsRequest, SetProtectionRequest, get_contents_response::Contents,
+        ChangeFilesRequest, CommitIdentity, CreateTagRequest, DeleteContentsRequest, DeleteProtectionRequest,
+        FileChange, FileOperation, GetBranchRequest, GetContentsRequest, GetProtectionRequest, ListBranchesRequest,
+        ListProtectionsRequest, Protection, PutContentsRequest, SetProtectionRequest, get_contents_response::Contents,
         protection_service_client::ProtectionServiceClient,
+        release_storage_service_client::ReleaseStorageServiceClient,
     },
     grant::{ByteQuota, Grant, GrantLimits},
     metadata,
@@ -14,7 +17,7 @@ use ferrite_proto::{
 use tonic::{Code, Request};
 
 use crate::{
-    harness::{Operation, Service, put_request, reason, with_token},
+    harness::{Operation, Service, now, put_request, reason, with_token},
     push::git,
 };
 
@@ -403,4 +406,28 @@ async fn a_write_beyond_the_limit_of_the_account_leaves_nothing() {
             with_token(put_request(id, &format!("of {user}"), b"text"), &service.sign(of(user, rate_percent)));
         service.git().put_contents(request).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_tag_of_a_release_is_not_made_after_its_time() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    service.put(id, "a.txt", b"x").await;
+    let mut releases = ReleaseStorageServiceClient::new(service.channel_of(ServiceRole::RepoSvc));
+    let now = i64::try_from(now()).unwrap();
+    let tag = |name: &str, expire_secs: Option<i64>| CreateTagRequest {
+        repository_id: id,
+        tag_name: name.into(),
+        target: "main".into(),
+        user_id: 7,
+        is_mirror: false,
+        expire_time: expire_secs.map(|seconds| timestamp(seconds * 1_000_000)),
+    };
+    let late = releases.create_tag(tag("v1", Some(now - 2))).await.unwrap_err();
+    assert_eq!((late.code(), reason(&late).as_str()), (Code::Unavailable, "TIMED_OUT"));
+    for (name, expire_secs) in [("v1", Some(now + 60)), ("v2", None)] {
+        assert!(releases.create_tag(tag(name, expire_secs)).await.unwrap().into_inner().was_made, "{name}");
+    }
+    // What is there is found at any time.
+    assert!(!releases.create_tag(tag("v1", Some(now - 2))).await.unwrap().into_inner().was_made);
 }

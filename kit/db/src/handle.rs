@@ -186,7 +186,7 @@ impl Db {
     }
 
     /// Counts the current request as a write, if it is not yet. Every transaction does so by itself: this is for effects outside of the
-    /// database that come before the first one, such as the tag of a release, so that a refusal changes nothing.
+    /// database that come before the first one, such as a call of a git store, so that a refusal changes nothing.
     ///
     /// # Errors
     /// [`DbError::Refused`] when the account has written as much as it may.

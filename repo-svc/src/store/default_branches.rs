@@ -10,12 +10,14 @@ use ferrite_proto::id::RepositoryId;
 use super::repositories::{Repository, RepositoryTable};
 use super::repository_sizes::SizeChange;
 
-/// Older claims are considered lost in a crash. The call to the store has a far shorter deadline.
+/// Older claims are considered lost in a crash; the call to the store has a far shorter deadline.
+/// So are those from further in the future: the clock was wrong.
 const MAX_AGE_US: i64 = 60 * 1_000_000;
-const FIND: &str = "SELECT head_claimed_us FROM repositories WHERE id = $1 AND new_default_branch IS NOT NULL AND head_claimed_us > $2";
+const FIND: &str = "SELECT head_claimed_us FROM repositories WHERE id = $1 AND new_default_branch IS NOT NULL \
+     AND head_claimed_us > $2 AND head_claimed_us <= $3";
 const BEGIN: &str = "UPDATE repositories SET new_default_branch = $2, head_claimed_us = $3 WHERE id = $1";
 const DUE: &str = "SELECT r.id, p.store, r.new_default_branch AS branch, r.head_claimed_us AS claimed_us FROM repositories r \
-     JOIN placements p ON p.repository_id = r.id WHERE r.new_default_branch IS NOT NULL AND r.head_claimed_us <= $1 \
+     JOIN placements p ON p.repository_id = r.id WHERE r.new_default_branch IS NOT NULL AND (r.head_claimed_us <= $1 OR r.head_claimed_us > $2) \
      ORDER BY r.head_claimed_us, r.id LIMIT 100";
 const TAKE_OVER: &str = "UPDATE repositories SET head_claimed_us = $3 WHERE id = $1 AND head_claimed_us = $2 \
      AND new_default_branch IS NOT NULL";
@@ -53,7 +55,7 @@ pub(crate) enum HeadOutcome {
 impl RepositoryTable {
     /// Whether a change of the default branch is in progress. The repository must be locked.
     pub(crate) async fn is_head_claimed(&self, tx: &mut Tx, id: RepositoryId, now_us: i64) -> Result<bool, DbError> {
-        let claim: Option<(i64,)> = tx.optional(FIND, &args![id, now_us - MAX_AGE_US]).await?;
+        let claim: Option<(i64,)> = tx.optional(FIND, &args![id, now_us - MAX_AGE_US, now_us + MAX_AGE_US]).await?;
         Ok(claim.is_some())
     }
 
@@ -73,7 +75,7 @@ impl RepositoryTable {
 
     /// Returns up to 100 changes left over by a crash or an unresponsive store.
     pub(crate) async fn due_heads(&self, now_us: i64) -> Result<Vec<HeadClaim>, DbError> {
-        self.db.all(DUE, &args![now_us - MAX_AGE_US]).await
+        self.db.all(DUE, &args![now_us - MAX_AGE_US, now_us + MAX_AGE_US]).await
     }
 
     /// Takes over a leftover change. Returns `None` if another process was faster, or if the change

@@ -209,16 +209,23 @@ impl ReleaseTable {
         if holder.is_some() { Err(tag_is_taken()) } else { Ok(()) }
     }
 
-    /// Like [`ReleaseTable::check_tag_is_free`], but ignores this release. The repository must be
-    /// locked.
+    /// Like [`ReleaseTable::check_tag_is_free`], for a locked repository. The release with this id
+    /// may have the tag.
     pub(crate) async fn check_tag_is_free_for(
         &self,
         tx: &mut Tx,
-        release: &Release,
+        repository: RepositoryId,
+        release_id: Option<i64>,
         tag_name: &str,
     ) -> Result<(), RepoError> {
-        let holder: Option<(i64,)> = tx.optional(TAG_HOLDER, &args![release.repository_id, tag_name]).await?;
-        if holder.is_some_and(|(id,)| id != release.id) { Err(tag_is_taken()) } else { Ok(()) }
+        let holder: Option<(i64,)> = tx.optional(TAG_HOLDER, &args![repository, tag_name]).await?;
+        if holder.is_some_and(|(id,)| Some(id) != release_id) { Err(tag_is_taken()) } else { Ok(()) }
+    }
+
+    /// Fails with [`RepoError::ReleaseLimit`] if the locked repository has no room for a release.
+    pub(crate) async fn check_room(&self, tx: &mut Tx, repository: RepositoryId) -> Result<(), RepoError> {
+        let (count,): (i64,) = tx.one(COUNT, &args![repository]).await?;
+        if count >= MAX_RELEASES { Err(RepoError::ReleaseLimit { limit: MAX_RELEASES }) } else { Ok(()) }
     }
 
     /// Adds a release. `published_us` is zero for a draft.
@@ -230,10 +237,7 @@ impl ReleaseTable {
         author: UserId,
         now_us: i64,
     ) -> Result<Release, RepoError> {
-        let (count,): (i64,) = tx.one(COUNT, &args![repository]).await?;
-        if count >= MAX_RELEASES {
-            return Err(RepoError::ReleaseLimit { limit: MAX_RELEASES });
-        }
+        self.check_room(tx, repository).await?;
         let args = args![
             repository,
             fields.tag_name.as_str(),

@@ -50,6 +50,13 @@ pub fn is_connection_lost(status: &Status) -> bool {
     std::error::Error::source(status).is_some()
 }
 
+/// Returns whether a status was made because no connection could be opened, so that the service has not seen the call.
+#[must_use]
+pub fn is_unsent(status: &Status) -> bool {
+    let cause = std::error::Error::source(status).and_then(|cause| cause.downcast_ref::<CallError>());
+    matches!(cause, Some(CallError::Connect(_)))
+}
+
 /// Where a replica is: an address of the settings, and one of those that its host name stands for, if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {

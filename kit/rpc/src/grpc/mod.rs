@@ -15,7 +15,7 @@ mod timeout;
 
 pub use channel::{Channel, channel, channel_with_resolver};
 pub use channel_credentials::ChannelCredentials;
-pub use connection::{CallError, is_connection_lost};
+pub use connection::{CallError, is_connection_lost, is_unsent};
 pub use discovery::{Resolver, system_resolver};
 pub use store_channel::{StoreChannel, for_store};
 pub use timeout::{call_deadline, with_timeout};

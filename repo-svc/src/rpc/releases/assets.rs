@@ -16,7 +16,7 @@ use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
-use super::{find_visible, storage};
+use super::{find_visible, lock, storage};
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
 use crate::rpc::authorized::Authorized;
@@ -159,11 +159,8 @@ async fn create(
 ) -> Result<CreateReleaseAssetResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let new = NewAsset::check(&request)?;
+    let (mut tx, owner, release) = lock(state, &repository, request.release_id, None).await?;
     let now = state.clock.now_us();
-    let mut tx = state.db.begin().await?;
-    let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
-    let release = release.ok_or(RepoError::ReleaseNotFound)?;
     let asset = state.releases.insert_asset(&mut tx, &release, &new, authorized.user()?, now).await?;
     state.quotas.charge(&mut tx, owner, new.size_bytes).await?;
     change::commit(tx, key, CreateReleaseAssetResponse { asset: Some(encode_asset(asset, &release)) }, now).await
@@ -190,10 +187,7 @@ async fn update(
 ) -> Result<UpdateReleaseAssetResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let name = request.name.as_deref().map(AssetName::parse).transpose()?;
-    let mut tx = state.db.begin().await?;
-    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
-    let release = release.ok_or(RepoError::ReleaseNotFound)?;
+    let (mut tx, _, release) = lock(state, &repository, request.release_id, None).await?;
     let found = state.releases.find_asset_locked(&mut tx, &release, request.asset_id).await?;
     let mut asset = found.ok_or(RepoError::AssetNotFound)?;
     require_version(&tx, &asset, &release)?;
@@ -225,10 +219,7 @@ async fn delete(
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteReleaseAssetResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository).await?;
-    let mut tx = state.db.begin().await?;
-    let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let release = state.releases.find_locked(&mut tx, repository.id(), request.release_id).await?;
-    let release = release.ok_or(RepoError::ReleaseNotFound)?;
+    let (mut tx, owner, release) = lock(state, &repository, request.release_id, None).await?;
     let asset = state.releases.find_asset_locked(&mut tx, &release, request.asset_id).await?;
     let asset = asset.ok_or(RepoError::AssetNotFound)?;
     require_version(&tx, &asset, &release)?;

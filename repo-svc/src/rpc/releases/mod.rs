@@ -6,9 +6,14 @@ mod assets;
 mod releases;
 mod storage;
 
+use std::time::{Duration, Instant};
+
+use ferrite_db::Tx;
 use ferrite_proto::Permission;
+use ferrite_proto::id::UserId;
 use ferrite_proto::repo::release_service_server::ReleaseService;
 use ferrite_proto::repo::*;
+use ferrite_rpc::auth::AuthError;
 
 use self::assets::{
     begin_asset_upload, count_downloads, create_release_asset, delete_release_asset, get_release_asset,
@@ -36,6 +41,11 @@ authorized_service!(ReleaseService {
     count_downloads(CountDownloadsRequest) -> CountDownloadsResponse;
 });
 
+/// How long a write waits while another request creates a tag.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Polling interval.
+const WAIT_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Whether the caller can see drafts.
 fn sees_drafts(authorized: &Authorized, repository: &Repository) -> bool {
     authorized.level(repository) >= Permission::Write
@@ -49,4 +59,42 @@ async fn find_visible(
 ) -> Result<Release, RepoError> {
     let found = state.releases.find(repository.id(), key).await?;
     found.filter(|release| !release.is_draft || sees_drafts(authorized, repository)).ok_or(RepoError::ReleaseNotFound)
+}
+
+/// Begins a transaction, locks the repository, and waits until no other request has claimed the tag
+/// name of the release or `tag_name`. Returns the owner. Fails with [`RepoError::Interrupted`] on
+/// timeout.
+async fn lock_tags(
+    state: &AppState,
+    repository: &Repository,
+    release_id: Option<i64>,
+    tag_name: Option<&str>,
+) -> Result<(Tx, UserId), RepoError> {
+    let (id, begun) = (repository.id(), Instant::now());
+    loop {
+        let mut tx = state.db.begin().await?;
+        let owner = state.repositories.lock(&mut tx, id).await?.ok_or(AuthError::RepositoryNotFound)?;
+        let now = state.clock.now_us();
+        if !state.releases.is_claimed(&mut tx, id, release_id, tag_name, now).await? {
+            return Ok((tx, owner));
+        }
+        tx.rollback().await?;
+        if begun.elapsed() > MAX_WAIT {
+            return Err(RepoError::Interrupted);
+        }
+        tokio::time::sleep(WAIT_INTERVAL).await;
+    }
+}
+
+/// Like [`lock_tags`], for a write of a release. `new_tag` is the tag name it gets. Returns the
+/// release too.
+async fn lock(
+    state: &AppState,
+    repository: &Repository,
+    release_id: i64,
+    new_tag: Option<&str>,
+) -> Result<(Tx, UserId, Release), RepoError> {
+    let (mut tx, owner) = lock_tags(state, repository, Some(release_id), new_tag).await?;
+    let release = state.releases.find_locked(&mut tx, repository.id(), release_id).await?;
+    Ok((tx, owner, release.ok_or(RepoError::ReleaseNotFound)?))
 }

@@ -1,7 +1,6 @@
 //! Releases: their rows, their tags, and the event when they are published.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::collections::{BTreeSet, HashMap};
 
 use ferrite_core::timestamp;
 use ferrite_db::Tx;
@@ -22,21 +21,17 @@ use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::assets::encode_asset;
-use super::{find_visible, sees_drafts, storage};
+use super::{find_visible, lock, lock_tags, sees_drafts, storage};
 use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{ReleaseChange, ReleaseFields, User};
 use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, encode, lookup, repeat, versions};
 use crate::state::AppState;
-use crate::store::{Asset, Release, ReleaseClaim, ReleaseKey, Repository};
+use crate::store::{Asset, Release, ReleaseKey, Repository, TagClaim};
 
 /// Subscribers to releases. Responses do not wait for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
-/// How long a change waits while another request creates the tag of the release.
-const MAX_WAIT: Duration = Duration::from_secs(25);
-/// Polling interval.
-const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) async fn list_releases(
     state: &AppState,
@@ -83,8 +78,9 @@ pub(super) async fn get_release(
     Ok(GetReleaseResponse { release: Some(release) })
 }
 
-/// Creates the tag on the git store, then the row. A crash in between leaves a tag without a
-/// release. A repeated request uses that tag.
+/// Creates a release. Unless it is a draft, the request claims the tag name and creates the tag
+/// before the row. A crash in between leaves a tag without a release. A repeated request uses that
+/// tag.
 pub(super) async fn create_release(
     state: &AppState,
     authorized: Authorized,
@@ -93,33 +89,64 @@ pub(super) async fn create_release(
     let key =
         repeat::key_for_repository(state, &authorized, &request, "CreateRelease", |request| &mut request.repository)
             .await?;
-    let (repository, authorized) = (request.get_ref().repository.clone(), &authorized);
-    let access = repeat::repository(state, authorized, repository.clone());
+    let (repository, reader) = (request.get_ref().repository.clone(), &authorized);
+    let access = repeat::repository(state, reader, repository.clone());
     let rebuild = |id: i64| async move {
-        let release = Some(read(state, authorized, repository, id).await?);
+        let release = Some(read(state, reader, repository, id).await?);
         Ok(CreateReleaseResponse { release })
     };
-    let work = create(state, request.into_inner(), authorized, key.as_ref());
+    let work = async {
+        // Runs in its own task: a cancelled request must still end its claim.
+        let create = create(state.clone(), request.into_inner(), reader.clone(), key.clone());
+        state.life.spawn_for_request("create release", create).await.unwrap_or(Err(RepoError::Interrupted))
+    };
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
 async fn create(
-    state: &AppState,
+    state: AppState,
     mut request: CreateReleaseRequest,
-    authorized: &Authorized,
-    key: Option<&IdempotencyKey>,
+    authorized: Authorized,
+    key: Option<IdempotencyKey>,
 ) -> Result<CreateReleaseResponse, RepoError> {
+    let (state, authorized, key) = (&state, &authorized, key.as_ref());
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
     let fields = ReleaseFields::check(&request, &repository.default_branch)?;
-    state.releases.check_tag_is_free(repository.id(), &fields.tag_name).await?;
+    let (id, user) = (repository.id(), authorized.user()?);
+    state.releases.check_tag_is_free(id, &fields.tag_name).await?;
     state.creation_limit.count(authorized.identity()?).await?;
-    if !fields.is_draft {
-        storage::create_tag(state, authorized, &repository, &fields).await?;
+    let (mut tx, _) = lock_tags(state, &repository, None, Some(&fields.tag_name)).await?;
+    if fields.is_draft {
+        return insert(state, authorized, key, tx, id, &fields).await;
     }
+    state.releases.check_tag_is_free_for(&mut tx, id, None, &fields.tag_name).await?;
+    state.releases.check_room(&mut tx, id).await?;
+    let names = BTreeSet::from([fields.tag_name.clone()]);
+    let claim = state.releases.claim(&mut tx, id, names, state.clock.now_us()).await?;
+    tx.commit().await?;
+    create_tag(state, user, &repository, &claim, &fields).await?;
+    let outcome = async {
+        let tx = end_claim(state, &repository, &claim).await?;
+        insert(state, authorized, key, tx, id, &fields).await
+    };
+    let outcome = outcome.await;
+    if outcome.is_err() {
+        give_up(state, &claim).await;
+    }
+    outcome
+}
+
+/// Adds a release and commits. The repository must be locked.
+async fn insert(
+    state: &AppState,
+    authorized: &Authorized,
+    key: Option<&IdempotencyKey>,
+    mut tx: Tx,
+    repository: RepositoryId,
+    fields: &ReleaseFields,
+) -> Result<CreateReleaseResponse, RepoError> {
     let now = state.clock.now_us();
-    let mut tx = state.db.begin().await?;
-    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let release = state.releases.insert(&mut tx, repository.id(), &fields, authorized.user()?, now).await?;
+    let release = state.releases.insert(&mut tx, repository, fields, authorized.user()?, now).await?;
     if !release.is_draft {
         publish(&mut tx, authorized, release.clone(), Vec::new(), now).await?;
     }
@@ -130,8 +157,9 @@ async fn create(
     Ok(response)
 }
 
-/// Changes a release. If the release becomes public or gets another tag, the request claims it and
-/// creates the tag before the row changes, so a request that loses creates no tag.
+/// Changes a release. If the release becomes public or gets another tag, the request claims its tag
+/// names and creates the tag before the row changes, so a request that loses creates no tag. If a
+/// crash leaves a tag without its release, a repeated request uses that tag.
 pub(super) async fn update_release(
     state: &AppState,
     authorized: Authorized,
@@ -162,10 +190,10 @@ async fn update(
 ) -> Result<UpdateReleaseResponse, RepoError> {
     let (state, authorized, key) = (&state, &authorized, key.as_ref());
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
-    let id = request.release_id;
+    let (id, user) = (request.release_id, authorized.user()?);
     let wanted = ReleaseChange::check(&request)?;
     find_visible(state, authorized, &repository, &ReleaseKey::Id(id)).await?;
-    let (mut tx, _, before) = lock(state, &repository, id).await?;
+    let (mut tx, _, before) = lock(state, &repository, id, request.tag_name.as_deref()).await?;
     require_version(state, &mut tx, authorized, &before).await?;
     let after = wanted.apply(&before.fields());
     let is_tagged_anew = before.is_draft || after.tag_name != before.tag_name;
@@ -173,54 +201,76 @@ async fn update(
         return write(state, authorized, key, tx, &before, &after).await;
     }
     if after.tag_name != before.tag_name {
-        state.releases.check_tag_is_free_for(&mut tx, &before, &after.tag_name).await?;
+        state.releases.check_tag_is_free_for(&mut tx, repository.id(), Some(id), &after.tag_name).await?;
     }
-    let claim = state.releases.claim(&mut tx, &before, state.clock.now_us()).await?;
+    let names = BTreeSet::from([before.tag_name.clone(), after.tag_name.clone()]);
+    let claim = state.releases.claim(&mut tx, repository.id(), names, state.clock.now_us()).await?;
     tx.commit().await?;
-    let outcome = tag_and_write(state, authorized, key, &repository, claim, &before, &wanted).await;
+    create_tag(state, user, &repository, &claim, &after).await?;
+    let outcome = write_tagged(state, authorized, key, &repository, &claim, &before, &wanted).await;
     if outcome.is_err() {
-        give_up(state, claim).await;
+        give_up(state, &claim).await;
     }
     outcome
 }
 
-/// Creates the tag of a claimed release, and changes the release in the transaction that ends the
-/// claim. `before` is the release as it was claimed. If a crash leaves a tag without its release, a
-/// repeated request uses that tag. Fails with [`RepoError::Interrupted`] if another request took
-/// over the claim.
-async fn tag_and_write(
+/// Creates the tag of a claim. If the store refuses, ends the claim. If the store's response is
+/// unknown, the claim stays until it is old, because the tag may be created yet.
+async fn create_tag(
+    state: &AppState,
+    user: UserId,
+    repository: &Repository,
+    claim: &TagClaim,
+    fields: &ReleaseFields,
+) -> Result<(), RepoError> {
+    let made = storage::create_tag(state, user, repository, fields, claim.tag_deadline_us()).await;
+    let Err(status) = made else { return Ok(()) };
+    if storage::creates_no_tag(&status) {
+        give_up(state, claim).await;
+    }
+    Err(storage::map_status(status))
+}
+
+/// Begins the transaction that ends a claim, and locks the repository. Fails with
+/// [`RepoError::Interrupted`] if another request took over the claim.
+async fn end_claim(state: &AppState, repository: &Repository, claim: &TagClaim) -> Result<Tx, RepoError> {
+    let mut tx = state.db.begin().await?;
+    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
+    if state.releases.end_claim(&mut tx, claim).await? { Ok(tx) } else { Err(RepoError::Interrupted) }
+}
+
+/// Changes a release whose tag was created, in the transaction that ends the claim. `before` is the
+/// release as it was claimed.
+async fn write_tagged(
     state: &AppState,
     authorized: &Authorized,
     key: Option<&IdempotencyKey>,
     repository: &Repository,
-    claim: ReleaseClaim,
+    claim: &TagClaim,
     before: &Release,
     wanted: &ReleaseChange,
 ) -> Result<UpdateReleaseResponse, RepoError> {
-    storage::create_tag(state, authorized, repository, &wanted.apply(&before.fields())).await?;
-    let mut tx = state.db.begin().await?;
-    state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-    let is_ours = state.releases.end_claim(&mut tx, claim).await?;
+    let mut tx = end_claim(state, repository, claim).await?;
     let release = state.releases.find_locked(&mut tx, repository.id(), before.id).await?;
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
     // The tag must match the row. Compare, because replicas of the previous version do not use
     // claims.
     let tagged = |row: &Release| (row.tag_name.clone(), row.target.clone(), row.is_draft);
-    if !is_ours || tagged(&release) != tagged(before) {
+    if tagged(&release) != tagged(before) {
         return Err(RepoError::Interrupted);
     }
     write(state, authorized, key, tx, &release, &wanted.apply(&release.fields())).await
 }
 
 /// Ends the claim of a failed request. If that fails too, the claim expires.
-async fn give_up(state: &AppState, claim: ReleaseClaim) {
+async fn give_up(state: &AppState, claim: &TagClaim) {
     let end = async {
         let mut tx = state.db.begin().await?;
         state.releases.end_claim(&mut tx, claim).await?;
         tx.commit().await
     };
     if let Err(error) = end.await {
-        tracing::warn!(%error, "cannot end the claim of a release; it will expire");
+        tracing::warn!(%error, "cannot end the claim of a tag name; it will expire");
     }
 }
 
@@ -250,27 +300,6 @@ async fn write(
     Ok(response)
 }
 
-/// Begins a transaction, locks the repository, and waits until no other request is creating the
-/// release's tag. Returns the owner and the release. Fails with [`RepoError::Interrupted`] on
-/// timeout.
-async fn lock(state: &AppState, repository: &Repository, id: i64) -> Result<(Tx, UserId, Release), RepoError> {
-    let begun = Instant::now();
-    loop {
-        let mut tx = state.db.begin().await?;
-        let owner = state.repositories.lock(&mut tx, repository.id()).await?.ok_or(AuthError::RepositoryNotFound)?;
-        let release = state.releases.find_locked(&mut tx, repository.id(), id).await?;
-        let release = release.ok_or(RepoError::ReleaseNotFound)?;
-        if !state.releases.is_claimed(&mut tx, &release, state.clock.now_us()).await? {
-            return Ok((tx, owner, release));
-        }
-        tx.rollback().await?;
-        if begun.elapsed() > MAX_WAIT {
-            return Err(RepoError::Interrupted);
-        }
-        tokio::time::sleep(WAIT_INTERVAL).await;
-    }
-}
-
 pub(super) async fn delete_release(
     state: &AppState,
     authorized: Authorized,
@@ -290,7 +319,7 @@ async fn delete(
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteReleaseResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository).await?;
-    let (mut tx, owner, release) = lock(state, &repository, request.release_id).await?;
+    let (mut tx, owner, release) = lock(state, &repository, request.release_id, None).await?;
     require_version(state, &mut tx, authorized, &release).await?;
     let bytes = state.releases.asset_bytes(&mut tx, &release).await?;
     let file_ids = state.releases.delete(&mut tx, &release).await?;

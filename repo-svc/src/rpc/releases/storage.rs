@@ -2,49 +2,59 @@
 
 use std::time::Duration;
 
+use ferrite_core::timestamp;
 use ferrite_proto::error::reason;
 use ferrite_proto::git::release_storage_service_client::ReleaseStorageServiceClient;
 use ferrite_proto::git::{CreateTagRequest, DeleteAssetFilesRequest};
-use ferrite_proto::id::RepositoryId;
-use ferrite_rpc::grpc::with_timeout;
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_rpc::grpc::{is_unsent, with_timeout};
 use tonic::{Code, Status};
 
 use crate::error::RepoError;
 use crate::model::ReleaseFields;
-use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
 use crate::store::Repository;
 
-/// Deadline for creating a tag. The release is claimed meanwhile.
+/// Deadline for creating a tag. The tag name is claimed meanwhile.
 const TAG_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Creates the tag of a release if it does not exist.
+/// Creates the tag of a release if it does not exist. The store does not create it after
+/// `deadline_us`, even if this call ended before.
 pub(super) async fn create_tag(
     state: &AppState,
-    authorized: &Authorized,
+    user: UserId,
     repository: &Repository,
     fields: &ReleaseFields,
-) -> Result<(), RepoError> {
-    // Count first: a release rejected later must not leave a tag.
-    state.db.count_write().await?;
+    deadline_us: i64,
+) -> Result<(), Status> {
     let request = CreateTagRequest {
         repository_id: repository.id,
         tag_name: fields.tag_name.clone(),
         target: fields.target.clone(),
-        user_id: authorized.user()?.0,
+        user_id: user.0,
         is_mirror: repository.is_mirror,
+        expire_time: Some(timestamp(deadline_us)),
     };
     let mut store = ReleaseStorageServiceClient::new(state.storage.with_store(&repository.store));
-    let made = store.create_tag(with_timeout(request, TAG_TIMEOUT)).await;
-    made.map(drop).map_err(map_status)
+    store.create_tag(with_timeout(request, TAG_TIMEOUT)).await.map(drop)
 }
 
-fn map_status(status: Status) -> RepoError {
-    match (status.code(), reason(&status).as_deref()) {
+/// Whether a failed [`create_tag`] creates no tag later either: the store refused, or was not
+/// reached.
+pub(super) fn creates_no_tag(status: &Status) -> bool {
+    is_refused(status) || is_unsent(status)
+}
+
+fn is_refused(status: &Status) -> bool {
+    matches!(
+        (status.code(), reason(status).as_deref()),
         (Code::InvalidArgument | Code::Aborted | Code::NotFound, Some(_))
-        | (Code::FailedPrecondition, Some("STORE_FULL" | "MIRROR_READ_ONLY")) => RepoError::Refused(Box::new(status)),
-        _ => RepoError::of_store(&status),
-    }
+            | (Code::FailedPrecondition, Some("STORE_FULL" | "MIRROR_READ_ONLY"))
+    )
+}
+
+pub(super) fn map_status(status: Status) -> RepoError {
+    if is_refused(&status) { RepoError::Refused(Box::new(status)) } else { RepoError::of_store(&status) }
 }
 
 /// Removes the bytes of released files from the store of their repository. If that fails, the

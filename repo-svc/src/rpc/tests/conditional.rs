@@ -501,6 +501,9 @@ impl Draft {
 }
 
 const MAKE_TAG: &str = "create tag";
+/// Claims the tag names of all releases.
+const CLAIM: &str = "INSERT INTO tag_claims (repository_id, tag_name, claimed_us) \
+     SELECT repository_id, tag_name, CAST($1 AS BIGINT) FROM releases";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_publications_with_one_version_at_once_one_makes_a_tag() {
@@ -530,18 +533,20 @@ async fn a_release_is_left_alone_while_its_tag_is_made() {
             let request = requiring(delete, &draft.fixture.ada, &version);
             let mut client = draft.client();
             let (deleted, published) = (client.delete_release(request), draft.publish("x-2", ""));
-            tokio::pin!(deleted, published);
+            let uploaded = draft.fixture.upload(draft.id, "a.txt", "");
+            tokio::pin!(deleted, published, uploaded);
             let pause = Duration::from_millis(300);
             assert!(tokio::time::timeout(pause, &mut deleted).await.is_err());
             assert!(tokio::time::timeout(pause, &mut published).await.is_err());
-            // Files do not affect the tag.
-            draft.fixture.upload(draft.id, "a.txt", "").await.unwrap();
+            // The version that the first request required covers the files.
+            assert!(tokio::time::timeout(pause, &mut uploaded).await.is_err());
             assert_eq!(draft.tags(), ["x-1"]);
             harness.set_store(StoreMode::Works);
+            uploaded.await.unwrap();
             (deleted.await, published.await)
         };
         let (first, (deleted, second)) = tokio::join!(draft.publish("x-1", &version), others);
-        assert_eq!(first.unwrap().assets.len(), 1);
+        assert_eq!(first.unwrap().assets.len(), 0);
         assert!(is_refused(&deleted));
         assert_eq!(second.unwrap().tag_name, "x-2");
         assert_eq!(draft.tags(), ["x-1", "x-2"]);
@@ -555,33 +560,75 @@ async fn a_claim_of_a_release_ends_with_a_failure_and_with_a_crash() {
         let draft = Draft::new(url).await;
         let (harness, version) = (&draft.fixture.harness, draft.version().await);
         let db = harness.db().await;
-        let is_claimed = async || {
-            let (count,): (i64,) = db.one("SELECT COUNT(*) FROM release_claims", &[]).await.unwrap();
-            count > 0
+        let claims = async || {
+            let (count,): (i64,) = db.one("SELECT COUNT(*) FROM tag_claims", &[]).await.unwrap();
+            count
         };
-        for (mode, code) in [(StoreMode::Down, Code::Unavailable), (StoreMode::Refuses, Code::InvalidArgument)] {
-            harness.set_store(mode);
-            assert_eq!(draft.publish("x-1", &version).await.unwrap_err().code(), code);
-            assert!(!is_claimed().await, "{mode:?}");
-        }
-        // Another release gets the tag name while the tag is being created.
-        harness.set_store(StoreMode::Waits);
-        let other = async {
-            until_asked(harness, MAKE_TAG).await;
-            assert!(is_claimed().await);
-            draft.fixture.create("x-0", true).await.unwrap();
-            harness.set_store(StoreMode::Works);
-        };
-        let (taken, ()) = tokio::join!(draft.publish("x-0", &version), other);
-        assert_eq!(taken.unwrap_err().code(), Code::InvalidArgument);
-        assert!(!is_claimed().await);
+        harness.set_store(StoreMode::Refuses);
+        assert_eq!(draft.publish("x-1", &version).await.unwrap_err().code(), Code::InvalidArgument);
+        assert_eq!(claims().await, 0);
 
-        // Like after a crash.
-        db.execute("INSERT INTO release_claims (release_id, claimed_us) VALUES ($1, $2)", &args![draft.id, 1])
-            .await
-            .unwrap();
-        assert_eq!(draft.publish("x-1", &version).await.unwrap().tag_name, "x-1");
-        assert_eq!(draft.tags(), ["x-0", "x-1"]);
+        // Nobody knows whether the tag will be created, so the names `v1` and `x-1` stay claimed.
+        harness.set_store(StoreMode::Down);
+        assert_eq!(draft.publish("x-1", &version).await.unwrap_err().code(), Code::Unavailable);
+        assert_eq!(claims().await, 2);
+        harness.set_store(StoreMode::Works);
+        let mut waiting = Box::pin(draft.publish("x-1", &version));
+        assert!(tokio::time::timeout(Duration::from_millis(300), &mut waiting).await.is_err());
+        assert_eq!(draft.tags(), Vec::<String>::new());
+
+        // As if the claims were old.
+        db.execute("UPDATE tag_claims SET claimed_us = 1", &[]).await.unwrap();
+        assert_eq!(waiting.await.unwrap().tag_name, "x-1");
+        assert_eq!(claims().await, 0);
+
+        // A crash with a clock that was far ahead.
+        db.execute(CLAIM, &args![i64::MAX / 2]).await.unwrap();
+        assert_eq!(draft.publish("x-2", "").await.unwrap().tag_name, "x-2");
+        assert_eq!((draft.tags(), claims().await), (vec!["x-1".to_owned(), "x-2".to_owned()], 0));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_of_a_claimed_release_ends_before_its_caller_gives_up() {
+    on_each_url(|url| async move {
+        let draft = Draft::new(url).await;
+        let state = draft.fixture.harness.state().await;
+        state.db.execute(CLAIM, &args![state.clock.now_us()]).await.unwrap();
+        let delete = DeleteReleaseRequest { repository: draft.fixture.repository(), release_id: draft.id };
+        let mut client = draft.client();
+        let deleted = client.delete_release(with_token(delete, &draft.fixture.ada));
+        // The gateway gives up after 20 seconds.
+        let deleted = tokio::time::timeout(Duration::from_secs(18), deleted).await.expect("a response");
+        assert_eq!(reason(&deleted.unwrap_err()).as_deref(), Some("INTERRUPTED"));
+    })
+    .await;
+}
+
+/// Claims made by a clock that was far ahead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_default_branch_claimed_in_the_future_is_finished_and_changed() {
+    on_each_url(|url| async move {
+        let fixture = fixture(url).await;
+        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
+        let (state, db) = (harness.state().await, harness.db().await);
+        let change = |branch: &str| update(harness, with_token(branch_change(&fixture, Some(branch), branch), ada));
+        let wrong = "UPDATE repositories SET new_default_branch = 'main', head_claimed_us = $1";
+        db.execute(wrong, &args![i64::MAX / 2]).await.unwrap();
+        assert_eq!(change("dev").await.unwrap().default_branch, "dev");
+
+        db.execute(wrong, &args![i64::MAX / 2]).await.unwrap();
+        let left = async || {
+            let sql = "SELECT COUNT(*) FROM repositories WHERE new_default_branch IS NOT NULL";
+            let (count,): (i64,) = db.one(sql, &[]).await.unwrap();
+            count
+        };
+        // The service sweeps too.
+        while left().await > 0 {
+            state.heads.sweep().await.unwrap();
+        }
+        assert_eq!(shown(&fixture).await.0.default_branch, "main");
     })
     .await;
 }

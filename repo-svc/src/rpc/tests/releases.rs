@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
@@ -9,11 +11,15 @@ use ferrite_proto::repo::{
     Release, ReleaseAsset, RepositoryRef, UpdateReleaseAssetRequest, UpdateReleaseRequest,
 };
 use ferrite_rpc::grpc::Channel;
+use futures_util::future::join_all;
 use tonic::{Code, Request, Status};
 
 use super::{by_id, refusal, refused};
 use crate::background::FileSweeper;
 use crate::testing::{Harness, StoreMode, with_token};
+
+/// Concurrent writers.
+const AT_ONCE: usize = 8;
 
 fn client(harness: &Harness) -> ReleaseServiceClient<Channel> {
     ReleaseServiceClient::new(harness.service.clone())
@@ -111,7 +117,7 @@ impl Fixture {
             if told.len() >= count {
                 return told;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }
@@ -161,6 +167,8 @@ async fn a_release_has_its_tag_before_it_is_seen_and_is_told_once() {
             assert_eq!(fields.iter().any(|field| field == "target_commitish"), mode == StoreMode::Refuses);
         }
         assert_eq!(fixture.tags(&fixture.ada).await, Vec::<String>::new());
+        // Nobody knows whether the store that was down will create the tag. As if that were long ago:
+        harness.db().await.execute("UPDATE tag_claims SET claimed_us = 1", &[]).await.unwrap();
         // A draft needs no tag.
         let draft = fixture.create("v2", true).await.unwrap();
         assert!(draft.is_draft && draft.publish_time.is_none() && draft.target == "main");
@@ -181,6 +189,89 @@ async fn a_release_has_its_tag_before_it_is_seen_and_is_told_once() {
         let status = fixture.create("v2", false).await.unwrap_err();
         assert_eq!(violations(&status)[0].0, "tag_name");
         assert_eq!(fixture.told(2).await, ["v1", "v2"]);
+    })
+    .await;
+}
+
+/// The tag of the one that succeeds is made, at its target, and no other.
+fn one_has_its_tag(fixture: &Fixture, outcomes: Vec<Result<Release, Status>>) {
+    let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+    assert_eq!((done.len(), refused.len()), (1, AT_ONCE - 1), "{refused:?}");
+    for outcome in refused {
+        assert_eq!(violations(&outcome.unwrap_err())[0].0, "tag_name");
+    }
+    let made: Vec<_> = fixture.harness.tags().into_iter().map(|tag| (tag.tag_name, tag.target)).collect();
+    let published = done.into_iter().map(|release| release.unwrap());
+    assert_eq!(published.map(|release| (release.tag_name, release.target)).collect::<Vec<_>>(), made);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_new_releases_of_one_tag_at_once_one_makes_it() {
+    on_each_url(async |url| {
+        let fixture = Fixture::new(Harness::start_on(url).await).await;
+        let create = |number: usize| {
+            let release = CreateReleaseRequest { target: format!("t-{number}"), ..fixture.new_release("v1", false) };
+            let (mut client, request) = (client(&fixture.harness), with_token(release, &fixture.ada));
+            async move { client.create_release(request).await.map(|made| made.into_inner().release.unwrap()) }
+        };
+        let outcomes = join_all((0..AT_ONCE).map(create)).await;
+        one_has_its_tag(&fixture, outcomes);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_drafts_published_with_one_tag_at_once_one_makes_it() {
+    on_each_url(async |url| {
+        let fixture = Fixture::new(Harness::start_on(url).await).await;
+        let mut drafts = Vec::new();
+        for number in 0..AT_ONCE {
+            drafts.push(fixture.create(&format!("draft-{number}"), true).await.unwrap().id);
+        }
+        let publish = |release_id: i64| {
+            fixture.update(UpdateReleaseRequest {
+                release_id,
+                tag_name: Some("v1".into()),
+                target: Some(format!("t-{release_id}")),
+                is_draft: Some(false),
+                ..UpdateReleaseRequest::default()
+            })
+        };
+        let outcomes = join_all(drafts.into_iter().map(publish)).await;
+        one_has_its_tag(&fixture, outcomes);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_gets_the_tag_name_of_a_release_while_its_tag_is_made() {
+    on_each_url(async |url| {
+        let fixture = Fixture::new(Harness::start_on(url).await).await;
+        let (harness, other) = (&fixture.harness, fixture.create("v0", true).await.unwrap().id);
+        harness.set_store(StoreMode::Waits);
+        let others = async {
+            while harness.tags().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let rename = UpdateReleaseRequest { release_id: other, tag_name: Some("v1".into()), ..Default::default() };
+            let (draft, public, renamed) =
+                (fixture.create("v1", true), fixture.create("v1", false), fixture.update(rename));
+            tokio::pin!(draft, public, renamed);
+            let pause = Duration::from_millis(300);
+            assert!(tokio::time::timeout(pause, &mut draft).await.is_err());
+            assert!(tokio::time::timeout(pause, &mut public).await.is_err());
+            assert!(tokio::time::timeout(pause, &mut renamed).await.is_err());
+            // Other names are free.
+            fixture.create("v2", true).await.unwrap();
+            harness.set_store(StoreMode::Works);
+            [draft.await, public.await, renamed.await]
+        };
+        let (first, others) = tokio::join!(fixture.create("v1", false), others);
+        first.unwrap();
+        for outcome in others {
+            assert_eq!(violations(&outcome.unwrap_err())[0].0, "tag_name");
+        }
+        assert_eq!(harness.tags().len(), 1);
     })
     .await;
 }

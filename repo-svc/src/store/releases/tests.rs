@@ -1,5 +1,7 @@
 //! Releases and their files, on both databases.
 
+use std::collections::BTreeSet;
+
 use ferrite_db::Db;
 
 use super::*;
@@ -57,6 +59,15 @@ impl Fixture {
         let release = self.store.update(&mut tx, before, fields, NOW + 9).await?;
         tx.commit().await.unwrap();
         Ok(release)
+    }
+
+    /// Whether `v1` is claimed, by its name and by its release, and whether `v2` and `v3` are.
+    async fn claimed(&self, tx: &mut Tx, id: i64, now_us: i64) -> Vec<bool> {
+        let mut claimed = Vec::new();
+        for (id, name) in [(None, Some("v1")), (Some(id), None), (None, Some("v2")), (None, Some("v3"))] {
+            claimed.push(self.store.is_claimed(tx, self.repository, id, name, now_us).await.unwrap());
+        }
+        claimed
     }
 
     async fn tags(&self, with_drafts: bool, page: Page) -> (Vec<String>, i64) {
@@ -151,8 +162,12 @@ async fn a_tag_has_one_release() {
         assert_field(fixture.store.check_tag_is_free(fixture.repository, "v1").await, "tag_name", "taken");
         fixture.store.check_tag_is_free(fixture.repository, "V1").await.unwrap();
         let mut tx = fixture.db.begin().await.unwrap();
-        assert_field(fixture.store.check_tag_is_free_for(&mut tx, &second, "v1").await, "tag_name", "taken");
-        fixture.store.check_tag_is_free_for(&mut tx, &first, "v1").await.unwrap();
+        let repository = fixture.repository;
+        for other in [Some(second.id), None] {
+            let free = fixture.store.check_tag_is_free_for(&mut tx, repository, other, "v1").await;
+            assert_field(free, "tag_name", "taken");
+        }
+        fixture.store.check_tag_is_free_for(&mut tx, repository, Some(first.id), "v1").await.unwrap();
         tx.rollback().await.unwrap();
     })
     .await;
@@ -163,21 +178,30 @@ async fn a_claim_holds_until_it_ends_or_is_old() {
     const MINUTE_US: i64 = 60 * 1_000_000;
     on_both(async |db: Db| {
         let fixture = Fixture::new(db).await;
+        let (store, repository) = (&fixture.store, fixture.repository);
         let made = fixture.add(&ReleaseFields { is_draft: true, ..release("v1") }, NOW).await.unwrap();
         let mut tx = fixture.db.begin().await.unwrap();
-        assert!(!fixture.store.is_claimed(&mut tx, &made, NOW).await.unwrap());
-        let first = fixture.store.claim(&mut tx, &made, NOW).await.unwrap();
-        assert!(fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US - 1).await.unwrap());
+        let names = || BTreeSet::from(["v1".to_owned(), "v2".to_owned()]);
+        let (held, free) = ([true, true, true, false], [false; 4]);
+        assert_eq!(fixture.claimed(&mut tx, made.id, NOW).await, free);
+        let first = store.claim(&mut tx, repository, names(), NOW).await.unwrap();
+        assert_eq!(fixture.claimed(&mut tx, made.id, NOW + MINUTE_US - 1).await, held);
+        assert!(!store.is_claimed(&mut tx, RepositoryId(999), Some(made.id), Some("v1"), NOW).await.unwrap());
+        assert!(first.tag_deadline_us() < NOW + MINUTE_US);
         // The claimant has crashed.
-        assert!(!fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
-        let second = fixture.store.claim(&mut tx, &made, NOW + MINUTE_US).await.unwrap();
-        assert!(!fixture.store.end_claim(&mut tx, first).await.unwrap());
-        assert!(fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
-        assert!(fixture.store.end_claim(&mut tx, second).await.unwrap());
-        assert!(!fixture.store.is_claimed(&mut tx, &made, NOW + MINUTE_US).await.unwrap());
-        // A claim is deleted with its release.
-        fixture.store.claim(&mut tx, &made, NOW).await.unwrap();
-        fixture.store.delete(&mut tx, &made).await.unwrap();
+        assert_eq!(fixture.claimed(&mut tx, made.id, NOW + MINUTE_US).await, free);
+        // Its clock was far ahead, or a bit.
+        assert_eq!(fixture.claimed(&mut tx, made.id, NOW - MINUTE_US - 1).await, free);
+        assert_eq!(fixture.claimed(&mut tx, made.id, NOW - MINUTE_US).await, held);
+        let second = store.claim(&mut tx, repository, names(), NOW + MINUTE_US).await.unwrap();
+        assert!(!store.end_claim(&mut tx, &first).await.unwrap());
+        assert_eq!(fixture.claimed(&mut tx, made.id, NOW + MINUTE_US).await, held);
+        assert!(store.end_claim(&mut tx, &second).await.unwrap());
+        assert_eq!(fixture.claimed(&mut tx, made.id, NOW + MINUTE_US).await, free);
+        // A claim of which one name was taken over is lost.
+        let third = store.claim(&mut tx, repository, names(), NOW).await.unwrap();
+        store.claim(&mut tx, repository, BTreeSet::from(["v2".to_owned()]), NOW + 1).await.unwrap();
+        assert!(!store.end_claim(&mut tx, &third).await.unwrap());
         tx.commit().await.unwrap();
     })
     .await;

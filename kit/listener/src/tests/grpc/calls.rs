@@ -20,7 +20,7 @@ use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{
     CreateRepositoryRequest, DeleteRepositoryRequest, ListRepositoriesRequest, UpdateRepositoryRequest,
 };
-use ferrite_rpc::grpc::{Channel, ChannelCredentials, channel};
+use ferrite_rpc::grpc::{Channel, ChannelCredentials, channel, is_unsent};
 use ferrite_rpc::version::VersionedCall;
 use http::HeaderMap;
 use tonic::{Code, Request};
@@ -216,6 +216,7 @@ async fn only_reads_are_repeated_when_the_service_is_unavailable() {
     repositories.state().failures.store(1, Ordering::SeqCst);
     let status = client.create_repository(CreateRepositoryRequest::default()).await.unwrap_err();
     assert_eq!((status.code(), repositories.calls()), (Code::Unavailable, 6));
+    assert!(!is_unsent(&status));
     repositories.state().failures.store(100, Ordering::SeqCst);
     assert_eq!(client.get_repository(get(FINE)).await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(repositories.calls(), 11, "the number of attempts is limited");
@@ -228,6 +229,7 @@ async fn a_read_is_retried_until_the_server_is_back() {
     let mut client = RepositoryServiceClient::new(env.channel(&address));
     let status = client.create_repository(CreateRepositoryRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable, "a write is not retried");
+    assert!(is_unsent(&status));
     let (read, _) = tokio::join!(client.get_repository(get(FINE)), async {
         tokio::time::sleep(Duration::from_millis(200)).await;
         let server = GrpcServer::default().add(Repositories::default().server());
