@@ -318,10 +318,10 @@ mod tests {
     #[test]
     fn the_message_names_the_first_field_before_a_colon() {
         let error = RepoError::Invalid(vec![
-            FieldViolation::new("scopes", "unknown", "there is no scope `nope`"),
+            FieldViolation::new("scopes", "unknown", "unknown scope `nope`"),
             FieldViolation::new("name", "required", "is required"),
         ]);
-        assert_eq!(error.to_string(), "`scopes`: there is no scope `nope`");
+        assert_eq!(error.to_string(), "`scopes`: unknown scope `nope`");
     }
 
     #[test]

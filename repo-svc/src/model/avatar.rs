@@ -23,7 +23,7 @@ impl Avatar {
             return Err(FieldViolation::new(FIELD, "required", "is required"));
         }
         if content.len() > MAX_CONTENT_BYTES {
-            return Err(FieldViolation::new(FIELD, "too_long", "must have at most 1,280 KiB"));
+            return Err(FieldViolation::new(FIELD, "too_long", "must be at most 1,280 KiB"));
         }
         let Some(header) = content.get(..HEADER_BYTES).filter(|header| header.starts_with(PNG_BEGIN)) else {
             return Err(FieldViolation::new(FIELD, "invalid", "must be a PNG file"));
@@ -34,7 +34,7 @@ impl Avatar {
             (1..=MAX_SIDE_PIXELS).contains(&side)
         };
         if !is_side(width) || !is_side(height) {
-            return Err(FieldViolation::new(FIELD, "too_many", "must have at most 512 × 512 pixels"));
+            return Err(FieldViolation::new(FIELD, "too_many", "must be at most 512 × 512 pixels"));
         }
         Ok(Self(content))
     }

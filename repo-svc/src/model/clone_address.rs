@@ -49,7 +49,7 @@ pub(crate) fn mirror_interval(seconds: i64) -> Result<i64, FieldViolation> {
     match seconds {
         0 => Ok(DEFAULT_MIRROR_INTERVAL_SECS),
         MIN_MIRROR_INTERVAL_SECS..=MAX_MIRROR_INTERVAL_SECS => Ok(seconds),
-        _ => Err(FieldViolation::new("mirror_interval", "invalid", "must be from 10 minutes to 365 days")),
+        _ => Err(FieldViolation::new("mirror_interval", "invalid", "must be between 10 minutes and 365 days")),
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn mirror_interval(seconds: i64) -> Result<i64, FieldViolation> {
 fn parse_url(text: &str, policy: &Policy) -> Result<(String, String, String), FieldViolation> {
     let refuse = |code, message: String| FieldViolation::new("clone_addr", code, message);
     if text.contains(['?', '#']) {
-        return Err(refuse("invalid", "must have no query and no fragment".to_owned()));
+        return Err(refuse("invalid", "must not contain a query or a fragment".to_owned()));
     }
     let is_git = text.get(..GIT_SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(GIT_SCHEME));
     let checked = if is_git { as_http(&text[GIT_SCHEME.len()..]) } else { text.to_owned() };
@@ -73,7 +73,7 @@ fn parse_url(text: &str, policy: &Policy) -> Result<(String, String, String), Fi
         return Ok((url, user, password));
     }
     if !user.is_empty() || !password.is_empty() {
-        return Err(refuse("invalid", "must have no user and no password with this scheme".to_owned()));
+        return Err(refuse("invalid", "must not contain credentials; `git://` does not support them".to_owned()));
     }
     Ok((text.to_owned(), user, password))
 }
@@ -89,7 +89,7 @@ fn as_http(rest: &str) -> String {
 /// Rejects a colon: in Basic authentication, the user ends at the first one.
 fn check_username(text: &str) -> Result<&str, FieldViolation> {
     if text.contains(':') {
-        return Err(FieldViolation::new("auth_username", "invalid", "must not hold a colon"));
+        return Err(FieldViolation::new("auth_username", "invalid", "must not contain a colon"));
     }
     check_credential(text, "auth_username")
 }
@@ -99,7 +99,7 @@ fn check_credential<'a>(text: &'a str, field: &str) -> Result<&'a str, FieldViol
         return Err(FieldViolation::new(field, "too_long", format!("must have at most {MAX_CREDENTIAL_BYTES} bytes")));
     }
     if text.chars().any(char::is_control) {
-        return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
+        return Err(FieldViolation::new(field, "invalid", "must not contain control characters"));
     }
     Ok(text)
 }

@@ -6,7 +6,7 @@ pub(crate) const DEFAULT_STORE_WEIGHT: i32 = 100;
 const MAX_STORE_WEIGHT: i32 = 10_000;
 
 pub(crate) fn parse_store_name(text: &str, field: &str) -> Result<StoreName, FieldViolation> {
-    let message = "must be 1 to 63 of `a` to `z`, `0` to `9` and `-`, the first no dash";
+    let message = "must be 1 to 63 characters from `a` to `z`, `0` to `9` and `-`, and must not begin with `-`";
     text.parse().map_err(|BadStoreName| FieldViolation::new(field, "invalid", message))
 }
 
@@ -15,7 +15,7 @@ pub(crate) fn check_store_weight(weight: i32, field: &str) -> Result<i32, FieldV
     if (0..=MAX_STORE_WEIGHT).contains(&weight) {
         return Ok(weight);
     }
-    Err(FieldViolation::new(field, "out_of_range", format!("must be from 0 to {MAX_STORE_WEIGHT}")))
+    Err(FieldViolation::new(field, "out_of_range", format!("must be between 0 and {MAX_STORE_WEIGHT}")))
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ fn url_format(text: &str, field: &str) -> Result<String, FieldViolation> {
         return refuse("must contain `{index}`");
     }
     if !has_only_placeholders(&format) {
-        return refuse("must hold no braces but those of `{index}`, `{user}` and `{repo}`");
+        return refuse("must not contain braces other than `{index}`, `{user}` and `{repo}`");
     }
     Ok(format)
 }

@@ -44,15 +44,15 @@ impl SshKey {
         let parts = if text.starts_with("----") { Parts::of_block(text) } else { Parts::of_line(text) };
         let parts = parts.map_err(|message| refuse(message.to_owned()))?;
         let blob = STANDARD.decode(&parts.base64).map_err(|_| refuse("is not valid base64".into()))?;
-        let key = PublicKey::from_bytes(&blob).map_err(|_| refuse("is not a public SSH key".into()))?;
+        let key = PublicKey::from_bytes(&blob).map_err(|_| refuse("is not an SSH public key".into()))?;
         check(key.key_data()).map_err(refuse)?;
         let name = key.algorithm().as_str().to_owned();
         if parts.name.is_some_and(|given| given != name) {
-            return Err(refuse("is of another type than it says".into()));
+            return Err(refuse("does not match its declared key type".into()));
         }
         // Only the canonical encoding is accepted. Otherwise one key could have two fingerprints.
         if key.to_bytes().ok().as_deref() != Some(blob.as_slice()) {
-            return Err(refuse("is not a public SSH key".into()));
+            return Err(refuse("is not an SSH public key".into()));
         }
         let mut line = format!("{name} {}", parts.base64);
         if !parts.comment.is_empty() {
@@ -93,20 +93,20 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn of_line(text: &'a str) -> Result<Self, &'static str> {
         if text.contains(['\n', '\r']) {
-            return Err("must be one key, on one line");
+            return Err("must be a single key on one line");
         }
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
         let (name, base64) = if first.starts_with(BASE64_PREFIX) {
             (None, first)
         } else {
-            let next = words.next().ok_or("must be a type and a key in base64")?;
+            let next = words.next().ok_or("must be a key type followed by the key in base64")?;
             (Some(first), next)
         };
         // The second word starts like this, unless the first one begins options, which may contain
         // spaces.
         if !base64.starts_with(BASE64_PREFIX) {
-            return Err("must begin with the type of the key, without options");
+            return Err("must begin with the key type, without options");
         }
         let comment = words.collect::<Vec<_>>().join(" ");
         Ok(Self { name, base64: base64.to_owned(), comment: check_comment(comment)? })
@@ -115,7 +115,7 @@ impl<'a> Parts<'a> {
     fn of_block(text: &'a str) -> Result<Self, &'static str> {
         let mut lines = text.lines().map(str::trim);
         if lines.next() != Some(BLOCK_BEGIN) {
-            return Err("must be a public SSH key");
+            return Err("must be an SSH public key");
         }
         let mut parts = Self::default();
         let mut is_ended = false;
@@ -136,15 +136,15 @@ impl<'a> Parts<'a> {
                         parts.comment = bare.split_whitespace().collect::<Vec<_>>().join(" ");
                     }
                 }
-                Some(_) => return Err("must not have headers after the key"),
+                Some(_) => return Err("must not contain headers after the key"),
                 None => parts.base64.push_str(line),
             }
         }
         if !is_ended {
-            return Err("must end with the end of its block");
+            return Err("must end with `---- END SSH2 PUBLIC KEY ----`");
         }
         if lines.any(|line| !line.is_empty()) {
-            return Err("must be one key");
+            return Err("must be a single key");
         }
         parts.comment = check_comment(parts.comment)?;
         Ok(parts)
@@ -153,7 +153,7 @@ impl<'a> Parts<'a> {
 
 fn check_comment(comment: String) -> Result<String, &'static str> {
     if comment.chars().any(is_control_or_direction) {
-        return Err("must not hold control or direction characters");
+        return Err("must not contain control or direction characters");
     }
     Ok(comment)
 }
@@ -164,16 +164,16 @@ fn check(key: &KeyData) -> Result<(), String> {
         KeyData::Ecdsa(key) if key.as_sec1_bytes().first() == Some(&UNCOMPRESSED_POINT_TAG) => Ok(()),
         KeyData::Rsa(key) => {
             let (Some(modulus), Some(exponent)) = (key.n().as_positive_bytes(), key.e().as_positive_bytes()) else {
-                return Err("is not a public SSH key".into());
+                return Err("is not an SSH public key".into());
             };
             let bits = bits(modulus);
             if !(MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits) {
                 return Err(format!("has {bits} bits; RSA keys must have {MIN_RSA_BITS} to {MAX_RSA_BITS}"));
             }
             let is_valid = is_odd(modulus) && is_odd(exponent) && exponent != [1];
-            if is_valid { Ok(()) } else { Err("is not a public SSH key".into()) }
+            if is_valid { Ok(()) } else { Err("is not an SSH public key".into()) }
         }
-        _ => Err("is of a type that is not accepted; use Ed25519, ECDSA or RSA".into()),
+        _ => Err("has an unsupported key type; use Ed25519, ECDSA or RSA".into()),
     }
 }
 

@@ -99,10 +99,10 @@ pub(super) fn check_plain(text: &str, max: usize, field: &str) -> Result<(), Fie
         return refuse("too_long", format!("must have at most {max} characters"));
     }
     if !text.bytes().all(is_name_byte) {
-        return refuse("invalid", "may hold letters, digits, `-`, `_` and `.` only".into());
+        return refuse("invalid", "must contain only letters, digits, `-`, `_` and `.`".into());
     }
     if text.bytes().all(|byte| byte == b'.') {
-        return refuse("reserved", "must not be only dots".into());
+        return refuse("reserved", "must not consist only of dots".into());
     }
     if text.starts_with('-') {
         return refuse("invalid", "must not begin with `-`".into());

@@ -33,11 +33,11 @@ fn tag_name(text: &str) -> Result<String, FieldViolation> {
     let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
     let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
     if text.contains(is_bad_char) || has_bad_pair || text.split('/').any(is_bad_part) {
-        return refuse("invalid", "is no name that git allows for a tag");
+        return refuse("invalid", "is not a valid tag name");
     }
     let is_id = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_id || text.starts_with('-') || text.starts_with("refs/") || text == "refs" || text == "HEAD" {
-        return refuse("invalid", "could be taken for an option, a ref or an object id");
+        return refuse("invalid", "looks like an option, a ref or an object id");
     }
     Ok(text.to_owned())
 }
@@ -48,7 +48,7 @@ fn target(text: &str) -> Result<String, FieldViolation> {
         return refuse("too_long", "must have at most 1,000 bytes");
     }
     if text.chars().any(char::is_control) {
-        return refuse("invalid", "must not hold control characters");
+        return refuse("invalid", "must not contain control characters");
     }
     Ok(text.to_owned())
 }
@@ -61,7 +61,7 @@ fn title(text: &str) -> Result<String, FieldViolation> {
 
 fn body(text: &str) -> Result<String, FieldViolation> {
     if text.len() > MAX_BODY_BYTES {
-        return Err(FieldViolation::new("body", "too_long", "must have at most 1 MiB"));
+        return Err(FieldViolation::new("body", "too_long", "must be at most 1 MiB"));
     }
     refuse_nul(text, "body")?;
     Ok(text.to_owned())
@@ -160,7 +160,7 @@ impl AssetName {
         }
         // `.` and `..` would be directories in a URL.
         if text.contains('/') || text.chars().any(is_control_or_direction) || text == "." || text == ".." {
-            return refuse("invalid", "must be a file name without slashes and control characters");
+            return refuse("invalid", "must be a file name without slashes or control characters");
         }
         Ok(Self(text.to_owned()))
     }
@@ -204,7 +204,7 @@ fn digits(text: &str, count: usize, field: &str) -> Result<String, FieldViolatio
     if text.len() == count && text.bytes().all(is_digit) {
         return Ok(text.to_owned());
     }
-    Err(FieldViolation::new(field, "invalid", format!("must be {count} hexadecimal digits in lower case")))
+    Err(FieldViolation::new(field, "invalid", format!("must be {count} lower-case hexadecimal digits")))
 }
 
 /// Returns the media type without parameters, or [`UNKNOWN_CONTENT_TYPE`] if it is not valid.

@@ -24,7 +24,7 @@ pub(crate) fn check_length(text: &str, max: usize, field: &str) -> Result<(), Fi
 
 pub(crate) fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
     if text.contains('\0') {
-        return Err(FieldViolation::new(field, "invalid", "must not hold NUL characters"));
+        return Err(FieldViolation::new(field, "invalid", "must not contain NUL characters"));
     }
     Ok(())
 }
@@ -142,7 +142,7 @@ impl Password {
 /// checks that they exist.
 pub(crate) fn check_templates(init: AutoInit) -> Result<AutoInit, FieldViolation> {
     if init.gitignores.len() > MAX_GITIGNORES {
-        let message = format!("must name at most {MAX_GITIGNORES} templates");
+        let message = format!("must list at most {MAX_GITIGNORES} templates");
         return Err(FieldViolation::new("gitignores", "too_long", message));
     }
     let gitignores = init.gitignores.iter().map(|name| (name, "gitignores"));

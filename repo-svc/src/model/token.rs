@@ -26,11 +26,11 @@ pub(crate) fn parse_scopes(words: &[String], is_limited: bool, field: &str) -> R
         return Ok(if is_limited { REPOSITORY_SCOPES.into_iter().collect() } else { Scopes::all() });
     }
     let scope = |word: &String| {
-        let unknown = || FieldViolation::new(field, "unknown", format!("there is no scope `{}`", echo(word)));
+        let unknown = || FieldViolation::new(field, "unknown", format!("unknown scope `{}`", echo(word)));
         let scope = word.parse::<Scope>().map_err(|_| unknown())?;
         // A key added with such a token has the limits of the token.
         if is_limited && scope != Scope::Key && !REPOSITORY_SCOPES.contains(&scope) {
-            let message = format!("must not hold `{scope}` for a token that is limited to repositories");
+            let message = format!("must not contain `{scope}`: the token is limited to repositories");
             return Err(FieldViolation::new(field, "invalid", message));
         }
         Ok(scope)
@@ -43,14 +43,14 @@ pub(crate) fn parse_scopes(words: &[String], is_limited: bool, field: &str) -> R
 pub(crate) fn parse_expiry(time: Option<(i64, i32)>, now_us: i64, field: &str) -> Result<i64, FieldViolation> {
     let Some((seconds, nanos)) = time else { return Ok(0) };
     if !(0..1_000_000_000).contains(&nanos) {
-        return Err(FieldViolation::new(field, "invalid", "must be a time"));
+        return Err(FieldViolation::new(field, "invalid", "must be a valid time"));
     }
     let micros = seconds.saturating_mul(1_000_000).saturating_add(i64::from(nanos) / 1_000);
     if micros <= now_us {
-        return Err(FieldViolation::new(field, "invalid", "must lie in the future"));
+        return Err(FieldViolation::new(field, "invalid", "must be in the future"));
     }
     if micros > now_us.saturating_add(MAX_LIFETIME_US) {
-        return Err(FieldViolation::new(field, "invalid", "must lie within the next 100 years"));
+        return Err(FieldViolation::new(field, "invalid", "must be within the next 100 years"));
     }
     Ok(micros)
 }
@@ -72,7 +72,7 @@ impl RepositoryPath {
     /// repository can have is rejected like a repository that does not exist.
     pub(crate) fn parse_all(texts: &[String], field: &str) -> Result<Vec<Self>, FieldViolation> {
         if texts.len() > MAX_TOKEN_REPOSITORIES {
-            let message = format!("must name at most {MAX_TOKEN_REPOSITORIES} repositories");
+            let message = format!("must list at most {MAX_TOKEN_REPOSITORIES} repositories");
             return Err(FieldViolation::new(field, "too_long", message));
         }
         let mut paths = Vec::with_capacity(texts.len());
@@ -87,7 +87,7 @@ impl RepositoryPath {
 
     /// For a repository that does not exist or is hidden from the caller.
     pub(crate) fn missing(text: &str, field: &str) -> FieldViolation {
-        FieldViolation::new(field, "unknown", format!("there is no repository `{}`", echo(text)))
+        FieldViolation::new(field, "unknown", format!("repository `{}` does not exist", echo(text)))
     }
 
     /// Returns `owner/name`, folded.

@@ -23,7 +23,7 @@ impl Topic {
         }
         let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if !is_plain || text.starts_with('-') || text.ends_with('-') {
-            return refuse("invalid", "may hold letters, digits, and `-` between others only".into());
+            return refuse("invalid", "must contain only letters, digits and `-`, and must not begin or end with `-`".into());
         }
         Ok(Self(text.to_ascii_lowercase()))
     }
@@ -85,7 +85,7 @@ impl Topics {
 }
 
 fn too_many(field: &str) -> RepoError {
-    RepoError::field(field, "too_many", &format!("a repository has at most {MAX_TOPICS} topics"))
+    RepoError::field(field, "too_many", &format!("a repository can have at most {MAX_TOPICS} topics"))
 }
 
 #[cfg(test)]
