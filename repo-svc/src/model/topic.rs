@@ -23,7 +23,10 @@ impl Topic {
         }
         let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if !is_plain || text.starts_with('-') || text.ends_with('-') {
-            return refuse("invalid", "must contain only letters, digits and `-`, and must not begin or end with `-`".into());
+            return refuse(
+                "invalid",
+                "must contain only letters, digits and `-`, and must not begin or end with `-`".into(),
+            );
         }
         Ok(Self(text.to_ascii_lowercase()))
     }
