@@ -22,7 +22,8 @@ pub(super) fn parse_website(text: &str, max: usize, field: &str) -> Result<Strin
     Ok(text.to_owned())
 }
 
-/// Rejects characters that must be escaped in HTML.
+/// Returns whether a text is an absolute `http` or `https` URL without characters that must be
+/// escaped in HTML.
 fn is_absolute(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
