@@ -1,6 +1,5 @@
-//! Accounts and git stores without a running service: for the launcher's first start and for the command line.
-//!
-//! Not here: RPCs that clients can call.
+//! Manages accounts and git stores without a running service, for the launcher's first start and
+//! the command line.
 
 mod git_stores;
 
@@ -17,7 +16,6 @@ use crate::error::RepoError;
 use crate::model::CheckedUser;
 use crate::store::{AccountTable, Action, Actor, Entry, Target, append, migrations};
 
-/// The accounts of one database.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     db: Db,
@@ -26,18 +24,13 @@ pub struct Accounts {
     clock: Clock,
 }
 
-/// Opens the database of repo-svc and brings its schema up to date.
-///
-/// # Errors
-/// When the database cannot be reached, or its schema is newer than this program.
+/// Opens the database of repo-svc and migrates its schema. Fails if the schema is newer than this
+/// program.
 pub async fn open(database_url: &Secret) -> Result<Accounts, StartError> {
     Ok(Accounts::over(open_database(database_url).await?))
 }
 
-/// Checks the fields of a first administrator, before there is a database.
-///
-/// # Errors
-/// [`RepoError::Invalid`] with every field that breaks a rule.
+/// Checks the fields of a first administrator before the database exists.
 pub fn check_first_administrator(username: &str, email: &str, password: &Secret) -> Result<(), RepoError> {
     CheckedUser::check_for_operator(&first_administrator(username, email, password)).map(drop)
 }
@@ -53,7 +46,7 @@ fn first_administrator(username: &str, email: &str, password: &Secret) -> NewUse
 }
 
 async fn open_database(database_url: &Secret) -> Result<Db, StartError> {
-    // Once, so that a server that is out of reach is told at once, and why.
+    // One attempt first, so that an unreachable server is reported right away, with the reason.
     Db::reach(database_url).await?;
     let db = Db::open(database_url, 2).await?;
     migrations().run(&db).await?;
@@ -61,16 +54,11 @@ async fn open_database(database_url: &Secret) -> Result<Db, StartError> {
 }
 
 impl Accounts {
-    /// Returns the accounts in `db`, whose schema is up to date.
+    /// `db` must have the current schema.
     pub(crate) fn over(db: Db) -> Self {
         Self { store: AccountTable::new(db.clone()), db, passwords: Passwords::new(), clock: Clock::system() }
     }
 
-    /// Creates an account.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] if a field breaks a rule, [`RepoError::UserExists`] or [`RepoError::EmailUsed`] if it is taken, or
-    /// those of the database.
     pub async fn create_user(&self, new: NewUser) -> Result<User, RepoError> {
         let checked = CheckedUser::check_for_operator(&new)?;
         let hash = self.passwords.hash(&checked.password).await?;
@@ -80,10 +68,8 @@ impl Accounts {
         Ok(user)
     }
 
-    /// Creates a site administrator if there is no account yet. Returns whether it did; of several concurrent calls, one does.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] if a field breaks a rule, or those of the database.
+    /// Creates a site administrator if there is no account yet. Returns whether it did; of several
+    /// concurrent calls, only one does.
     pub async fn ensure_first_administrator(
         &self,
         username: &str,
@@ -101,7 +87,7 @@ impl Accounts {
         Ok(true)
     }
 
-    /// Inserts an account and its entry in the audit log.
+    /// Inserts an account and its audit log entry.
     async fn insert(&self, tx: &mut Tx, checked: &CheckedUser, hash: &str) -> Result<User, RepoError> {
         let now = self.clock.now_us();
         let user = self.store.insert(tx, checked, hash, now).await?;
@@ -115,7 +101,6 @@ impl Accounts {
         Ok(user)
     }
 
-    /// Closes the database.
     pub async fn close(self) {
         self.db.close().await;
     }

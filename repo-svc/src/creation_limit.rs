@@ -1,4 +1,4 @@
-//! The limit of what an account creates within an hour, and the percentage of such limits that applies to an account.
+//! Limits how much an account can create per hour, and scales hourly limits for single accounts.
 
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::Identity;
@@ -8,10 +8,9 @@ use crate::config::CreationArgs;
 use crate::error::RepoError;
 use crate::store::{QuotaRow, QuotaTable};
 
-/// Percentage of the limits per hour, those of creations apart, that administrators of the site have.
+/// Percentage of the hourly limits that site administrators have, except for creations.
 const ADMINISTRATOR_PERCENT: u32 = 10_000;
 
-/// Limits how much one account may create within an hour.
 #[derive(Debug)]
 pub(crate) struct CreationLimit {
     users: HourlyLimit,
@@ -20,7 +19,6 @@ pub(crate) struct CreationLimit {
 }
 
 impl CreationLimit {
-    /// Creates a limit that counts in `limiter`, which replicas may share. `quotas` has the percentages of single accounts.
     pub(crate) fn new(limiter: RateLimiter, limits: &CreationArgs, quotas: QuotaTable) -> Self {
         let CreationArgs { creations_per_hour, administrator_creations_per_hour } = *limits;
         Self {
@@ -30,10 +28,7 @@ impl CreationLimit {
         }
     }
 
-    /// Counts one creation by `caller`. Called after the request was found valid and before anything is written.
-    ///
-    /// # Errors
-    /// [`RepoError::TooManyCreations`] with the time to wait, when the account has reached its limit; or those of the database.
+    /// Counts one creation by `caller`. Call it after validation and before any write.
     pub(crate) async fn count(&self, caller: &Identity) -> Result<(), RepoError> {
         let own = self.quotas.find(UserId(caller.user_id)).await?.rate_percent;
         let limit = if caller.is_admin { &self.administrators } else { &self.users };
@@ -41,15 +36,12 @@ impl CreationLimit {
         counted.map_err(|RateExceeded { limit, retry_after, .. }| RepoError::TooManyCreations { limit, retry_after })
     }
 
-    /// Returns the percentage of the limits per hour that applies to an account, those of creations apart; `None` for 100.
-    ///
-    /// # Errors
-    /// Those of the database.
+    /// Returns the account's percentage of the hourly limits, except for creations; `None` for 100.
     pub(crate) async fn rate_percent(&self, account: UserId, is_admin: bool) -> Result<Option<u32>, RepoError> {
         Ok(Self::percent_of(is_admin, self.quotas.find(account).await?))
     }
 
-    /// Returns the percentage as [`CreationLimit::rate_percent`], for an account whose quota is known.
+    /// Like [`CreationLimit::rate_percent`], for a known quota.
     pub(crate) fn percent_of(is_admin: bool, quota: QuotaRow) -> Option<u32> {
         match (quota.rate_percent, is_admin) {
             (None, false) => None,
@@ -60,7 +52,8 @@ impl CreationLimit {
     }
 }
 
-/// Returns a percentage that is set for an account, `times` as large: [`u32::MAX`], which is no limit, for a negative one.
+/// Multiplies an account's percentage by `times`. A negative percentage means no limit:
+/// [`u32::MAX`].
 fn percent(own: i64, times: u32) -> u32 {
     u32::try_from(own).map_or(u32::MAX, |own| own.saturating_mul(times).min(u32::MAX - 1))
 }

@@ -1,7 +1,3 @@
-//! The errors of this service, and their conversion to gRPC statuses.
-//!
-//! Not here: the tables from kinds to gRPC codes (proto) and from codes to HTTP (gateway).
-
 use std::time::Duration;
 
 use ferrite_db::DbError;
@@ -10,231 +6,149 @@ use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_rpc::auth::AuthError;
 use tonic::{Code, Status};
 
-/// Errors of repo-svc, with a kind and a stable reason each.
+/// Errors of repo-svc. Each has a kind and a stable reason.
 #[derive(Debug, thiserror::Error)]
 pub enum RepoError {
-    /// Fields of the request break rules.
     #[error("{}", first_violation(.0))]
     Invalid(Vec<FieldViolation>),
-    /// There is no such user or organization.
+    /// No user or organization has this name.
     #[error("user does not exist")]
     UserNotFound,
-    /// The user has no such token.
     #[error("token does not exist")]
     TokenNotFound,
-    /// There is no such organization; a user of that name does not count.
+    /// Also if the name belongs to a user.
     #[error("organization does not exist")]
     OrganizationNotFound,
-    /// There is no such team, or it is hidden from the caller.
+    /// Also if the team is hidden from the caller.
     #[error("team does not exist")]
     TeamNotFound,
-    /// The user is not a member, or its membership is hidden from the caller.
+    /// Also if the membership is hidden from the caller.
     #[error("member does not exist")]
     MemberNotFound,
-    /// The account or repository has no such key.
     #[error("key does not exist")]
     KeyNotFound,
-    /// The user is no collaborator of the repository.
     #[error("collaborator does not exist")]
     CollaboratorNotFound,
-    /// The caller does not watch the repository.
     #[error("repository is not watched")]
     WatchNotFound,
-    /// The repository does not have the topic.
     #[error("topic does not exist")]
     TopicNotFound,
-    /// The repository has no such release, or it is a draft that the caller may not see.
+    /// Also for a draft that the caller cannot see.
     #[error("release does not exist")]
     ReleaseNotFound,
-    /// The release has no such file.
     #[error("file does not exist")]
     AssetNotFound,
-    /// The repository has the most releases that are allowed.
-    #[error("the repository has {limit} releases, which is the limit")]
-    ReleaseLimit {
-        /// The limit.
-        limit: i64,
-    },
-    /// The release has the most files that are allowed.
-    #[error("the release has {limit} files, which is the limit")]
-    AssetLimit {
-        /// The limit.
-        limit: i64,
-    },
-    /// There is no such import, or it is hidden from the caller.
+    #[error("release limit reached: {limit} per repository")]
+    ReleaseLimit { limit: i64 },
+    #[error("file limit reached: {limit} per release")]
+    AssetLimit { limit: i64 },
+    /// Also if the import is hidden from the caller.
     #[error("import does not exist")]
     ImportNotFound,
-    /// The caller is not a member of the organization.
-    #[error("members of the organization only")]
+    #[error("you must be a member of the organization")]
     OrganizationMemberRequired,
-    /// The caller does not own the organization.
-    #[error("owners of the organization only")]
+    #[error("you must be an owner of the organization")]
     OrganizationOwnerRequired,
-    /// A user or a repository holds the key already.
     #[error("key is already in use")]
     KeyUsed,
-    /// The account or repository has a key of that title.
     #[error("key title `{0}` is already in use")]
     KeyTitleUsed(String),
-    /// The organization has a team of that name.
     #[error("team `{0}` already exists")]
     TeamExists(String),
-    /// An organization must keep an owner.
     #[error("the last owner of an organization cannot be removed")]
     LastOwner,
-    /// The change is not allowed for the team of owners.
-    #[error("the team of owners cannot be changed in this way")]
+    #[error("this change is not allowed for the owners team")]
     OwnersTeam,
-    /// The account owns repositories.
     #[error("the account still owns repositories")]
     OwnsRepositories,
-    /// The user is a member of organizations.
     #[error("the user still belongs to organizations")]
     BelongsToOrganizations,
-    /// The site must keep an administrator.
     #[error("the last administrator of the site cannot be removed")]
     LastAdministrator,
-    /// The account has reached its limit of creations.
-    #[error("too much was created in a short time: at most {limit} within an hour; try again later")]
-    TooManyCreations {
-        /// Creations within an hour.
-        limit: u64,
-        /// Time to wait before the next attempt.
-        retry_after: Duration,
-    },
-    /// The operation has no row in the permission table, or looks up something that its rule does not provide for.
+    #[error("creation limit reached: {limit} per hour")]
+    TooManyCreations { limit: u64, retry_after: Duration },
+    /// The operation is missing in the permission table, or looks up something that its rule does
+    /// not cover.
     #[error("`{operation}` is not in the permission table")]
-    UnlistedOperation {
-        /// Name of the operation.
-        operation: String,
-    },
-    /// The owner has a repository of that name.
+    UnlistedOperation { operation: String },
     #[error("repository `{owner}/{name}` already exists")]
     RepositoryExists {
-        /// The field of the request that asks for the name.
+        /// Request field that holds the name.
         field: &'static str,
-        /// Name of the owner.
         owner: String,
-        /// Name of the repository.
         name: String,
     },
-    /// The name is a former one of a repository that the caller may see.
+    /// The name used to belong to a repository that the caller can see.
     #[error("repository has moved to `{owner}/{name}`")]
-    RepositoryMoved {
-        /// Name of the owner.
-        owner: String,
-        /// Name of the repository.
-        name: String,
-    },
-    /// No transfer of the repository waits.
+    RepositoryMoved { owner: String, name: String },
     #[error("transfer does not exist")]
     TransferNotFound,
-    /// A transfer of the repository waits already.
-    #[error("a transfer of the repository waits for its new owner already")]
+    #[error("a transfer of the repository is already pending")]
     TransferPending,
-    /// As many transfers that the caller started wait as may.
-    #[error("{limit} transfers that you started wait for their new owners, which is the limit")]
-    TransferLimit {
-        /// The limit.
-        limit: i64,
-    },
-    /// The caller is not the new owner of a transfer, and owns no organization that is.
-    #[error("the new owner only")]
+    #[error("transfer limit reached: you have {limit} pending transfers")]
+    TransferLimit { limit: i64 },
+    /// The caller is not the new owner, and does not own the organization that is.
+    #[error("only the new owner can accept the transfer")]
     TransferReceiverRequired,
-    /// The account has reached its limit of repositories.
-    #[error("the account owns {used} repositories, and may own {limit}")]
-    RepositoryLimit {
-        /// Repositories that it owns.
-        used: i64,
-        /// The limit.
-        limit: i64,
-    },
-    /// As many organizations were made for the user as may be.
-    #[error("the user created {used} organizations, and may create {limit}")]
+    #[error("repository limit reached: the account owns {used}, the limit is {limit}")]
+    RepositoryLimit { used: i64, limit: i64 },
+    #[error("organization limit reached: the user created {used}, the limit is {limit}")]
     OrganizationLimit {
-        /// Organizations that were made for it, and exist.
+        /// Organizations that the user created and that still exist.
         used: i64,
-        /// The limit.
         limit: i64,
     },
-    /// The repositories of the account take as many bytes as they may, or would.
-    #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
-    StorageQuota {
-        /// Bytes that they take.
-        used: i64,
-        /// The limit.
-        limit: i64,
-    },
-    /// The repository is the end of a chain of forks of forks that may not be longer.
-    #[error("a chain of forks of forks has at most {limit} repositories")]
-    ForksTooDeep {
-        /// The limit.
-        limit: i64,
-    },
-    /// A user or organization has that name.
+    #[error("not enough storage quota: the account uses {used} bytes of its quota of {limit}")]
+    StorageQuota { used: i64, limit: i64 },
+    #[error("a chain of forks can have at most {limit} repositories")]
+    ForksTooDeep { limit: i64 },
+    /// A user or organization has this name.
     #[error("user `{0}` already exists")]
     UserExists(String),
-    /// An account has that e-mail address.
     #[error("e-mail address is already in use")]
     EmailUsed,
-    /// An account has one of several e-mail addresses.
+    /// One of several e-mail addresses in the request is taken.
     #[error("e-mail address is already in use")]
     OneOfEmailsUsed,
-    /// The user has a token of that name.
     #[error("token `{0}` already exists")]
     TokenExists(String),
-    /// The tokens belong to another user.
-    #[error("tokens of another user")]
+    #[error("you can only manage your own tokens")]
     NotYourTokens,
-    /// Too many wrong passwords for the account or from the address.
     #[error("too many wrong passwords; try again later")]
-    TooManyAttempts {
-        /// Time to wait before the next attempt.
-        retry_after: Duration,
-    },
+    TooManyAttempts { retry_after: Duration },
     /// Too many passwords are waiting to be checked.
     #[error("too many sign-ins at once")]
     Busy,
-    /// git-svc cannot be reached.
     #[error("the git store cannot be reached")]
     StoreUnavailable,
     /// No git store has a weight above zero.
-    #[error("no git store takes new repositories")]
+    #[error("no git store accepts new repositories")]
     NoOpenStore,
-    /// The git stores that respond have no more space than the reserve.
+    /// All reachable git stores are down to the reserved space.
     #[error("no git store has space for a new repository")]
     NoStoreSpace,
-    /// There is no such git store.
     #[error("store does not exist")]
     StoreNotFound,
-    /// Repositories are placed on the git store.
     #[error("the store still has repositories")]
     StoreNotEmpty,
-    /// There are as many git stores as there may be.
-    #[error("there are {limit} stores, which is the limit")]
-    StoreLimit {
-        /// The limit.
-        limit: i64,
-    },
+    #[error("store limit reached: {limit}")]
+    StoreLimit { limit: i64 },
     /// The write was interrupted and undone.
     #[error("the operation was interrupted")]
     Interrupted,
-    /// git-svc refused the request for a reason that concerns the caller. Its status is passed on unchanged.
+    /// git-svc rejected the request for a reason that concerns the caller. Its status is passed on
+    /// unchanged.
     #[error("{}", .0.message())]
     Refused(Box<Status>),
-    /// git-svc failed.
     #[error("git store failure: {0}")]
     Storage(String),
-    /// The password library failed.
     #[error("password hashing failed: {0}")]
     Hashing(String),
-    /// The caller is not authenticated, or lacks a permission.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// A repeated write whose response cannot be given.
+    /// A repeated write whose first response is not available.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
-    /// The database failed.
     #[error("{}", .0.message())]
     Store(#[from] DbError),
 }
@@ -253,12 +167,12 @@ fn first_violation(violations: &[FieldViolation]) -> String {
 }
 
 impl RepoError {
-    /// Returns an [`RepoError::Invalid`] with one violation.
     pub(crate) fn field(field: &str, code: &'static str, message: &str) -> Self {
         FieldViolation::new(field, code, message).into()
     }
 
-    /// Returns the error for a git store that cannot be reached, or that failed for no reason that concerns the caller.
+    /// For a git store that is unreachable, or failed for a reason that does not concern the
+    /// caller.
     pub(crate) fn of_store(status: &Status) -> Self {
         match status.code() {
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Self::StoreUnavailable,
@@ -266,12 +180,11 @@ impl RepoError {
         }
     }
 
-    /// Returns an [`RepoError::RepositoryExists`] for the name in `field` of the request.
     pub(crate) fn repository_exists(field: &'static str, owner: &str, name: &str) -> Self {
         Self::RepositoryExists { field, owner: owner.to_owned(), name: name.to_owned() }
     }
 
-    /// Returns the field whose value another account, repository, team, key or token has already.
+    /// Returns the field whose value is already taken.
     fn taken_field(&self) -> Option<&'static str> {
         match self {
             Self::UserExists(_) => Some("username"),
@@ -333,7 +246,7 @@ impl ServiceError for RepoError {
             Self::Busy => (Kind::Overloaded, "BUSY"),
             Self::StoreUnavailable => (Kind::Overloaded, "STORE_UNAVAILABLE"),
             Self::NoOpenStore => (Kind::Overloaded, "NO_OPEN_STORE"),
-            // The reason of a store whose disk is full.
+            // git-svc gives the same reason when its disk is full.
             Self::NoStoreSpace => (Kind::FailedPrecondition, "STORE_FULL"),
             Self::StoreNotFound => (Kind::NotFound, "STORE_NOT_FOUND"),
             Self::StoreNotEmpty => (Kind::FailedPrecondition, "STORE_NOT_EMPTY"),
@@ -381,7 +294,7 @@ impl From<RepoError> for Status {
     fn from(error: RepoError) -> Self {
         match error {
             RepoError::Refused(status) => *status,
-            // Converted by the kit, so that all services report them alike.
+            // The kit converts these, so that all services report them the same way.
             RepoError::Auth(error) => error.into(),
             RepoError::Idempotency(error) => error.into(),
             error => {
@@ -405,10 +318,10 @@ mod tests {
     #[test]
     fn the_message_names_the_first_field_before_a_colon() {
         let error = RepoError::Invalid(vec![
-            FieldViolation::new("scopes", "unknown", "there is no scope `nope`"),
+            FieldViolation::new("scopes", "unknown", "unknown scope `nope`"),
             FieldViolation::new("name", "required", "is required"),
         ]);
-        assert_eq!(error.to_string(), "`scopes`: there is no scope `nope`");
+        assert_eq!(error.to_string(), "`scopes`: unknown scope `nope`");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! repo-svc: accounts and repositories. The only writer of users, access tokens and repository metadata, and the authority on
-//! permissions: the other services ask it, or accept a grant that it signed.
+//! repo-svc owns accounts and repositories. It is the only writer of users, access tokens and
+//! repository metadata, and the authority on permissions: other services ask it, or accept a grant
+//! that it signed.
 //!
-//! Order of the modules, upper to lower; each uses only those below it: this file (wiring), `rpc`, `state`, `admin`, `background`,
-//! `placement`, `auth`, `creation_limit`, `store`, `access`, `model`, `error`, `config`.
-//!
-//! Not here: the contents of repositories (git-svc), issues, webhooks, JSON.
+//! Modules from top to bottom; each uses only those below it: this file (wiring), `rpc`, `state`,
+//! `admin`, `background`, `placement`, `auth`, `creation_limit`, `store`, `access`, `model`,
+//! `error`, `config`.
 
 pub mod access;
 pub mod admin;
@@ -43,18 +43,12 @@ use crate::background::{
 };
 use crate::state::AppState;
 
-/// Serves accounts and repositories on `listeners` until `life` stops and requests in flight are done.
-///
-/// # Errors
-/// When a key or the database cannot be used.
+/// Serves on `listeners` until `life` stops and requests in flight are done.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
     Box::pin(start(config, listeners, life))
 }
 
-/// Checks the settings and the files that they name, before an address is bound.
-///
-/// # Errors
-/// When a key, that of grants included, cannot be read or is not that of this role, or the URL of the database is malformed.
+/// Checks the settings and the files they name, before any address is bound.
 pub fn check(config: &Config) -> Result<(), StartError> {
     let clock = Clock::system();
     let trust = config.process.trust.load(ServiceRole::RepoSvc, &clock)?;
@@ -62,7 +56,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     config.database.check()
 }
 
-/// Waits until the database and Redis can be used, and migrates the schema.
+/// Waits for the database and Redis, and migrates the schema.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
     config.process.wait_for_servers(config.database.wait(store::migrations(), life), life)
 }
@@ -104,7 +98,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     Ok(())
 }
 
-/// Loads the key that signs grants and signs one grant with it as a test: a key that the other services reject must not serve.
+/// Loads the key that signs grants, and signs one grant to check that the other services will
+/// accept it.
 fn signer(config: &Config, trust: &ServiceCredentials, clock: &Clock) -> Result<Signer, StartError> {
     let file = config.grant_key_file.display().to_string();
     let pem = std::fs::read(&config.grant_key_file)
@@ -113,8 +108,6 @@ fn signer(config: &Config, trust: &ServiceCredentials, clock: &Clock) -> Result<
     let token = signer.sign(Grant::default(), clock.now_secs(), Duration::from_secs(60));
     match trust.verifier.verify(&token) {
         Ok(_) => Ok(signer),
-        Err(_) => {
-            Err(StartError::Other(format!("grant key file `{file}` does not belong to the public key of grants")))
-        }
+        Err(_) => Err(StartError::Other(format!("grant key file `{file}` does not match the public key for grants"))),
     }
 }

@@ -1,6 +1,6 @@
-//! The application state: the tables and services that RPC handlers use, built once at start.
+//! The application state: the tables and services of the RPC handlers, built once at startup.
 //!
-//! Only `rpc` and the wiring in `lib.rs` name it; everything below holds just the services that it uses.
+//! Only `rpc` and `lib.rs` use it. Everything below holds just the services it needs.
 
 use std::sync::Arc;
 
@@ -24,11 +24,10 @@ use crate::store::{
     SignInAddressTable, TeamTable, TokenTable, TransferTable,
 };
 
-/// The tables and services of this process. Clones share one [`Parts`].
+/// Clones share one [`Parts`].
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Parts>);
 
-/// The tables and services that RPCs use.
 pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) accounts: AccountTable,
@@ -38,7 +37,7 @@ pub(crate) struct Parts {
     pub(crate) relations: RelationTable,
     pub(crate) imports: ImportTable,
     pub(crate) releases: ReleaseTable,
-    /// Complete downloads of files that are not written yet.
+    /// Downloads not written to the database yet.
     pub(crate) downloads: Arc<DownloadCounts>,
     pub(crate) collaborators: CollaboratorTable,
     pub(crate) deploy_keys: DeployKeyTable,
@@ -52,17 +51,15 @@ pub(crate) struct Parts {
     pub(crate) passwords: Passwords,
     pub(crate) credentials: CredentialChecker,
     pub(crate) token_authenticator: TokenAuthenticator,
-    /// Uses of tokens that are not written yet.
+    /// Token uses not written to the database yet.
     pub(crate) last_use: Arc<LastUse>,
     pub(crate) creation_limit: CreationLimit,
     pub(crate) grants: Grants,
-    /// Writes the Redis cache of the identities behind tokens; `None` without Redis.
+    /// Caches the identities of tokens in Redis; `None` without Redis.
     pub(crate) cache: Option<TokenCacheWriter>,
-    /// Channel to git-svc: to the store that each call names.
+    /// Channel to git-svc. Each call names its store.
     pub(crate) storage: StoreChannel,
-    /// Makes changes of default branches on git stores.
     pub(crate) heads: HeadMover,
-    /// The git stores as this process sees them.
     pub(crate) stores: GitStores,
     pub(crate) relay: Relay,
     pub(crate) life: Lifecycle,
@@ -79,7 +76,7 @@ impl std::ops::Deref for AppState {
 }
 
 impl AppState {
-    /// Builds all tables over `db`, and the services over them. Connects and starts nothing.
+    /// Builds all tables and services over `db`. Does not connect or start anything.
     pub(crate) fn new(
         config: Config,
         trust: &ServiceCredentials,
@@ -88,7 +85,7 @@ impl AppState {
         clock: Clock,
         life: Lifecycle,
     ) -> Self {
-        // Those of the git stores are added when it is known which there are.
+        // Git stores are added when they are known.
         let subscribers = Subscribers::from([
             ("issue-svc", trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
             ("hook-svc", trust.channel(ServiceRole::HookSvc, &config.hook_address)),

@@ -1,38 +1,35 @@
-//! The level of a viewer on a repository: the highest that any of its roles gives, limited by the scopes of its token.
+//! Computes a viewer's level on a repository: the highest level of any of its roles, limited by the
+//! scopes of its token.
 //!
-//! Not here: the same rules as SQL filters for lists (`store`), and the level that an operation needs ([`ferrite_proto::operation`]).
+//! `store` repeats these rules as SQL filters for lists.
 
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::{Permission, Unit};
 
 use super::viewer::Viewer;
 
-/// The access about a repository and one viewer that decide about access.
+/// What decides a viewer's level on a repository.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RepositoryAccess {
-    /// The repository.
     pub(crate) repository: RepositoryId,
-    /// The owning account.
     pub(crate) owner: UserId,
-    /// True if the repository is hidden from callers without a role on it.
     pub(crate) is_private: bool,
     /// The viewer's level as a collaborator.
     pub(crate) collaborator: Permission,
-    /// The highest level of the viewer's teams that hold the repository.
+    /// The highest level that one of the viewer's teams has on the repository.
     pub(crate) team: Permission,
-    /// True for a private fork of a private repository that the viewer's roles do not let it read.
+    /// True for a private fork if the viewer's roles do not let it read the private parent.
     pub(crate) is_parent_hidden: bool,
 }
 
 impl RepositoryAccess {
-    /// Returns the level of an anonymous caller.
     pub(crate) fn public_level(self) -> Permission {
         if self.is_private { Permission::None } else { Permission::Read }
     }
 
-    /// Returns the highest level that any of the viewer's roles gives, without regard to its token.
+    /// Returns the highest level of the viewer's roles, ignoring its token.
     pub(crate) fn role_level(self, viewer: &Viewer) -> Permission {
-        // Administrators of the site may read every parent.
+        // Site administrators can read every parent.
         if self.is_parent_hidden && viewer.site_level() == Permission::None {
             return self.public_level();
         }
@@ -43,22 +40,23 @@ impl RepositoryAccess {
         self.public_level().max(self.collaborator).max(self.team).max(owner).max(viewer.site_level())
     }
 
-    /// Returns the level of the viewer's roles on a part of the repository, limited by its token.
+    /// Returns the level of the viewer's roles on `unit`, limited by its token.
     pub(crate) fn token_level(self, viewer: &Viewer, unit: Unit) -> Permission {
         if viewer.is_anonymous() {
             return Permission::None;
         }
-        // On repositories that a limited token does not cover, its owner has no role.
+        // A limited token gives no role on repositories that it does not cover.
         let roles = if viewer.token_covers(self.repository) { self.role_level(viewer) } else { self.public_level() };
         roles.min(viewer.scope_level(unit))
     }
 
-    /// Returns the viewer's level on a part of the repository: that of its token, and at least the public one.
+    /// Like [`Self::token_level`], but never below the public level.
     pub(crate) fn level(self, viewer: &Viewer, unit: Unit) -> Permission {
         self.token_level(viewer, unit).max(self.public_level())
     }
 
-    /// Returns whether the viewer may know that the repository exists: it can read some part of it.
+    /// Returns whether the viewer can read any part of the repository, and so may know that it
+    /// exists.
     pub(crate) fn is_visible(self, viewer: &Viewer) -> bool {
         [Unit::Repository, Unit::Issues, Unit::Hooks]
             .into_iter()
@@ -97,7 +95,8 @@ mod tests {
         use Permission::{Admin, None, Owner, Read, Write};
         let (other_user, owner) = (identity(2, false, 7), identity(1, false, 7));
         let (admin, admin_by_password) = (identity(2, true, 7), identity(2, true, 0));
-        // Who, as what collaborator, in a team of what level, then the level on a public and on a private repository.
+        // Viewer, collaborator level, team level; then the level on a public and on a private
+        // repository.
         let table = [
             (Option::None, None, None, Read, None),
             (Some(&other_user), None, None, Read, None),
@@ -160,7 +159,8 @@ mod tests {
     #[test]
     fn a_deploy_key_has_its_level_and_reads_public_repositories() {
         use Permission::{None, Read, Write};
-        // What it was given, and of which repository; then the level on a public and on a private repository 9.
+        // Level of the key and its repository; then the level on a public and on a private
+        // repository 9.
         for (given, on, public, private) in
             [(Read, 9, Read, Read), (Write, 9, Write, Write), (Write, 8, Read, None), (Read, 8, Read, None)]
         {

@@ -1,9 +1,9 @@
-//! The rules of access, without I/O: [`viewer`] describes a caller, and [`level`] computes the caller's level on a repository.
+//! Access rules, without I/O: [`viewer`] describes a caller, and [`level`] computes the caller's
+//! level on a repository.
 //!
-//! The other services state no levels of their own: they ask this one and get a grant for one operation.
-//!
-//! Not here: what each operation requires of its caller ([`ferrite_proto::operation`]), holding requests to that table (`rpc::authorized`),
-//! the SQL filters of lists (`store`), and the finer rules of single operations, such as which fields a reader may set.
+//! The other services have no access rules of their own: they ask this service and get a grant for
+//! one operation. The level that an operation requires is in [`ferrite_proto::operation`];
+//! `rpc::authorized` enforces it.
 
 mod level;
 mod viewer;

@@ -8,10 +8,9 @@ use crate::error::RepoError;
 use crate::model::check_store_weight;
 use crate::store::{Action, Actor, Entry, GitStore, GitStoreTable, Target, append};
 
-/// Stores of one page of a list, of which [`GitStores::list`] returns all.
 const PAGE_SIZE: i32 = 100;
 
-/// The git stores of one installation, in its database.
+/// Manages the git stores of an installation directly in its database.
 #[derive(Clone, Debug)]
 pub struct GitStores {
     db: Db,
@@ -20,23 +19,18 @@ pub struct GitStores {
 }
 
 impl GitStores {
-    /// Opens the database of repo-svc and brings its schema up to date.
-    ///
-    /// # Errors
-    /// When the database cannot be reached, or its schema is newer than this program.
+    /// Opens the database of repo-svc and migrates its schema. Fails if the schema is newer than
+    /// this program.
     pub async fn open(database_url: &Secret) -> Result<Self, StartError> {
         Ok(Self::over(super::open_database(database_url).await?))
     }
 
-    /// Returns the stores in `db`, whose schema is up to date.
+    /// `db` must have the current schema.
     pub(crate) fn over(db: Db) -> Self {
         Self { table: GitStoreTable::new(db.clone()), db, clock: Clock::system() }
     }
 
     /// Returns all stores, ordered by name.
-    ///
-    /// # Errors
-    /// Those of the database.
     pub async fn list(&self) -> Result<Vec<GitStore>, RepoError> {
         let (mut stores, mut page) = (Vec::new(), 1);
         loop {
@@ -49,11 +43,8 @@ impl GitStores {
         }
     }
 
-    /// Adds a store, or sets the weight of one that is there if `weight` is given. Returns whether it was added.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] for a weight out of range, [`RepoError::StoreLimit`] if there are as many as there may be, or those of the
-    /// database.
+    /// Adds a store, or sets the weight of an existing one if `weight` is given. Returns whether it
+    /// added the store.
     pub async fn add(&self, name: &StoreName, weight: Option<i32>) -> Result<bool, RepoError> {
         let weight = weight.map(|weight| check_store_weight(weight, "weight")).transpose()?;
         let now = self.clock.now_us();
@@ -66,10 +57,6 @@ impl GitStores {
         Ok(matches!(change, Some((Action::StoreAdd, _))))
     }
 
-    /// Sets the weight of a store.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] for a weight out of range, [`RepoError::StoreNotFound`], or those of the database.
     pub async fn set_weight(&self, name: &StoreName, weight: i32) -> Result<(), RepoError> {
         let weight = check_store_weight(weight, "weight")?;
         let mut tx = self.db.begin().await?;
@@ -81,10 +68,7 @@ impl GitStores {
         Ok(tx.commit().await?)
     }
 
-    /// Removes a store that has no repositories.
-    ///
-    /// # Errors
-    /// [`RepoError::StoreNotFound`], [`RepoError::StoreNotEmpty`], or those of the database.
+    /// Removes a store. Fails with [`RepoError::StoreNotEmpty`] if it still has repositories.
     pub async fn remove(&self, name: &StoreName) -> Result<(), RepoError> {
         let mut tx = self.db.begin().await?;
         self.table.delete(&mut tx, name).await?;
@@ -93,7 +77,7 @@ impl GitStores {
     }
 }
 
-/// Appends a change to the audit log.
+/// Writes an audit log entry.
 async fn record(
     tx: &mut Tx,
     action: Action,

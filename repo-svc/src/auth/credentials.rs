@@ -1,7 +1,5 @@
-//! HTTP Basic credentials: a user name or e-mail address with a password, or an access token in either field. And the address that they
-//! come from.
-//!
-//! Not here: tokens sent as bearer tokens, which the authentication layer of the kit checks.
+//! Checks HTTP Basic credentials: a user name or e-mail address with a password, or an access token
+//! in either field. The authentication layer of the kit checks bearer tokens.
 
 use ferrite_core::Secret;
 use ferrite_proto::Scopes;
@@ -20,31 +18,28 @@ use crate::error::RepoError;
 use crate::model::{Email, User};
 use crate::store::{AccountTable, Login};
 
-/// Limit for a login, well above any user name or e-mail address.
+/// Well above any user name or e-mail address.
 const MAX_LOGIN_BYTES: usize = 1024;
-/// Bytes of the digest that names a password.
 const PASSWORD_DIGEST_BYTES: usize = 16;
-/// Limit for the text form of an address, well above that of any IPv6 network.
+/// Well above the text form of any IPv6 network.
 const MAX_ADDRESS_BYTES: usize = 64;
 
-/// The address (or network) of the client behind a request; empty if unknown. Failed sign-ins are counted by it.
+/// The client's address or network, by which failed sign-ins are counted; empty if unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientAddress(String);
 
 impl ClientAddress {
-    /// Reads the address from the request's metadata, but only if the gateway of this installation sent the request. All other
-    /// callers could forge it, so they get the empty address and share one counter.
+    /// Reads the address from the request's metadata if the gateway of this installation sent it.
+    /// Other callers could forge it, so they all share one counter under the empty address.
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
         Self(Caller::of(request).gateway_text(request.metadata(), metadata::CLIENT, MAX_ADDRESS_BYTES))
     }
 
-    /// Returns the address or network as text; empty if unknown.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Checks HTTP Basic credentials against accounts and access tokens.
 pub(crate) struct CredentialChecker {
     accounts: AccountTable,
     tokens: TokenAuthenticator,
@@ -52,18 +47,16 @@ pub(crate) struct CredentialChecker {
     throttle: Throttle,
 }
 
-/// The result of a correct password.
 #[derive(Clone, Debug)]
 pub(crate) struct PasswordProof {
     /// The account, with every scope.
     pub(crate) identity: Identity,
-    /// The hash that the password was checked against. A transaction compares it again if it must know that the password was not
-    /// changed meanwhile.
+    /// The hash that the password was checked against. A transaction compares it again if it
+    /// depends on the password being unchanged.
     pub(crate) password_hash: Secret,
 }
 
 impl CredentialChecker {
-    /// Creates a checker over these accounts and tokens.
     pub(crate) fn new(
         accounts: AccountTable,
         tokens: TokenAuthenticator,
@@ -73,14 +66,11 @@ impl CredentialChecker {
         Self { accounts, tokens, passwords, throttle }
     }
 
-    /// Returns the identity that a credential of a git client proves, and the id of that credential: by a token as user name, a token as
-    /// password, or a password.
+    /// Returns the identity of a git client and the id of its credential: a token as user name, a
+    /// token as password, or a password.
     ///
-    /// Tokens are looked up before a password is hashed, because that is cheap. No user name or e-mail address has the form of a
-    /// token, so the order changes nothing else.
-    ///
-    /// # Errors
-    /// [`AuthError::BadCredentials`], or those of [`CredentialChecker::check_password`].
+    /// Tokens are looked up first because that is cheaper than hashing a password. No user name or
+    /// e-mail address looks like a token, so the order changes nothing else.
     pub(crate) async fn check_basic(
         &self,
         credential: &BasicCredential,
@@ -103,19 +93,14 @@ impl CredentialChecker {
         Ok((identity, credential))
     }
 
-    /// Returns the identity of a token by its id.
-    ///
-    /// # Errors
-    /// [`AuthError::BadCredentials`] if it was deleted or has expired, or its owner is disabled.
+    /// Fails if the token was deleted or has expired, or its owner is disabled.
     pub(crate) async fn recheck_token(&self, token_id: i64) -> Result<Identity, RepoError> {
         let identity = self.tokens.identity_by_id(token_id).await?;
         identity.ok_or_else(|| AuthError::BadCredentials.into())
     }
 
-    /// Returns the identity of an account whose password was checked before, without hashing a password.
-    ///
-    /// # Errors
-    /// [`AuthError::BadCredentials`] if the password was changed since, or the account is disabled or gone.
+    /// Returns the identity of an account whose password was checked before, without hashing again.
+    /// Fails if the password has changed, or the account is disabled or gone.
     pub(crate) async fn recheck_password(&self, user: UserId, digest: &str) -> Result<Identity, RepoError> {
         let found = self.accounts.login_by_id(user).await?.filter(|found| found.is_active);
         let is_same =
@@ -123,11 +108,6 @@ impl CredentialChecker {
         found.filter(is_same).map(|found| identity_of(found.user)).ok_or_else(|| AuthError::BadCredentials.into())
     }
 
-    /// Returns the account whose password this is.
-    ///
-    /// # Errors
-    /// [`AuthError::BadCredentials`]; [`RepoError::TooManyAttempts`] after too many wrong passwords; [`RepoError::Busy`] while too
-    /// many passwords are being checked.
     pub(crate) async fn check_password(
         &self,
         credential: &BasicCredential,
@@ -148,12 +128,13 @@ impl CredentialChecker {
             Err(RepoError::Busy) if self.throttle.is_known(&attempt).await => self.passwords.acquire_known().await?,
             acquired => acquired?,
         };
-        // Checked again: other attempts may have failed while this one waited, so sending many at once buys no extra guesses.
+        // Check again: other attempts may have failed while this one waited, so sending many at
+        // once buys no extra guesses.
         self.throttle.check(&attempt).await?;
         let is_right = permit.verify(&Secret::new(credential.password.as_str()), hash.clone()).await?;
         let (Some(user), Some(password_hash), true) = (user, hash, is_right) else {
-            // A token in the place of a password has most likely expired or been revoked, and the program that holds it keeps
-            // trying. Not counted: guessing a token is hopeless.
+            // A token used as a password has most likely expired or been revoked, and its client
+            // keeps retrying. Do not count it: guessing a token is hopeless.
             if !has_token_form(&credential.password) {
                 self.throttle.failed(&attempt).await;
             }
@@ -164,7 +145,6 @@ impl CredentialChecker {
     }
 }
 
-/// Returns the identity of an account that authenticated by password.
 fn identity_of(user: User) -> Identity {
     Identity {
         user_id: user.id.0,
@@ -177,7 +157,7 @@ fn identity_of(user: User) -> Identity {
     }
 }
 
-/// Returns a digest of a stored password hash, from which neither the hash nor the password follows.
+/// Returns a digest that reveals neither the stored hash nor the password.
 fn password_digest(hash: &str) -> String {
     hex::encode(&Sha256::digest(hash.as_bytes())[..PASSWORD_DIGEST_BYTES])
 }

@@ -1,6 +1,5 @@
-//! Signing of grants, and a cache of the signed ones.
-//!
-//! Not here: the decision that a caller may have a grant, which an RPC makes anew for every request.
+//! Signs grants and caches the result. Whether a caller may have a grant is never cached: an RPC
+//! decides it for every request.
 
 use std::sync::Arc;
 
@@ -8,13 +7,14 @@ use ferrite_core::Clock;
 use ferrite_proto::grant::{Grant, MAX_GRANT_LIFETIME, Signer};
 use moka::sync::Cache;
 
-/// Signed grants that are cached: about a kilobyte each.
+/// About a kilobyte each.
 const MAX_CACHED_GRANTS: u64 = 10_000;
-/// Seconds for which a signed grant is returned again. With a lifetime of 60 seconds, a returned grant is valid for at least 50
-/// more.
+/// How long a signed grant is reused. With a lifetime of 60 seconds, a returned grant is valid for
+/// at least 50 more.
 const REUSE_SECS: u64 = 10;
 
-/// Signs grants. Equal grants get the same text for a few seconds, whose signature the other services have verified already.
+/// Signs grants. Equal grants get the same text for a few seconds, so that other services need not
+/// verify the signature again.
 pub(crate) struct Grants {
     signer: Arc<Signer>,
     clock: Clock,
@@ -22,12 +22,10 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
-    /// Creates a signer of grants over `signer`, with an empty cache.
     pub(crate) fn new(signer: Arc<Signer>, clock: Clock) -> Self {
         Self { signer, clock, signed: Cache::new(MAX_CACHED_GRANTS) }
     }
 
-    /// Returns the grant in its signed form, from the cache if it was signed at most ten seconds ago.
     pub(crate) fn sign(&self, grant: Grant) -> String {
         let now = self.clock.now_secs();
         if let Some((signed, text)) = self.signed.get(&grant)

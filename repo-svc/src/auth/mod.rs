@@ -1,8 +1,6 @@
-//! Authentication: access tokens, passwords and how often they may be tried, and the signing of grants.
+//! Authentication: access tokens, passwords and their throttling, and signing of grants.
 //!
-//! Order of the files, each using only those after it: `credentials`, `tokens`, `throttle`, `password`, `grants`.
-//!
-//! Not here: what an authenticated caller may do (`access`), and SQL (`store`).
+//! Each file uses only those after it: `credentials`, `tokens`, `throttle`, `password`, `grants`.
 
 mod credentials;
 mod grants;

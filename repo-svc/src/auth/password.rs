@@ -1,6 +1,5 @@
-//! Password hashing with Argon2id, on blocking threads and at most one per core at a time: each hash takes 19 MiB and about 20 ms.
-//!
-//! Not here: accounts, and the limits on wrong passwords.
+//! Hashes passwords with Argon2id on blocking threads, at most one per core at a time: each hash
+//! takes 19 MiB and about 20 ms.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,15 +14,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::RepoError;
 use crate::model::Password;
 
-/// Callers that may wait for a permit; further ones fail with [`RepoError::Busy`].
+/// Callers that can wait for a permit; more fail with [`RepoError::Busy`].
 const MAX_WAITING: usize = 256;
-/// Callers of one client address among them, so that one client does not fill the queue.
+/// Share of one client address, so that one client cannot fill the queue.
 const MAX_WAITING_PER_ADDRESS: usize = 64;
-/// Callers beside them that sign in from known addresses: clients that guess do not keep them out.
+/// A separate queue for sign-ins from known addresses, so that password guessing does not lock them
+/// out.
 const MAX_WAITING_KNOWN: usize = 64;
-/// Limit for a password in UTF-8: 255 characters of 4 bytes. Longer ones are wrong without being hashed.
+/// 255 characters of 4 bytes in UTF-8. Longer passwords are rejected without hashing.
 const MAX_PASSWORD_BYTES: usize = 255 * 4;
-/// A hash of no known password. Verified for accounts that do not exist, so that they take as long as those that do.
+/// Hash of no known password. Verified for accounts that do not exist, so that both cases take the
+/// same time.
 const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$ZmVycml0ZS1kdW1teS0wMA$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
 
@@ -33,12 +34,11 @@ pub(crate) struct Passwords {
     queue: Arc<Semaphore>,
     known: Arc<Semaphore>,
     cores: Arc<Semaphore>,
-    /// Number of waiting callers by client address.
+    /// Waiting callers per client address.
     waiting: Arc<Mutex<HashMap<String, usize>>>,
 }
 
 impl Passwords {
-    /// Creates a limit of one hash per core at a time.
     pub(crate) fn new() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
@@ -50,27 +50,19 @@ impl Passwords {
         }
     }
 
-    /// Waits for a permit to hash once.
-    ///
-    /// # Errors
-    /// [`RepoError::Busy`] if too many callers wait already.
+    /// Waits for a permit to hash once. Fails with [`RepoError::Busy`] if too many callers are
+    /// waiting.
     pub(crate) async fn acquire(&self) -> Result<HashPermit, RepoError> {
         self.wait_in(&self.queue).await
     }
 
-    /// As [`Self::acquire`], for a client at `address`, of whose callers only a part of all may wait.
-    ///
-    /// # Errors
-    /// [`RepoError::Busy`] if too many callers wait already, of all clients or of this one.
+    /// Like [`Self::acquire`], but also limits how many callers of `address` wait.
     pub(crate) async fn acquire_for(&self, address: &str) -> Result<HashPermit, RepoError> {
         let _slot = WaitingSlot::acquire(&self.waiting, address).ok_or(RepoError::Busy)?;
         self.acquire().await
     }
 
-    /// As [`Self::acquire`], in the queue of sign-ins from known addresses.
-    ///
-    /// # Errors
-    /// [`RepoError::Busy`] if too many of these wait already.
+    /// Like [`Self::acquire`], in the queue for known addresses.
     pub(crate) async fn acquire_known(&self) -> Result<HashPermit, RepoError> {
         self.wait_in(&self.known).await
     }
@@ -81,10 +73,6 @@ impl Passwords {
         Ok(HashPermit(permit))
     }
 
-    /// Returns the hash to store for a new password.
-    ///
-    /// # Errors
-    /// [`RepoError::Busy`] if too many callers wait already, [`RepoError::Hashing`].
     pub(crate) async fn hash(&self, password: &Password) -> Result<String, RepoError> {
         let secret = password.secret().clone();
         let permit = self.acquire().await?;
@@ -99,14 +87,14 @@ impl Passwords {
     }
 }
 
-/// One waiting caller in the count of its address, until it is dropped.
+/// Counts one waiting caller of an address until it is dropped.
 struct WaitingSlot<'a> {
     waiting: &'a Mutex<HashMap<String, usize>>,
     address: &'a str,
 }
 
 impl<'a> WaitingSlot<'a> {
-    /// Counts a caller; `None` if the address has too many.
+    /// `None` if too many callers of the address are waiting.
     fn acquire(waiting: &'a Mutex<HashMap<String, usize>>, address: &'a str) -> Option<Self> {
         let mut counts = waiting.lock();
         let count = counts.entry(address.to_owned()).or_default();
@@ -130,15 +118,12 @@ impl Drop for WaitingSlot<'_> {
     }
 }
 
-/// A permit to hash once.
 #[derive(Debug)]
 pub(crate) struct HashPermit(OwnedSemaphorePermit);
 
 impl HashPermit {
-    /// Returns whether `hash` is of `password`. Without a hash returns `false`, after the same time.
-    ///
-    /// # Errors
-    /// [`RepoError::Hashing`] if the hash cannot be read.
+    /// Returns whether `hash` belongs to `password`. Without a hash, returns `false` after the same
+    /// time.
     pub(crate) async fn verify(self, password: &Secret, hash: Option<String>) -> Result<bool, RepoError> {
         let password = password.clone();
         self.run(move || {
@@ -206,7 +191,7 @@ mod tests {
         for _ in 0..MAX_WAITING_PER_ADDRESS + 10 {
             wait_for(&mut waiting, "192.0.2.1".to_owned());
         }
-        // Those beyond the part of the address are refused at once.
+        // Callers above the limit of the address are rejected at once.
         for _ in 0..10 {
             assert!(!waiting.join_next().await.unwrap().unwrap());
         }

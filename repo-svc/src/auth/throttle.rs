@@ -1,13 +1,12 @@
-//! Limits on wrong passwords, against guessing: per pair of login and client address, per address, and per login.
+//! Limits wrong passwords per login and address, per address, and per login, to stop guessing.
 //!
-//! Failures of others do not keep the owner of an account out: an address from which the right password of the account came within
-//! 30 days has only the limit of its own pair, and its failures count for that pair alone. So one person who fails behind an address of
-//! many stops none of those who signed in there before.
+//! Other people's failures must not lock out the owner of an account. An address from which the
+//! owner signed in within the last 30 days has only the limit per login and address, and its
+//! failures count only there. So one person who fails behind a shared address blocks nobody who
+//! signed in there before.
 //!
-//! The limiter of the kit holds the counts: in Redis, shared between replicas, or else in this process. The database has the known
-//! addresses.
-//!
-//! Not here: access tokens, which are too long to guess and never refused.
+//! Counts live in the kit's limiter: in Redis, shared by all replicas, or in this process. Known
+//! addresses are in the database. Access tokens are not limited: they are too long to guess.
 
 use std::time::Duration;
 
@@ -21,19 +20,18 @@ use crate::store::SignInAddressTable;
 
 const REFUSED_METRIC: &str = "ferrite_sign_ins_refused_total";
 
-/// One attempt to sign in by password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
-    /// The folded user name or e-mail address as the client sent it. Attempts are counted by it and not by the account, because two
-    /// logins with one count would reveal that they belong to one account.
+    /// The folded user name or e-mail address, as the client sent it. Counting by account would
+    /// reveal that two logins belong to one account.
     pub(crate) login: String,
-    /// Address of the client; empty if unknown.
+    /// Empty if unknown.
     pub(crate) address: String,
     /// The account with this login, if there is one.
     pub(crate) user: Option<UserId>,
 }
 
-// Keys of the limiter. Neither a login nor an address contains NUL, so they are unambiguous.
+// Limiter keys. Neither a login nor an address contains NUL, so they are unambiguous.
 impl Attempt {
     fn pair_key(&self) -> String {
         format!("sign-in pair\0{}\0{}", self.address, self.login)
@@ -48,7 +46,6 @@ impl Attempt {
     }
 }
 
-/// Counters of wrong passwords, and the addresses that right ones came from.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     limiter: RateLimiter,
@@ -58,7 +55,6 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Creates a throttle that counts in `limiter`, which replicas may share, and keeps known addresses in `addresses`.
     pub(crate) fn new(limiter: RateLimiter, addresses: SignInAddressTable, limits: SignInArgs, clock: Clock) -> Self {
         Self { limiter, addresses, limits, clock }
     }
@@ -67,10 +63,6 @@ impl Throttle {
         Duration::from_secs(self.limits.sign_in_window.into())
     }
 
-    /// Checks that an attempt is within the limits.
-    ///
-    /// # Errors
-    /// [`RepoError::TooManyAttempts`] with the time to wait.
     pub(crate) async fn check(&self, attempt: &Attempt) -> Result<(), RepoError> {
         let window = self.window();
         let (pair, address, account) = (attempt.pair_key(), attempt.address_key(), attempt.account_key());
@@ -95,15 +87,16 @@ impl Throttle {
         Err(RepoError::TooManyAttempts { retry_after: left.max(Duration::from_secs(1)) })
     }
 
-    /// Returns whether the right password of the account came from the address within 30 days. While the database does not respond, no
-    /// address is known.
+    /// Returns whether somebody signed in to the account from this address within 30 days. If the
+    /// database does not respond, no address is known.
     pub(crate) async fn is_known(&self, attempt: &Attempt) -> bool {
-        // Asked for unknown logins as well, so that they cost the same work. No account has this id.
+        // Unknown logins are looked up too, so that they take the same time. No account has this
+        // id.
         let user = attempt.user.unwrap_or(UserId(0));
         self.addresses.is_known(user, &attempt.address, self.clock.now_us()).await.unwrap_or(false)
     }
 
-    /// Counts a wrong password: from a known address for the pair alone.
+    /// Counts a wrong password. From a known address, it counts only for this login and address.
     pub(crate) async fn failed(&self, attempt: &Attempt) {
         metrics::counter!(REFUSED_METRIC, "reason" => "password").increment(1);
         let window = self.window();
@@ -119,13 +112,14 @@ impl Throttle {
         );
     }
 
-    /// Clears the count of the login at this address after a sign-in, and notes the address as known.
+    /// Clears the count of this login and address after a sign-in, and records the address as
+    /// known.
     pub(crate) async fn succeeded(&self, attempt: &Attempt) {
         self.limiter.clear(&attempt.pair_key()).await;
         let Some(user) = attempt.user.filter(|_| !attempt.address.is_empty()) else { return };
         if let Err(error) = self.addresses.record(user, &attempt.address, self.clock.now_us()).await {
-            // The sign-in holds: the address is noted by the next one.
-            tracing::warn!(%error, "cannot note the address of a sign-in");
+            // The sign-in still succeeds. The next one records the address.
+            tracing::warn!(%error, "cannot record the address of a sign-in");
         }
     }
 }

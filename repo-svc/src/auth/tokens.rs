@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 
 use crate::store::TokenTable;
 
-/// Tokens whose last use is held in memory. A use of a further token is dropped, and noted when the token is used again.
+/// Tokens whose last use is kept in memory. When it is full, uses of other tokens are not recorded.
 const MAX_NOTED_TOKENS: usize = 10_000;
 
-/// Looks up access tokens in this service's own table and notes that they were used. The other services ask it by RPC.
+/// Authenticates tokens from this service's own table and records their use. Other services ask by
+/// RPC.
 #[derive(Clone)]
 pub(crate) struct TokenAuthenticator {
     tokens: TokenTable,
@@ -24,7 +25,6 @@ pub(crate) struct TokenAuthenticator {
 }
 
 impl TokenAuthenticator {
-    /// Creates an authenticator over the tokens of `tokens`, which notes uses in `last_use` and writes to `cache`.
     pub(crate) fn new(
         tokens: TokenTable,
         last_use: Arc<LastUse>,
@@ -34,8 +34,7 @@ impl TokenAuthenticator {
         Self { tokens, last_use, cache, clock }
     }
 
-    /// Returns the identity behind the token with this hash, or `None` if there is no such token, it has expired, or its owner is
-    /// disabled.
+    /// `None` if there is no such token, it has expired, or its owner is disabled.
     pub(crate) async fn identity(&self, hash: &TokenHash) -> Result<Option<Identity>, DbError> {
         let now = self.clock.now_us();
         let identity = self.tokens.identity(hash, now).await?;
@@ -45,7 +44,7 @@ impl TokenAuthenticator {
         Ok(identity)
     }
 
-    /// Returns what [`TokenAuthenticator::identity`] returns, and caches it for all processes.
+    /// Like [`TokenAuthenticator::identity`], and caches the identity for all processes.
     pub(crate) async fn identity_for_cache(&self, hash: &TokenHash) -> Result<Option<Identity>, DbError> {
         match &self.cache {
             Some(cache) => cache.fill(hash, self.identity(hash)).await,
@@ -53,7 +52,7 @@ impl TokenAuthenticator {
         }
     }
 
-    /// Returns the identity behind the token with this id, as [`TokenAuthenticator::identity`]; not noted as a use.
+    /// Like [`TokenAuthenticator::identity`], but not recorded as a use.
     pub(crate) async fn identity_by_id(&self, token_id: i64) -> Result<Option<Identity>, DbError> {
         self.tokens.identity_by_id(TokenId(token_id), self.clock.now_us()).await
     }
@@ -63,19 +62,18 @@ impl TokenAuthenticator {
 impl TokenAuthority for TokenAuthenticator {
     async fn authenticate(&self, token: &str) -> Result<Option<Identity>, AuthError> {
         self.identity_for_cache(&TokenHash::of(token)).await.map_err(|error| {
-            error.log("the look for a token");
+            error.log("a token lookup");
             AuthError::Unavailable
         })
     }
 }
 
-/// Last uses of tokens by token id, held in memory until a background task writes them, so that a request that only reads writes
-/// nothing.
+/// Last uses by token id, kept in memory until a background task writes them, so that a read
+/// request writes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct LastUse(Mutex<BTreeMap<i64, i64>>);
 
 impl LastUse {
-    /// Notes that a token was used at `now_us`.
     pub(crate) fn note(&self, token_id: i64, now_us: i64) {
         let mut uses = self.0.lock();
         if let Some(used_us) = uses.get_mut(&token_id) {
@@ -85,7 +83,7 @@ impl LastUse {
         }
     }
 
-    /// Removes and returns the noted uses: token ids and times in microseconds.
+    /// Removes and returns the recorded uses: token ids and times in microseconds.
     pub(crate) fn take(&self) -> Vec<(i64, i64)> {
         let uses = std::mem::take(&mut *self.0.lock());
         uses.into_iter().collect()

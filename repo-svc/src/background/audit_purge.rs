@@ -1,5 +1,3 @@
-//! The deletion of old entries of the audit log.
-
 use std::time::Duration;
 
 use ferrite_core::{Clock, Lifecycle, micros};
@@ -7,13 +5,12 @@ use ferrite_db::DbError;
 
 use crate::store::AuditTable;
 
-/// Time between two looks for old entries.
 const INTERVAL: Duration = Duration::from_secs(3600);
-/// Time between two batches, for the writers.
+/// Gives writers a turn between two batches.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Deletes entries of the audit log once they are so many days old; never for zero days.
+/// Deletes audit log entries older than `days`; zero keeps them forever.
 #[derive(Clone, Debug)]
 pub(crate) struct AuditPurge {
     audit: AuditTable,
@@ -22,25 +19,22 @@ pub(crate) struct AuditPurge {
 }
 
 impl AuditPurge {
-    /// Creates the task for a log that keeps its entries for `days`.
     pub(crate) fn new(audit: AuditTable, days: u32, clock: Clock) -> Self {
         Self { audit, days, clock }
     }
 
-    /// Starts to delete now and every hour, until `life` stops.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("audit log purge", async move {
             while !life2.is_stopping() {
                 if let Err(error) = self.purge(&life2).await {
-                    tracing::warn!(%error, "cannot delete old entries of the audit log; trying again later");
+                    tracing::warn!(%error, "cannot delete old audit log entries; will retry");
                 }
                 life2.pause(INTERVAL).await;
             }
         });
     }
 
-    /// Deletes all entries that are old now.
     pub(crate) async fn purge(&self, life: &Lifecycle) -> Result<(), DbError> {
         if self.days == 0 {
             return Ok(());
@@ -69,7 +63,7 @@ mod tests {
 
     const DAY_US: i64 = 24 * 3600 * 1_000_000;
 
-    /// Adds an entry for each of so many days.
+    /// Adds one entry per day, from day 0.
     async fn log(db: &Db, days: i64) {
         let mut tx = db.begin().await.unwrap();
         for day in 0..days {
@@ -80,7 +74,7 @@ mod tests {
         tx.commit().await.unwrap();
     }
 
-    /// The days of the entries that are left, newest first, and their number.
+    /// Returns the days of the remaining entries, newest first, and their number.
     async fn left(audit: &AuditTable) -> (Vec<i64>, i64) {
         let (rows, total) = audit.list(&AuditFilter::default(), Page::nearest(1, 100, 100)).await.unwrap();
         (rows.iter().map(|row| row.time_us / DAY_US).collect(), total)
@@ -89,7 +83,7 @@ mod tests {
     #[tokio::test]
     async fn entries_go_when_they_are_old() {
         on_each_schema(&migrations(), |db| async move {
-            // More than one batch goes.
+            // More than one batch.
             log(&db, 405).await;
             let audit = AuditTable::new(db);
             let life = Lifecycle::new(Duration::ZERO);

@@ -14,11 +14,10 @@ use crate::error::RepoError;
 use crate::store::{HeadClaim, HeadOutcome, RepositoryTable, UsageChanges};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
-/// Deadline of a call to a store.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Has git stores point HEAD to the default branches that are decided: in a request, and in the background after a crash or while a store did
-/// not respond.
+/// Points HEAD at the chosen default branch on git stores: during a request, and in the background
+/// after a crash or while a store was down.
 #[derive(Clone, Debug)]
 pub(crate) struct HeadMover {
     db: Db,
@@ -28,28 +27,23 @@ pub(crate) struct HeadMover {
 }
 
 impl HeadMover {
-    /// Creates one for the changes in `repositories`, which are made in git-svc, at the other end of `storage`.
     pub(crate) fn new(db: Db, repositories: RepositoryTable, storage: StoreChannel, clock: Clock) -> Self {
         Self { db, repositories, storage, clock }
     }
 
-    /// Starts to make what is due now and every 10 seconds, until `life` stops.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("head mover", async move {
             while !life2.is_stopping() {
                 if let Err(error) = self.sweep().await {
-                    tracing::warn!(%error, "cannot change default branches on their stores; trying again later");
+                    tracing::warn!(%error, "cannot change default branches on git stores; will retry");
                 }
                 life2.pause(SWEEP_INTERVAL).await;
             }
         });
     }
 
-    /// Makes the changes that are due. A store that does not respond holds up its own repositories only.
-    ///
-    /// # Errors
-    /// [`RepoError::StoreUnavailable`] if a store does not make one, or those of the database.
+    /// Makes the changes that are due. An unreachable store delays only its own repositories.
     pub(crate) async fn sweep(&self) -> Result<(), RepoError> {
         let mut unreachable = BTreeSet::new();
         for due in self.repositories.due_heads(self.clock.now_us()).await? {
@@ -62,7 +56,7 @@ impl HeadMover {
                 Ok(outcome) => outcome,
                 Err(status) if is_gone(&status) => HeadOutcome::NoBranch,
                 Err(status) => {
-                    tracing::warn!(repo.id = %id, %status, "the default branch is not changed on the store yet");
+                    tracing::warn!(repo.id = %id, %status, "cannot change the default branch; will retry");
                     unreachable.insert(claim.store);
                     continue;
                 }
@@ -75,25 +69,20 @@ impl HeadMover {
             }
             usage.write(&mut tx).await?;
             tx.commit().await?;
-            tracing::info!(repo.id = %id, "finished a change of the default branch");
+            tracing::info!(repo.id = %id, "finished a pending change of the default branch");
         }
         if unreachable.is_empty() { Ok(()) } else { Err(RepoError::StoreUnavailable) }
     }
 
-    /// Checks on the store that HEAD could point to a branch of a repository.
-    ///
-    /// # Errors
-    /// Those of the store.
+    /// Asks the store whether HEAD could point to `branch`, without moving it.
     pub(crate) async fn check(&self, repository_id: i64, store: &str, branch: &str) -> Result<(), Status> {
         let request = SetDefaultBranchRequest { repository_id, default_branch: branch.to_owned(), check_only: true };
         let mut storage = StorageServiceClient::new(self.storage.with_store(store));
         storage.set_default_branch(with_timeout(request, MOVE_TIMEOUT)).await.map(drop)
     }
 
-    /// Has the store point HEAD to the branch of a claim. The caller [ends](RepositoryTable::end_head) the claim with the outcome.
-    ///
-    /// # Errors
-    /// Those of the store. The claim stays then, and the change is made later.
+    /// Points HEAD at the branch of a claim. The caller [ends](RepositoryTable::end_head) the claim
+    /// with the outcome. If the store fails, the claim stays and the change is made later.
     pub(crate) async fn move_head(&self, claim: &HeadClaim) -> Result<HeadOutcome, Status> {
         let request = SetDefaultBranchRequest {
             repository_id: claim.repository().0,
@@ -103,7 +92,7 @@ impl HeadMover {
         let mut storage = StorageServiceClient::new(self.storage.with_store(&claim.store));
         let moved = match storage.set_default_branch(with_timeout(request, MOVE_TIMEOUT)).await {
             Ok(response) => response.into_inner(),
-            // It was there when the change was decided.
+            // The branch existed when the change was accepted, so it was deleted since.
             Err(status) if status.code() == Code::InvalidArgument && reason(&status).is_some() => {
                 return Ok(HeadOutcome::NoBranch);
             }
@@ -122,7 +111,6 @@ impl HeadMover {
     }
 }
 
-/// Returns whether a store does not have the repository.
 fn is_gone(status: &Status) -> bool {
     status.code() == Code::NotFound && reason(status).is_some()
 }

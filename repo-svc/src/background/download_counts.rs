@@ -7,16 +7,17 @@ use parking_lot::Mutex;
 
 use crate::store::ReleaseTable;
 
-/// Files whose downloads are held in memory. Downloads of further files are not counted until the next write.
+/// Files whose downloads are kept in memory. Downloads of other files are not counted until the
+/// next write.
 const MAX_NOTED_FILES: usize = 10_000;
 const WRITE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Complete downloads by the ids of files, held in memory until a background task writes them, so that a download writes nothing.
+/// Complete downloads by file id, kept in memory until a background task writes them, so that a
+/// download writes nothing.
 #[derive(Debug, Default)]
 pub(crate) struct DownloadCounts(Mutex<BTreeMap<i64, i64>>);
 
 impl DownloadCounts {
-    /// Notes complete downloads of a file.
     pub(crate) fn note(&self, asset_id: i64, count: i64) {
         let mut counts = self.0.lock();
         if let Some(noted) = counts.get_mut(&asset_id) {
@@ -26,14 +27,13 @@ impl DownloadCounts {
         }
     }
 
-    /// Removes and returns the noted downloads: ids of files and numbers.
+    /// Removes and returns the downloads by file id.
     fn take(&self) -> Vec<(i64, i64)> {
         let counts = std::mem::take(&mut *self.0.lock());
         counts.into_iter().collect()
     }
 }
 
-/// Writes the noted downloads to the database.
 #[derive(Clone, Debug)]
 pub(crate) struct DownloadWriter {
     counts: Arc<DownloadCounts>,
@@ -41,13 +41,12 @@ pub(crate) struct DownloadWriter {
 }
 
 impl DownloadWriter {
-    /// Creates a writer that moves the downloads in `counts` to `releases`.
     pub(crate) fn new(counts: Arc<DownloadCounts>, releases: ReleaseTable) -> Self {
         Self { counts, releases }
     }
 
-    /// Starts to write every 30 seconds until `life` stops. Downloads noted after that are written by a last call of
-    /// [`DownloadWriter::write`] once all requests are done.
+    /// Writes every 30 seconds until `life` stops. Call [`DownloadWriter::write`] once more when
+    /// all requests are done.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("download counts", async move {
@@ -57,7 +56,7 @@ impl DownloadWriter {
         });
     }
 
-    /// Writes the noted downloads. If the database refuses, they are noted again for the next call.
+    /// If the write fails, the downloads are kept for the next call.
     pub(crate) async fn write(&self) {
         let counts = self.counts.take();
         let mut left = counts.as_slice();
@@ -65,7 +64,7 @@ impl DownloadWriter {
             match self.releases.add_downloads(left).await {
                 Ok(done) => left = &left[done..],
                 Err(error) => {
-                    tracing::warn!(%error, "cannot write numbers of downloads; trying again later");
+                    tracing::warn!(%error, "cannot write download counts; will retry");
                     left.iter().for_each(|&(asset_id, count)| self.counts.note(asset_id, count));
                     return;
                 }

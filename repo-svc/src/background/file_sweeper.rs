@@ -11,11 +11,10 @@ use crate::error::RepoError;
 use crate::store::{GitStoreTable, ReleaseTable};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
-/// Deadline of the removal of files of one repository.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Removes files from the store that no release has: those of uploads that were not finished within a day, and those of removed
-/// releases that were not removed at once.
+/// Deletes files that no release uses from the stores: uploads not finished within a day, and files
+/// of deleted releases that could not be deleted right away.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSweeper {
     releases: ReleaseTable,
@@ -25,28 +24,24 @@ pub(crate) struct FileSweeper {
 }
 
 impl FileSweeper {
-    /// Creates a sweeper of the files in `releases` that removes them on the git stores of their repositories.
     pub(crate) fn new(releases: ReleaseTable, stores: GitStoreTable, storage: StoreChannel, clock: Clock) -> Self {
         Self { releases, stores, storage, clock }
     }
 
-    /// Starts to sweep every minute until `life` stops.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("file sweeper", async move {
             while !life2.is_stopping() {
                 if let Err(error) = self.sweep().await {
-                    tracing::warn!(%error, "cannot remove files that no release has; trying again later");
+                    tracing::warn!(%error, "cannot delete unused release files; will retry");
                 }
                 life2.pause(SWEEP_INTERVAL).await;
             }
         });
     }
 
-    /// Removes the files that are due: from the store before the database, so that nothing stays on disk without a row that names it.
-    ///
-    /// # Errors
-    /// [`RepoError::StoreUnavailable`] if a store does not remove the files of a repository, or those of the database.
+    /// Deletes the files that are due, on the store first and then in the database, so that no file
+    /// stays on disk without a row that names it.
     pub(crate) async fn sweep(&self) -> Result<(), RepoError> {
         let mut by_repository: BTreeMap<RepositoryId, Vec<String>> = BTreeMap::new();
         for file in self.releases.take_due_files(self.clock.now_us()).await? {
@@ -58,7 +53,7 @@ impl FileSweeper {
         let ids: Vec<_> = by_repository.keys().copied().collect();
         let (stores, mut unreachable) = (self.stores.of_repositories(&ids).await?, BTreeSet::new());
         for (id, file_ids) in by_repository {
-            // The files of a deleted repository go with its folder.
+            // The files of a deleted repository go with its directory.
             if let Some(store) = stores.get(&id) {
                 if unreachable.contains(store) {
                     continue;

@@ -1,8 +1,6 @@
-//! Imports whose end nobody tells: those that the store never got, because this service crashed before, and those of a store that
-//! does not respond any more.
-//!
-//! Not here: the end of an import that the store tells (`rpc`), and the deletion of what the store has of one that was given up, which
-//! the sweeper of unfinished repositories does.
+//! Ends imports that no store will report: this service crashed before the store got the request,
+//! or the store no longer responds. The sweeper of unfinished repositories deletes what a failed
+//! import left on its store.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,18 +17,18 @@ use crate::error::RepoError;
 use crate::store::{Import, ImportTable, Progress, RepositoryTable};
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// Deadline of a question to a store.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Age below which the store need not know an import yet. The call that starts one has a deadline far below it.
+/// The store may not know a younger import yet. The call that starts one has a much shorter
+/// deadline.
 const START_AGE: Duration = Duration::from_secs(30);
-/// Time without a response of the store after which an import counts as failed.
+/// An import fails after this time without a response from its store.
 const MAX_SILENCE: Duration = Duration::from_secs(24 * 3600);
-/// Time for which imports are kept after their end.
+/// How long finished imports are kept.
 const RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
-const INTERRUPTED: &str = "the import was interrupted before it began; start it again";
-const SILENT: &str = "the git store did not answer for a day";
+const INTERRUPTED: &str = "the import was interrupted before it started; start it again";
+const SILENT: &str = "the git store did not respond for a day";
 
-/// Asks the store about imports that go on, and gives up those that it does not know.
+/// Asks stores about running imports and fails those that their store does not know.
 #[derive(Clone, Debug)]
 pub(crate) struct ImportSweeper {
     db: Db,
@@ -41,7 +39,6 @@ pub(crate) struct ImportSweeper {
 }
 
 impl ImportSweeper {
-    /// Creates a sweeper of `imports` and their repositories, which asks their git stores.
     pub(crate) fn new(
         db: Db,
         repositories: RepositoryTable,
@@ -52,30 +49,26 @@ impl ImportSweeper {
         Self { db, repositories, imports, storage, clock }
     }
 
-    /// Starts to look now and every 10 seconds, until `life` stops.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("import sweeper", async move {
             while !life2.is_stopping() {
                 if let Err(error) = self.sweep().await {
-                    tracing::warn!(%error, "cannot look after imports; trying again later");
+                    tracing::warn!(%error, "cannot check running imports; will retry");
                 }
                 life2.pause(LOOK_INTERVAL).await;
             }
         });
     }
 
-    /// Notes how far the imports are that go on, gives up those that nobody will end, and deletes old ones.
-    ///
-    /// # Errors
-    /// Those of the database.
+    /// Updates the progress of running imports, fails lost ones, and deletes old ones.
     pub(crate) async fn sweep(&self) -> Result<(), RepoError> {
         let now = self.clock.now_us();
         self.imports.purge(now - micros(RETENTION)).await?;
         let mut silent = BTreeSet::new();
         for import in self.imports.unheard(now - micros(LOOK_INTERVAL)).await? {
             let is_given_up = import.heard_us < now - micros(MAX_SILENCE);
-            // The others of a store would wait for the same response.
+            // This store has just timed out, so do not wait for it again.
             if silent.contains(&import.store) && !is_given_up {
                 continue;
             }
@@ -90,7 +83,7 @@ impl ImportSweeper {
                 }
                 Err(_) if is_given_up => self.give_up(&import, SILENT).await?,
                 Err(status) => {
-                    tracing::debug!("a store does not answer about imports: {}", status.message());
+                    tracing::debug!("cannot get the status of an import from its git store: {}", status.message());
                     silent.insert(import.store);
                 }
             }
@@ -98,7 +91,8 @@ impl ImportSweeper {
         Ok(())
     }
 
-    /// Ends an import as failed and frees the name of its repository, which the other sweeper deletes on the store and here.
+    /// Fails an import and frees the name of its repository. The other sweeper deletes the
+    /// repository, on the store and here.
     async fn give_up(&self, import: &Import, error: &str) -> Result<(), RepoError> {
         let mut tx = self.db.begin().await?;
         if self.imports.lock(&mut tx, import.repository_id()).await?.is_none() {
@@ -108,7 +102,7 @@ impl ImportSweeper {
         self.imports.end(&mut tx, import.id, &end, self.clock.now_us()).await?;
         self.repositories.release_name_in(&mut tx, import.repository_id()).await?;
         tx.commit().await?;
-        tracing::info!(repo.id = %import.repository_id(), "import {} was given up: {error}", import.id);
+        tracing::info!(repo.id = %import.repository_id(), "import {} failed: {error}", import.id);
         Ok(())
     }
 }

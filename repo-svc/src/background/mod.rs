@@ -1,7 +1,3 @@
-//! Background tasks of this service.
-//!
-//! Not here: the relay of events, which is part of the kit.
-
 mod audit_purge;
 mod default_branches;
 mod download_counts;

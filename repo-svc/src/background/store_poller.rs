@@ -7,15 +7,15 @@ use futures_util::stream;
 
 use crate::placement::{GitStores, Reachable};
 
-/// Stores that are asked at once.
+/// Stores asked at the same time.
 const MAX_QUESTIONS: usize = 32;
-/// Time between two rounds while a store does not respond, unless the interval is shorter.
+/// Interval while a store is unreachable, unless the usual one is shorter.
 const UNREACHABLE_INTERVAL: Duration = Duration::from_secs(2);
-/// Time between the first two rounds while no store responds, doubled each time up to a maximum.
+/// First pause while no store responds; doubled each time up to a maximum.
 const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(100);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Asks all git stores how they are, for the choice of one for a new repository.
+/// Polls the status of all git stores, which decides where new repositories go.
 #[derive(Clone, Debug)]
 pub(crate) struct StorePoller {
     stores: GitStores,
@@ -23,13 +23,13 @@ pub(crate) struct StorePoller {
 }
 
 impl StorePoller {
-    /// Creates a poller that asks `stores` every `interval`.
     pub(crate) fn new(stores: GitStores, interval: Duration) -> Self {
         Self { stores, interval }
     }
 
-    /// Starts to ask now, after every interval, and when stores have changed, until `life` stops. Asks more often while a store does not
-    /// respond, and at least every second or so while none does: until then nobody can create a repository.
+    /// Polls now, at every interval, and when the set of stores changes. Polls more often while a
+    /// store is unreachable, and about every second while all are: nobody can create a repository
+    /// then.
     pub(crate) fn start(self, life: &Lifecycle) {
         let life2 = life.clone();
         life.spawn("store poller", async move {
@@ -39,7 +39,7 @@ impl StorePoller {
                     () = life2.stopping() => break,
                     polled = self.poll() => {
                         if let Err(error) = polled {
-                            tracing::warn!(%error, "cannot read which git stores there are; trying again later");
+                            tracing::warn!(%error, "cannot read the list of git stores; will retry");
                         }
                     }
                 }
@@ -58,10 +58,6 @@ impl StorePoller {
         });
     }
 
-    /// Asks all stores, many at once.
-    ///
-    /// # Errors
-    /// Those of the database.
     pub(crate) async fn poll(&self) -> Result<(), DbError> {
         let names = self.stores.refresh().await?;
         let ask = |name: String| async move { self.stores.ask(&name).await };

@@ -1,7 +1,3 @@
-//! Users, and the fields of a user to create.
-//!
-//! Not here: changes of a user, and organizations (`organization`).
-
 use ferrite_core::Secret;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::UserId;
@@ -14,36 +10,30 @@ use crate::error::RepoError;
 /// An account: a user or an organization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Id of the account.
     pub id: UserId,
-    /// The name in URLs, as it was spelled at creation.
+    /// The name in URLs, as spelled at creation.
     pub username: String,
-    /// The display name, possibly empty.
+    /// The display name, may be empty.
     pub full_name: String,
     /// The primary e-mail address; empty for organizations.
     pub email: String,
-    /// True for an organization.
     pub is_organization: bool,
-    /// True if the account is an administrator of the site.
+    /// True for an administrator of the site.
     pub is_admin: bool,
 }
 
-/// The unchecked fields of a user to create.
+/// Unchecked fields of a new user.
 #[derive(Clone, Debug)]
 pub struct NewUser {
-    /// The name in URLs.
     pub username: String,
-    /// The primary e-mail address.
     pub email: String,
-    /// The password, 8 to 255 characters.
+    /// 8 to 255 characters.
     pub password: Secret,
-    /// The display name, possibly empty.
+    /// The display name, may be empty.
     pub full_name: String,
-    /// True to make the account an administrator of the site.
     pub is_admin: bool,
 }
 
-/// The checked fields of a user to create.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedUser {
     pub(crate) username: UserName,
@@ -54,18 +44,12 @@ pub(crate) struct CheckedUser {
 }
 
 impl CheckedUser {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(new: &NewUser) -> Result<Self, RepoError> {
         Self::with_name(new, UserName::parse)
     }
 
-    /// Checks the fields of a request by the operator, who may use one more name; see [`UserName::parse_administrator`].
-    ///
-    /// # Errors
-    /// As [`CheckedUser::check`].
+    /// Like [`CheckedUser::check`], with one more name allowed; see
+    /// [`UserName::parse_administrator`].
     pub(crate) fn check_for_operator(new: &NewUser) -> Result<Self, RepoError> {
         Self::with_name(new, if new.is_admin { UserName::parse_administrator } else { UserName::parse })
     }

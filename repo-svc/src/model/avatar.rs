@@ -1,36 +1,29 @@
-//! The picture of an account, as it is kept: a small PNG file.
-//!
-//! Not here: decoding. The gateway makes the file of whatever a client sends; here it is checked that the file can be kept and shown.
+//! The avatar of an account, stored as a small PNG file. The gateway converts uploads; this checks
+//! that the file can be stored and shown.
 
 use ferrite_proto::error::FieldViolation;
 use sha2::{Digest, Sha256};
 
-/// Name of the field that a client sends the picture in.
 const FIELD: &str = "image";
-/// Signature, then the length and the name of the first block.
+/// Signature, then length and name of the first block.
 const PNG_BEGIN: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
-/// Bytes of the begin, and of the width and the height behind it.
+/// The beginning of the file, then width and height.
 const HEADER_BYTES: usize = PNG_BEGIN.len() + 8;
-/// Largest side of a picture.
 const MAX_SIDE_PIXELS: u32 = 512;
-/// Largest file: a little more than 512 × 512 pixels of 4 bytes that cannot be compressed.
+/// A little more than 512 × 512 pixels of 4 bytes that do not compress.
 const MAX_CONTENT_BYTES: usize = 1280 * 1024;
 
-/// A PNG file with at most 512 × 512 pixels.
+/// A PNG file of at most 512 × 512 pixels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Avatar(Vec<u8>);
 
 impl Avatar {
-    /// Checks a file.
-    ///
-    /// # Errors
-    /// The violation of the first broken rule.
     pub(crate) fn parse(content: Vec<u8>) -> Result<Self, FieldViolation> {
         if content.is_empty() {
             return Err(FieldViolation::new(FIELD, "required", "is required"));
         }
         if content.len() > MAX_CONTENT_BYTES {
-            return Err(FieldViolation::new(FIELD, "too_long", "must have at most 1,280 KiB"));
+            return Err(FieldViolation::new(FIELD, "too_long", "must be at most 1,280 KiB"));
         }
         let Some(header) = content.get(..HEADER_BYTES).filter(|header| header.starts_with(PNG_BEGIN)) else {
             return Err(FieldViolation::new(FIELD, "invalid", "must be a PNG file"));
@@ -41,17 +34,16 @@ impl Avatar {
             (1..=MAX_SIDE_PIXELS).contains(&side)
         };
         if !is_side(width) || !is_side(height) {
-            return Err(FieldViolation::new(FIELD, "too_many", "must have at most 512 × 512 pixels"));
+            return Err(FieldViolation::new(FIELD, "too_many", "must be at most 512 × 512 pixels"));
         }
         Ok(Self(content))
     }
 
-    /// Returns the SHA-256 of the file in hexadecimal.
+    /// Returns hexadecimal digits.
     pub(crate) fn sha256(&self) -> String {
         hex::encode(Sha256::digest(&self.0))
     }
 
-    /// Returns the file.
     pub(crate) fn into_content(self) -> Vec<u8> {
         self.0
     }

@@ -1,6 +1,5 @@
-//! The address that a repository is fetched from, with its credentials apart, and the interval of a mirror.
-//!
-//! Not here: what the address leads to, which the store checks at every connection.
+//! The URL that a repository is fetched from, apart from its credentials, and the sync interval of
+//! a mirror. The git store checks where the URL leads on every connection.
 
 use ferrite_core::Secret;
 use ferrite_outbound::{OutboundUrl, Policy};
@@ -8,28 +7,27 @@ use ferrite_proto::error::FieldViolation;
 
 use super::Violations;
 
-/// Limit for the user and for the password at the remote.
 const MAX_CREDENTIAL_BYTES: usize = 1024;
 const MIN_MIRROR_INTERVAL_SECS: i64 = 600;
 const MAX_MIRROR_INTERVAL_SECS: i64 = 365 * 24 * 3600;
 const DEFAULT_MIRROR_INTERVAL_SECS: i64 = 8 * 3600;
-/// A scheme that the store permits only if its operator lists it, and the port of URLs without one.
+/// A scheme that git stores accept only if the operator lists it, and its default port.
 const GIT_SCHEME: &str = "git://";
 const GIT_PORT: u16 = 9418;
 
-/// The address of a repository elsewhere. The URL has no credentials in it.
+/// The address of a remote repository. The URL contains no credentials.
 #[derive(Clone, Debug)]
 pub(crate) struct CloneAddress {
     pub(crate) url: String,
-    /// Empty for none.
+    /// May be empty.
     pub(crate) username: String,
-    /// Empty for none.
+    /// May be empty.
     pub(crate) password: Secret,
 }
 
 impl CloneAddress {
-    /// Checks an address and the credentials for it; those in `username` and `password` win over those in the URL. Adds what is wrong
-    /// with `clone_addr`, `auth_username` and `auth_password` to `violations`.
+    /// Checks a URL and its credentials. `username` and `password` override those in the URL.
+    /// Violations are for `clone_addr`, `auth_username` and `auth_password`.
     pub(crate) fn parse(
         text: &str,
         username: &str,
@@ -46,20 +44,20 @@ impl CloneAddress {
     }
 }
 
-/// Checks the number of seconds between two syncs of a mirror; zero stands for the default.
+/// Checks the seconds between two syncs of a mirror; zero means the default.
 pub(crate) fn mirror_interval(seconds: i64) -> Result<i64, FieldViolation> {
     match seconds {
         0 => Ok(DEFAULT_MIRROR_INTERVAL_SECS),
         MIN_MIRROR_INTERVAL_SECS..=MAX_MIRROR_INTERVAL_SECS => Ok(seconds),
-        _ => Err(FieldViolation::new("mirror_interval", "invalid", "must be from 10 minutes to 365 days")),
+        _ => Err(FieldViolation::new("mirror_interval", "invalid", "must be between 10 minutes and 365 days")),
     }
 }
 
-/// Checks a URL, and returns it without its user and password, then these two.
+/// Returns the URL without credentials, then the user and the password.
 fn parse_url(text: &str, policy: &Policy) -> Result<(String, String, String), FieldViolation> {
     let refuse = |code, message: String| FieldViolation::new("clone_addr", code, message);
     if text.contains(['?', '#']) {
-        return Err(refuse("invalid", "must have no query and no fragment".to_owned()));
+        return Err(refuse("invalid", "must not contain a query or a fragment".to_owned()));
     }
     let is_git = text.get(..GIT_SCHEME.len()).is_some_and(|start| start.eq_ignore_ascii_case(GIT_SCHEME));
     let checked = if is_git { as_http(&text[GIT_SCHEME.len()..]) } else { text.to_owned() };
@@ -75,12 +73,12 @@ fn parse_url(text: &str, policy: &Policy) -> Result<(String, String, String), Fi
         return Ok((url, user, password));
     }
     if !user.is_empty() || !password.is_empty() {
-        return Err(refuse("invalid", "must have no user and no password with this scheme".to_owned()));
+        return Err(refuse("invalid", "must not contain credentials; `git://` does not support them".to_owned()));
     }
     Ok((text.to_owned(), user, password))
 }
 
-/// Returns the http URL of the same host and port, whose form and address have the same rules.
+/// Returns the http URL with the same host and port, because the same rules apply to it.
 fn as_http(rest: &str) -> String {
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let after_bracket = authority.rfind(']').unwrap_or(0);
@@ -88,10 +86,10 @@ fn as_http(rest: &str) -> String {
     format!("http://{authority}{port}{path}")
 }
 
-/// Checks the user at the remote. Basic authentication ends the user at the first colon.
+/// Rejects a colon: in Basic authentication, the user ends at the first one.
 fn check_username(text: &str) -> Result<&str, FieldViolation> {
     if text.contains(':') {
-        return Err(FieldViolation::new("auth_username", "invalid", "must not hold a colon"));
+        return Err(FieldViolation::new("auth_username", "invalid", "must not contain a colon"));
     }
     check_credential(text, "auth_username")
 }
@@ -101,7 +99,7 @@ fn check_credential<'a>(text: &'a str, field: &str) -> Result<&'a str, FieldViol
         return Err(FieldViolation::new(field, "too_long", format!("must have at most {MAX_CREDENTIAL_BYTES} bytes")));
     }
     if text.chars().any(char::is_control) {
-        return Err(FieldViolation::new(field, "invalid", "must not hold control characters"));
+        return Err(FieldViolation::new(field, "invalid", "must not contain control characters"));
     }
     Ok(text)
 }

@@ -1,12 +1,11 @@
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 
-/// Parses the level of a collaborator.
 pub(crate) fn parse_level(text: &str, field: &str) -> Result<Permission, FieldViolation> {
     level_named(text).ok_or_else(|| FieldViolation::new(field, "invalid", "must be `read`, `write` or `admin`"))
 }
 
-/// Returns the level that a collaborator or a team can have by its name.
+/// Accepts only the levels that a collaborator or team can have.
 pub(crate) fn level_named(text: &str) -> Option<Permission> {
     match text {
         "read" => Some(Permission::Read),

@@ -1,25 +1,21 @@
-//! Git stores: their names and weights.
-
 use ferrite_core::net::{BadStoreName, StoreName};
 use ferrite_proto::error::FieldViolation;
 
-/// Weight of a store that is added without one.
+/// For stores that are added without a weight.
 pub(crate) const DEFAULT_STORE_WEIGHT: i32 = 100;
-/// Largest weight.
 const MAX_STORE_WEIGHT: i32 = 10_000;
 
-/// Parses the name of a store.
 pub(crate) fn parse_store_name(text: &str, field: &str) -> Result<StoreName, FieldViolation> {
-    let message = "must be 1 to 63 of `a` to `z`, `0` to `9` and `-`, the first no dash";
+    let message = "must be 1 to 63 characters from `a` to `z`, `0` to `9` and `-`, and must not begin with `-`";
     text.parse().map_err(|BadStoreName| FieldViolation::new(field, "invalid", message))
 }
 
-/// Checks a weight. Zero is for stores that take no new repositories.
+/// A store with weight zero gets no new repositories.
 pub(crate) fn check_store_weight(weight: i32, field: &str) -> Result<i32, FieldViolation> {
     if (0..=MAX_STORE_WEIGHT).contains(&weight) {
         return Ok(weight);
     }
-    Err(FieldViolation::new(field, "out_of_range", format!("must be from 0 to {MAX_STORE_WEIGHT}")))
+    Err(FieldViolation::new(field, "out_of_range", format!("must be between 0 and {MAX_STORE_WEIGHT}")))
 }
 
 #[cfg(test)]

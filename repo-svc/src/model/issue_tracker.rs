@@ -1,7 +1,3 @@
-//! The settings of a repository's issue tracker, and their changes.
-//!
-//! Not here: issues, which issue-svc keeps.
-
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{TrackerIssueStyle, UpdateIssueTrackerRequest};
 
@@ -13,12 +9,12 @@ use crate::error::RepoError;
 const URL_FIELD: &str = "external_tracker_url";
 const FORMAT_FIELD: &str = "tracker_url_format";
 const STYLE_FIELD: &str = "tracker_issue_style";
-/// Placeholder that every format has.
+/// Every format must contain it.
 const INDEX_PLACEHOLDER: &str = "{index}";
-/// All placeholders of a format, without the opening brace.
+/// All placeholders, without the opening brace.
 const PLACEHOLDER_ENDS: [&str; 3] = ["index}", "user}", "repo}"];
 
-/// The way in which an external tracker numbers its issues.
+/// How an external tracker numbers its issues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrackerStyle {
     /// `123`.
@@ -28,7 +24,7 @@ pub(crate) enum TrackerStyle {
 }
 
 impl TrackerStyle {
-    /// Returns the word in the database.
+    /// Returns the value in the database.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Numeric => "numeric",
@@ -37,23 +33,19 @@ impl TrackerStyle {
     }
 }
 
-/// The settings of an issue tracker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IssueTracker {
-    /// True if the repository has issues.
     pub(crate) is_enabled: bool,
-    /// True if its issues are in an external tracker.
     pub(crate) is_external: bool,
-    /// Address of the external tracker, possibly empty.
+    /// The address of the external tracker, may be empty.
     pub(crate) url: String,
-    /// Address of one issue there, with placeholders, possibly empty.
+    /// The address of one of its issues, with placeholders; may be empty.
     pub(crate) format: String,
-    /// Style of its numbers.
     pub(crate) style: TrackerStyle,
 }
 
 impl IssueTracker {
-    /// Returns the names of the fields that differ from `after`, as requests name them.
+    /// Returns the request fields that differ in `after`.
     pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
         changed_fields([
             ("enable_issues", self.is_enabled != after.is_enabled),
@@ -65,7 +57,7 @@ impl IssueTracker {
     }
 }
 
-/// The checked changes of an issue tracker; `None` keeps a field.
+/// `None` keeps a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IssueTrackerChange {
     is_enabled: Option<bool>,
@@ -76,10 +68,6 @@ pub(crate) struct IssueTrackerChange {
 }
 
 impl IssueTrackerChange {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: &UpdateIssueTrackerRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let url = violations.take_optional(request.external_tracker_url.as_deref(), URL_FIELD, parse_external_url);
@@ -97,10 +85,8 @@ impl IssueTrackerChange {
         }
     }
 
-    /// Returns the settings after the change.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] if an external tracker would be in use without its address or the format of its issues' addresses.
+    /// Returns the settings after the change. Fails if an external tracker has no address or no
+    /// format.
     pub(crate) fn apply(&self, before: &IssueTracker) -> Result<IssueTracker, RepoError> {
         let after = IssueTracker {
             is_enabled: self.is_enabled.unwrap_or(before.is_enabled),
@@ -126,12 +112,12 @@ fn url_format(text: &str, field: &str) -> Result<String, FieldViolation> {
         return refuse("must contain `{index}`");
     }
     if !has_only_placeholders(&format) {
-        return refuse("must hold no braces but those of `{index}`, `{user}` and `{repo}`");
+        return refuse("must not contain braces other than `{index}`, `{user}` and `{repo}`");
     }
     Ok(format)
 }
 
-/// Returns whether every brace of a format belongs to a placeholder.
+/// Returns whether every brace belongs to a placeholder.
 fn has_only_placeholders(format: &str) -> bool {
     let is_plain = |text: &str| !text.contains('}');
     let begins_with_placeholder =

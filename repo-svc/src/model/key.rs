@@ -1,6 +1,4 @@
-//! SSH public keys as users paste them: one OpenSSH line, its base64 alone, or an RFC 4716 block.
-//!
-//! Not here: keys in use (`store`), and private keys.
+//! SSH public keys as users paste them: an OpenSSH line, its base64 alone, or an RFC 4716 block.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,8 +16,8 @@ const MIN_RSA_BITS: usize = 2048;
 const MAX_RSA_BITS: usize = 16 * 1024;
 const BLOCK_BEGIN: &str = "---- BEGIN SSH2 PUBLIC KEY ----";
 const BLOCK_END: &str = "---- END SSH2 PUBLIC KEY ----";
-/// Beginning of every key in base64: the first bytes are the 32-bit length of its type's name (RFC 4253, section 6.6), which is
-/// below 2^8.
+/// Every key starts with this in base64: its first bytes are the 32-bit length of the type name
+/// (RFC 4253, section 6.6), which is below 2^8.
 const BASE64_PREFIX: &str = "AAAA";
 /// First byte of an uncompressed point on an elliptic curve (SEC 1, section 2.3.3), the only form that OpenSSH accepts.
 const UNCOMPRESSED_POINT_TAG: u8 = 4;
@@ -32,7 +30,7 @@ pub(crate) struct SshKey {
 }
 
 impl SshKey {
-    /// Parses a key. Options before the type, as in `authorized_keys`, are refused, because they would have no effect.
+    /// Rejects options before the type, as in `authorized_keys`, because they would have no effect.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         let refuse = |message: String| FieldViolation::new(field, "invalid", message);
         if text.len() > MAX_KEY_BYTES {
@@ -46,15 +44,15 @@ impl SshKey {
         let parts = if text.starts_with("----") { Parts::of_block(text) } else { Parts::of_line(text) };
         let parts = parts.map_err(|message| refuse(message.to_owned()))?;
         let blob = STANDARD.decode(&parts.base64).map_err(|_| refuse("is not valid base64".into()))?;
-        let key = PublicKey::from_bytes(&blob).map_err(|_| refuse("is not a public SSH key".into()))?;
+        let key = PublicKey::from_bytes(&blob).map_err(|_| refuse("is not an SSH public key".into()))?;
         check(key.key_data()).map_err(refuse)?;
         let name = key.algorithm().as_str().to_owned();
         if parts.name.is_some_and(|given| given != name) {
-            return Err(refuse("is of another type than it says".into()));
+            return Err(refuse("does not match its declared key type".into()));
         }
-        // Only the canonical encoding is accepted: two encodings of one key would have two fingerprints.
+        // Only the canonical encoding is accepted. Otherwise one key could have two fingerprints.
         if key.to_bytes().ok().as_deref() != Some(blob.as_slice()) {
-            return Err(refuse("is not a public SSH key".into()));
+            return Err(refuse("is not an SSH public key".into()));
         }
         let mut line = format!("{name} {}", parts.base64);
         if !parts.comment.is_empty() {
@@ -69,16 +67,13 @@ impl SshKey {
         &self.line
     }
 
-    /// Returns the fingerprint as OpenSSH prints it: `SHA256:` and base64 without padding. The comment is no part of it.
+    /// Returns the fingerprint as OpenSSH prints it: `SHA256:` and base64 without padding. It does
+    /// not cover the comment.
     pub(crate) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 }
 
-/// Parses the title and the text of a key to add.
-///
-/// # Errors
-/// [`RepoError::Invalid`] with the fields that break a rule.
 pub(crate) fn parse_titled_key(title: &str, key: &str) -> Result<(Title, SshKey), RepoError> {
     let mut violations = Violations::default();
     let title = violations.take(Title::parse(title, "title"));
@@ -89,7 +84,7 @@ pub(crate) fn parse_titled_key(title: &str, key: &str) -> Result<(Title, SshKey)
 /// The parts of a key's text, not validated yet.
 #[derive(Debug, Default)]
 struct Parts<'a> {
-    /// Name of the type; `None` if the text has only base64.
+    /// `None` if the text is base64 only.
     name: Option<&'a str>,
     base64: String,
     comment: String,
@@ -98,19 +93,20 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn of_line(text: &'a str) -> Result<Self, &'static str> {
         if text.contains(['\n', '\r']) {
-            return Err("must be one key, on one line");
+            return Err("must be a single key on one line");
         }
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
         let (name, base64) = if first.starts_with(BASE64_PREFIX) {
             (None, first)
         } else {
-            let next = words.next().ok_or("must be a type and a key in base64")?;
+            let next = words.next().ok_or("must be a key type followed by the key in base64")?;
             (Some(first), next)
         };
-        // The second word has this prefix unless the first one begins options, which may hold spaces.
+        // The second word starts like this, unless the first one begins options, which may contain
+        // spaces.
         if !base64.starts_with(BASE64_PREFIX) {
-            return Err("must begin with the type of the key, without options");
+            return Err("must begin with the key type, without options");
         }
         let comment = words.collect::<Vec<_>>().join(" ");
         Ok(Self { name, base64: base64.to_owned(), comment: check_comment(comment)? })
@@ -119,7 +115,7 @@ impl<'a> Parts<'a> {
     fn of_block(text: &'a str) -> Result<Self, &'static str> {
         let mut lines = text.lines().map(str::trim);
         if lines.next() != Some(BLOCK_BEGIN) {
-            return Err("must be a public SSH key");
+            return Err("must be an SSH public key");
         }
         let mut parts = Self::default();
         let mut is_ended = false;
@@ -140,50 +136,48 @@ impl<'a> Parts<'a> {
                         parts.comment = bare.split_whitespace().collect::<Vec<_>>().join(" ");
                     }
                 }
-                Some(_) => return Err("must not have headers after the key"),
+                Some(_) => return Err("must not contain headers after the key"),
                 None => parts.base64.push_str(line),
             }
         }
         if !is_ended {
-            return Err("must end with the end of its block");
+            return Err("must end with `---- END SSH2 PUBLIC KEY ----`");
         }
         if lines.any(|line| !line.is_empty()) {
-            return Err("must be one key");
+            return Err("must be a single key");
         }
         parts.comment = check_comment(parts.comment)?;
         Ok(parts)
     }
 }
 
-/// Checks that a comment fits at the end of a line.
 fn check_comment(comment: String) -> Result<String, &'static str> {
     if comment.chars().any(is_control_or_direction) {
-        return Err("must not hold control or direction characters");
+        return Err("must not contain control or direction characters");
     }
     Ok(comment)
 }
 
-/// Checks type, size and parameters of a key.
 fn check(key: &KeyData) -> Result<(), String> {
     match key {
         KeyData::Ed25519(_) => Ok(()),
         KeyData::Ecdsa(key) if key.as_sec1_bytes().first() == Some(&UNCOMPRESSED_POINT_TAG) => Ok(()),
         KeyData::Rsa(key) => {
             let (Some(modulus), Some(exponent)) = (key.n().as_positive_bytes(), key.e().as_positive_bytes()) else {
-                return Err("is not a public SSH key".into());
+                return Err("is not an SSH public key".into());
             };
             let bits = bits(modulus);
             if !(MIN_RSA_BITS..=MAX_RSA_BITS).contains(&bits) {
                 return Err(format!("has {bits} bits; RSA keys must have {MIN_RSA_BITS} to {MAX_RSA_BITS}"));
             }
             let is_valid = is_odd(modulus) && is_odd(exponent) && exponent != [1];
-            if is_valid { Ok(()) } else { Err("is not a public SSH key".into()) }
+            if is_valid { Ok(()) } else { Err("is not an SSH public key".into()) }
         }
-        _ => Err("is of a type that is not accepted; use Ed25519, ECDSA or RSA".into()),
+        _ => Err("has an unsupported key type; use Ed25519, ECDSA or RSA".into()),
     }
 }
 
-/// Returns the length of a positive number in bits.
+/// Returns the bit length of a positive number.
 fn bits(number: &[u8]) -> usize {
     let first = number.first().map_or(0, |byte| byte.leading_zeros() as usize);
     (number.len() * 8).saturating_sub(first)

@@ -1,12 +1,10 @@
-//! Domain types and their validation. Parsers take the name of the field that a violation names.
-//!
-//! Not here: rows, messages, permissions.
+//! Domain types and their validation. Parsers take the name of the request field, for violations.
 
-/// Gives a type that wraps a checked text access to it; with the way in which the text is folded, if such texts are compared or found.
+/// Adds accessors to a newtype of a checked text. `$fold` is how such texts are folded to compare
+/// and find them.
 macro_rules! checked_text {
     ($name:ident) => {
         impl $name {
-            /// Returns the text as it was written.
             pub(crate) fn as_str(&self) -> &str {
                 &self.0
             }
@@ -16,7 +14,7 @@ macro_rules! checked_text {
         checked_text!($name);
 
         impl $name {
-            /// Returns the folded text, by which texts are compared and found.
+            /// Returns the folded text, to compare and find it.
             pub(crate) fn key(&self) -> String {
                 self.0.$fold()
             }
@@ -67,7 +65,6 @@ pub(crate) use topic::{Topic, Topics};
 pub(crate) use violations::Violations;
 pub(crate) use wiki::{WikiChange, WikiSettings};
 
-/// Returns the names of the fields that are changed.
 pub(crate) fn changed_fields<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
     fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
 }

@@ -1,6 +1,4 @@
 //! Names in URLs, of accounts and repositories, and titles of keys and tokens.
-//!
-//! Not here: display names (`text`) and names of teams (`organization`).
 
 use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
@@ -11,8 +9,9 @@ const MAX_USER_NAME_CHARS: usize = 35;
 const MAX_REPO_NAME_CHARS: usize = 100;
 const MAX_TITLE_CHARS: usize = 255;
 
-/// Names that no user or organization may have: path segments of routes where an account's name may stand, of this server now or later and
-/// of existing clients, and words of filters by account. Accounts that had such a name before it came to the list keep it.
+/// Names that no new account can have: path segments of routes, current or future, of this server
+/// and of existing clients, and keywords of filters by account. Accounts that already have such a
+/// name keep it.
 const RESERVED_NAMES: &[&str] = &[
     ".well-known",
     "about",
@@ -82,28 +81,28 @@ fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
-/// Folds a name for a lookup. Returns `None` if no user, organization or repository can have it.
+/// Folds a name to look it up. `None` if no account or repository can have it.
 pub(crate) fn lookup_key(text: &str) -> Option<String> {
     let is_possible = !text.is_empty() && text.len() <= MAX_REPO_NAME_CHARS && text.bytes().all(is_name_byte);
     is_possible.then(|| text.to_ascii_lowercase())
 }
 
-/// Checks the rules that names of users, repositories and teams share: ASCII letters, digits, `-`, `_`, `.`; not only dots; no
-/// leading dash.
+/// Checks the rules for names of users, repositories and teams: ASCII letters, digits, `-`, `_`,
+/// `.`; not only dots; no leading dash.
 pub(super) fn check_plain(text: &str, max: usize, field: &str) -> Result<(), FieldViolation> {
     let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
     if text.is_empty() {
         return refuse("required", "is required".into());
     }
-    // Checked before the characters, so that a long name is reported as too long whatever it contains.
+    // Length first, so that a long name is reported as too long whatever it contains.
     if text.chars().count() > max {
         return refuse("too_long", format!("must have at most {max} characters"));
     }
     if !text.bytes().all(is_name_byte) {
-        return refuse("invalid", "may hold letters, digits, `-`, `_` and `.` only".into());
+        return refuse("invalid", "must contain only letters, digits, `-`, `_` and `.`".into());
     }
     if text.bytes().all(|byte| byte == b'.') {
-        return refuse("reserved", "must not be only dots".into());
+        return refuse("reserved", "must not consist only of dots".into());
     }
     if text.starts_with('-') {
         return refuse("invalid", "must not begin with `-`".into());
@@ -111,13 +110,13 @@ pub(super) fn check_plain(text: &str, max: usize, field: &str) -> Result<(), Fie
     Ok(())
 }
 
-/// Returns whether a new user or organization may have this name.
+/// Returns whether a new user or organization can have this name.
 #[must_use]
 pub fn may_be_account_name(text: &str) -> bool {
     UserName::parse(text, "username").is_ok()
 }
 
-/// Returns whether a new repository may have this name.
+/// Returns whether a new repository can have this name.
 #[must_use]
 pub fn may_be_repository_name(text: &str) -> bool {
     RepoName::parse(text, "name").is_ok()
@@ -130,14 +129,13 @@ fn refuse_endings(key: &str, endings: &[&str], field: &str) -> Result<(), FieldV
     }
 }
 
-/// The name of a user or organization, as it was spelled.
+/// The name of a user or organization, as spelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserName(String);
 
 checked_text!(UserName, to_ascii_lowercase);
 
 impl UserName {
-    /// Parses a user name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         let name = Self::parse_any(text, field)?;
         if RESERVED_NAMES.contains(&name.key().as_str()) {
@@ -146,7 +144,8 @@ impl UserName {
         Ok(name)
     }
 
-    /// Parses the name of an administrator that the operator creates. It may be `admin`, which is reserved otherwise.
+    /// Also accepts `admin`, which is otherwise reserved, for administrators that the operator
+    /// creates.
     pub(crate) fn parse_administrator(text: &str, field: &str) -> Result<Self, FieldViolation> {
         let name = Self::parse_any(text, field)?;
         if name.key() == "admin" { Ok(name) } else { Self::parse(text, field) }
@@ -159,14 +158,13 @@ impl UserName {
     }
 }
 
-/// The name of a repository, as it was spelled.
+/// The name of a repository, as spelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RepoName(String);
 
 checked_text!(RepoName, to_ascii_lowercase);
 
 impl RepoName {
-    /// Parses a repository name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_plain(text, MAX_REPO_NAME_CHARS, field)?;
         refuse_endings(&text.to_ascii_lowercase(), &[".git", ".wiki"], field)?;
@@ -174,14 +172,13 @@ impl RepoName {
     }
 }
 
-/// The title that its owner gives to a key, or the name of a token.
+/// The title of a key or the name of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Title(String);
 
 checked_text!(Title, to_lowercase);
 
 impl Title {
-    /// Parses a title.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         if text.trim().is_empty() {
             return Err(FieldViolation::new(field, "required", "is required"));

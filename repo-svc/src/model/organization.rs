@@ -1,7 +1,3 @@
-//! Organizations and teams: the fields to create and to change them.
-//!
-//! Not here: memberships, which have no fields of their own.
-
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateOrganizationRequest, CreateTeamRequest, UpdateOrganizationRequest, UpdateTeamRequest};
@@ -17,7 +13,6 @@ use crate::error::RepoError;
 const MAX_WEBSITE_CHARS: usize = 100;
 const MAX_TEAM_NAME_CHARS: usize = 30;
 
-/// The checked fields of an organization to create.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedOrganization {
     pub(crate) username: UserName,
@@ -28,10 +23,6 @@ pub(crate) struct CheckedOrganization {
 }
 
 impl CheckedOrganization {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: &CreateOrganizationRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let username = violations.take(UserName::parse(&request.username, "username"));
@@ -48,7 +39,7 @@ impl CheckedOrganization {
     }
 }
 
-/// The checked changes of an organization; `None` keeps a field.
+/// `None` keeps a field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OrganizationChange {
     pub(crate) full_name: Option<FullName>,
@@ -58,10 +49,6 @@ pub(crate) struct OrganizationChange {
 }
 
 impl OrganizationChange {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// As [`CheckedOrganization::check`].
     pub(crate) fn check(request: &UpdateOrganizationRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let full_name = violations.take_optional(request.full_name.as_deref(), "full_name", FullName::parse);
@@ -78,17 +65,16 @@ impl OrganizationChange {
     }
 }
 
-/// The name of a team, as it was spelled.
+/// The name of a team, as spelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TeamName(String);
 
 checked_text!(TeamName, to_ascii_lowercase);
 
 impl TeamName {
-    /// Parses a team name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_plain(text, MAX_TEAM_NAME_CHARS, field)?;
-        // Existing web clients use this name in the URL of a page of their own.
+        // Existing web clients use this name in the URL of one of their pages.
         if text.eq_ignore_ascii_case("new") {
             return Err(FieldViolation::new(field, "reserved", "is reserved"));
         }
@@ -96,7 +82,6 @@ impl TeamName {
     }
 }
 
-/// The checked fields of a team to create.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckedTeam {
     pub(crate) name: TeamName,
@@ -105,10 +90,6 @@ pub(crate) struct CheckedTeam {
 }
 
 impl CheckedTeam {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: &CreateTeamRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let name = violations.take(TeamName::parse(&request.name, "name"));
@@ -122,7 +103,7 @@ impl CheckedTeam {
     }
 }
 
-/// The checked changes of a team; `None` keeps a field.
+/// `None` keeps a field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TeamChange {
     pub(crate) name: Option<TeamName>,
@@ -131,10 +112,6 @@ pub(crate) struct TeamChange {
 }
 
 impl TeamChange {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// As [`CheckedTeam::check`].
     pub(crate) fn check(request: &UpdateTeamRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let name = violations.take_optional(request.name.as_deref(), "name", TeamName::parse);
@@ -148,12 +125,12 @@ impl TeamChange {
     }
 }
 
-/// Parses the level of a team. `owner` is not among them: only the team of owners has it.
+/// Rejects `owner`: only the owners team has this level.
 fn team_permission(text: &str, field: &str) -> Result<Permission, FieldViolation> {
     level_named(text).ok_or_else(|| FieldViolation::new(field, "unknown", "must be `read`, `write` or `admin`"))
 }
 
-/// Parses an absolute `http` or `https` URL, or the empty text.
+/// Accepts an absolute `http` or `https` URL, or an empty text.
 fn website(text: &str, field: &str) -> Result<String, FieldViolation> {
     check_length(text, MAX_WEBSITE_CHARS, field)?;
     parse_web_address(text, field)

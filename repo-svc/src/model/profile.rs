@@ -1,6 +1,4 @@
 //! Websites of users and repositories, and locations of accounts.
-//!
-//! Not here: names and e-mail addresses (`name`, `text`), and websites of organizations (`organization`).
 
 use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
@@ -10,12 +8,11 @@ use super::text::check_length;
 const MAX_LOCATION_CHARS: usize = 50;
 const MAX_USER_WEBSITE_CHARS: usize = 50;
 
-/// Parses the website of a user, as [`parse_website`].
 pub(crate) fn parse_user_website(text: &str, field: &str) -> Result<String, FieldViolation> {
     parse_website(text, MAX_USER_WEBSITE_CHARS, field)
 }
 
-/// Parses an absolute `http` or `https` URL of at most `max` characters, or the empty text.
+/// Accepts an absolute `http` or `https` URL of at most `max` characters, or an empty text.
 pub(super) fn parse_website(text: &str, max: usize, field: &str) -> Result<String, FieldViolation> {
     check_length(text, max, field)?;
     check_line(text, field)?;
@@ -25,7 +22,8 @@ pub(super) fn parse_website(text: &str, max: usize, field: &str) -> Result<Strin
     Ok(text.to_owned())
 }
 
-/// Returns whether a text is an absolute `http` or `https` URL without characters that have to be escaped in HTML.
+/// Returns whether a text is an absolute `http` or `https` URL without characters that must be
+/// escaped in HTML.
 fn is_absolute(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -34,7 +32,7 @@ fn is_absolute(text: &str) -> bool {
     is_web && is_plain && host.chars().any(char::is_alphanumeric)
 }
 
-/// Parses the location of an account: a line of at most 50 characters, possibly empty.
+/// Accepts one line of at most 50 characters, or an empty text.
 pub(crate) fn parse_location(text: &str, field: &str) -> Result<String, FieldViolation> {
     check_length(text, MAX_LOCATION_CHARS, field)?;
     check_line(text, field)?;

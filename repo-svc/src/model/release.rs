@@ -1,6 +1,4 @@
-//! Fields of releases and of their files.
-//!
-//! Not here: whether a tag or its target exist, which git-svc knows.
+//! Fields of releases and their files. git-svc checks that a tag and its target exist.
 
 use ferrite_core::text::{check_line, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
@@ -10,19 +8,19 @@ use super::text::{check_length, refuse_nul};
 use super::violations::Violations;
 use crate::error::RepoError;
 
-/// One part of the name of a ref: the file system allows 255 bytes, and git appends `.lock`.
+/// The file system allows 255 bytes for each part of a ref name, and git appends `.lock`.
 const MAX_TAG_NAME_BYTES: usize = 250;
-/// Bytes of the longest branch name.
+/// The length of the longest branch name.
 const MAX_TARGET_BYTES: usize = 1_000;
 const MAX_TITLE_CHARS: usize = 255;
 const MAX_BODY_BYTES: usize = 1 << 20;
 const MAX_ASSET_NAME_BYTES: usize = 255;
 const MAX_CONTENT_TYPE_BYTES: usize = 100;
-/// Media type of a file of which none is known.
+/// For a file whose media type is not known.
 const UNKNOWN_CONTENT_TYPE: &str = "application/octet-stream";
 
-/// Parses the short name of a tag: one that git accepts, by the rules of `git check-ref-format`, and that cannot be taken for an option, a
-/// full name or an object id.
+/// Accepts tag names that git accepts, by the rules of `git check-ref-format`, except those that
+/// look like an option, a full ref name or an object id.
 fn tag_name(text: &str) -> Result<String, FieldViolation> {
     let refuse = |code, message: &str| Err(FieldViolation::new("tag_name", code, message));
     if text.is_empty() {
@@ -35,11 +33,11 @@ fn tag_name(text: &str) -> Result<String, FieldViolation> {
     let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
     let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
     if text.contains(is_bad_char) || has_bad_pair || text.split('/').any(is_bad_part) {
-        return refuse("invalid", "is no name that git allows for a tag");
+        return refuse("invalid", "is not a valid tag name");
     }
     let is_id = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_id || text.starts_with('-') || text.starts_with("refs/") || text == "refs" || text == "HEAD" {
-        return refuse("invalid", "could be taken for an option, a ref or an object id");
+        return refuse("invalid", "looks like an option, a ref or an object id");
     }
     Ok(text.to_owned())
 }
@@ -50,7 +48,7 @@ fn target(text: &str) -> Result<String, FieldViolation> {
         return refuse("too_long", "must have at most 1,000 bytes");
     }
     if text.chars().any(char::is_control) {
-        return refuse("invalid", "must not hold control characters");
+        return refuse("invalid", "must not contain control characters");
     }
     Ok(text.to_owned())
 }
@@ -63,34 +61,28 @@ fn title(text: &str) -> Result<String, FieldViolation> {
 
 fn body(text: &str) -> Result<String, FieldViolation> {
     if text.len() > MAX_BODY_BYTES {
-        return Err(FieldViolation::new("body", "too_long", "must have at most 1 MiB"));
+        return Err(FieldViolation::new("body", "too_long", "must be at most 1 MiB"));
     }
     refuse_nul(text, "body")?;
     Ok(text.to_owned())
 }
 
-/// The checked fields of a release that requests set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReleaseFields {
-    /// Short name of the tag.
+    /// Without `refs/tags/`.
     pub(crate) tag_name: String,
-    /// Branch or commit of which the tag is made.
+    /// The branch or commit to tag.
     pub(crate) target: String,
-    /// Title, possibly empty.
+    /// May be empty.
     pub(crate) title: String,
-    /// Notes, possibly empty.
+    /// The release notes, may be empty.
     pub(crate) body: String,
-    /// True for a draft.
     pub(crate) is_draft: bool,
-    /// True if it is not meant for everybody yet.
     pub(crate) is_prerelease: bool,
 }
 
 impl ReleaseFields {
-    /// Checks the fields of a request. An empty target becomes `default_branch`.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
+    /// An empty target becomes `default_branch`.
     pub(crate) fn check(request: &CreateReleaseRequest, default_branch: &str) -> Result<Self, RepoError> {
         let change = UpdateReleaseRequest {
             tag_name: Some(request.tag_name.clone()),
@@ -106,7 +98,7 @@ impl ReleaseFields {
     }
 }
 
-/// Checked changes of a release; `None` keeps a field.
+/// `None` keeps a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReleaseChange {
     tag_name: Option<String>,
@@ -118,10 +110,6 @@ pub(crate) struct ReleaseChange {
 }
 
 impl ReleaseChange {
-    /// Checks the fields of a request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: &UpdateReleaseRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let tag_name = violations.take(request.tag_name.as_deref().map(tag_name).transpose());
@@ -141,7 +129,6 @@ impl ReleaseChange {
         }
     }
 
-    /// Returns the fields after the change.
     pub(crate) fn apply(&self, before: &ReleaseFields) -> ReleaseFields {
         let text = |new: &Option<String>, old: &String| new.as_ref().unwrap_or(old).clone();
         ReleaseFields {
@@ -155,14 +142,14 @@ impl ReleaseChange {
     }
 }
 
-/// The name of a file of a release.
+/// The name of a release file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AssetName(String);
 
 checked_text!(AssetName);
 
 impl AssetName {
-    /// Parses a name: 1 to 255 bytes without slashes and control characters.
+    /// Accepts 1 to 255 bytes without slashes or control characters.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
         let refuse = |code, message: &str| Err(FieldViolation::new("name", code, message));
         if text.is_empty() {
@@ -171,34 +158,28 @@ impl AssetName {
         if text.len() > MAX_ASSET_NAME_BYTES {
             return refuse("too_long", "must have at most 255 bytes");
         }
-        // `.` and `..` would be folders in a URL.
+        // `.` and `..` would be directories in a URL.
         if text.contains('/') || text.chars().any(is_control_or_direction) || text == "." || text == ".." {
-            return refuse("invalid", "must be a file name without slashes and control characters");
+            return refuse("invalid", "must be a file name without slashes or control characters");
         }
         Ok(Self(text.to_owned()))
     }
 }
 
-/// A file of a release whose bytes are on the store.
+/// A release file whose content is already on the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewAsset {
-    /// Name, unique in the release.
+    /// Unique in the release.
     pub(crate) name: AssetName,
-    /// Name of the file on the store.
+    /// The name of the file on the store.
     pub(crate) file_id: String,
-    /// Bytes.
     pub(crate) size_bytes: i64,
-    /// SHA-256 of the content, 64 hexadecimal digits.
+    /// 64 hexadecimal digits.
     pub(crate) sha256: String,
-    /// A media type.
     pub(crate) content_type: String,
 }
 
 impl NewAsset {
-    /// Checks the fields of a request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: &CreateReleaseAssetRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let name = violations.take(AssetName::parse(&request.name));
@@ -223,10 +204,10 @@ fn digits(text: &str, count: usize, field: &str) -> Result<String, FieldViolatio
     if text.len() == count && text.bytes().all(is_digit) {
         return Ok(text.to_owned());
     }
-    Err(FieldViolation::new(field, "invalid", format!("must be {count} hexadecimal digits in lower case")))
+    Err(FieldViolation::new(field, "invalid", format!("must be {count} lower-case hexadecimal digits")))
 }
 
-/// Returns the media type without its parameters, or the one of unknown files for what is none.
+/// Returns the media type without parameters, or [`UNKNOWN_CONTENT_TYPE`] if it is not valid.
 fn content_type(text: &str) -> &str {
     let essence = text.split(';').next().unwrap_or_default().trim();
     let is_token = |part: &str| {

@@ -1,7 +1,3 @@
-//! The terms of a search for repositories.
-//!
-//! Not here: the text (`search_text`), and SQL.
-
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{RepositoryMode, RepositorySort, SearchRepositoriesRequest};
 
@@ -10,30 +6,21 @@ use super::topic::Topic;
 use super::violations::Violations;
 use crate::error::RepoError;
 
-/// The checked terms of a search.
+/// The checked terms of a search for repositories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RepositorySearch {
-    /// The text.
     pub(crate) text: SearchText,
-    /// The owner; `None` for all.
+    /// `None` for all owners.
     pub(crate) owner: Option<UserId>,
-    /// The order.
     pub(crate) sort: RepositorySort,
-    /// True for the reverse order.
     pub(crate) is_descending: bool,
-    /// The kind of repositories.
     pub(crate) mode: RepositoryMode,
-    /// A topic that they must have.
     pub(crate) topic: Option<Topic>,
-    /// True for archived ones only, false for the others only.
+    /// True for archived repositories only, false for the others only.
     pub(crate) is_archived: Option<bool>,
 }
 
 impl RepositorySearch {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: &SearchRepositoriesRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let text = violations.take(SearchText::parse(&request.query, "q"));

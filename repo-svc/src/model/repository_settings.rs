@@ -1,7 +1,3 @@
-//! The settings of a repository that its administrators change, and their changes.
-//!
-//! Not here: the issue tracker (`issue_tracker`), and the wiki.
-
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::UpdateRepositoryRequest;
 
@@ -15,10 +11,10 @@ use crate::error::RepoError;
 const MAX_WEBSITE_CHARS: usize = 1_024;
 const MAX_BRANCH_CHARS: usize = 255;
 
-/// The settings of a repository.
+/// Settings that administrators of a repository can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RepositorySettings {
-    /// The name as it is spelled.
+    /// As spelled.
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) website: String,
@@ -27,7 +23,7 @@ pub(crate) struct RepositorySettings {
 }
 
 impl RepositorySettings {
-    /// Returns the names of the fields that differ from `after`, as requests name them.
+    /// Returns the request fields that differ in `after`.
     pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
         changed_fields([
             ("name", self.name != after.name),
@@ -38,18 +34,18 @@ impl RepositorySettings {
         ])
     }
 
-    /// Returns whether `after` differs in nothing but that the repository is private.
+    /// Returns whether the change only makes the repository private.
     pub(crate) fn loses_only_readers(&self, after: &Self) -> bool {
         !self.is_private && *after == Self { is_private: true, ..self.clone() }
     }
 
-    /// Returns the folded name, by which names are compared.
+    /// Returns the folded name, to compare names.
     pub(crate) fn name_key(&self) -> String {
         self.name.to_ascii_lowercase()
     }
 }
 
-/// The checked changes of a repository's settings; `None` keeps a field.
+/// `None` keeps a field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RepositoryChange {
     pub(crate) name: Option<RepoName>,
@@ -57,15 +53,11 @@ pub(crate) struct RepositoryChange {
     website: Option<String>,
     is_private: Option<bool>,
     is_archived: Option<bool>,
-    /// Short name of the branch, which the store checks.
+    /// The short name. The store checks that the branch exists.
     pub(crate) default_branch: Option<String>,
 }
 
 impl RepositoryChange {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with every field that breaks a rule.
     pub(crate) fn check(request: UpdateRepositoryRequest) -> Result<Self, RepoError> {
         let mut violations = Violations::default();
         let name = violations.take_optional(request.name.as_deref(), "name", RepoName::parse);
@@ -86,7 +78,6 @@ impl RepositoryChange {
         }
     }
 
-    /// Returns the settings after the change.
     pub(crate) fn apply(&self, before: &RepositorySettings) -> RepositorySettings {
         RepositorySettings {
             name: self.name.as_ref().map_or(&*before.name, RepoName::as_str).to_owned(),
@@ -98,7 +89,7 @@ impl RepositoryChange {
     }
 }
 
-/// Checks the length of a branch name; its other rules are those of the store, which has to have the branch.
+/// Checks only the length. The store has the other rules, and must have the branch.
 fn branch(text: String) -> Result<String, FieldViolation> {
     let refuse = |code, message: String| Err(FieldViolation::new("default_branch", code, message));
     if text.is_empty() {

@@ -1,70 +1,71 @@
-//! The text of a search, and what an index of trigrams is asked for it.
-//!
-//! Not here: the other terms of a search (`repository_search`), and SQL.
+//! The text of a search, and the queries for it to trigram indexes.
 
 use ferrite_proto::error::FieldViolation;
 
 use super::text::{check_length, refuse_nul};
 
 const MAX_SEARCH_CHARS: usize = 255;
-/// Characters of the groups by which the indexes find a part.
 const TRIGRAM_CHARS: usize = 3;
-/// Most groups by which a part is looked up. Each is a list to read, and few texts have five groups of a part but not the part.
+/// Most trigrams to look up. Each is another list to read, and few texts contain five trigrams of a
+/// part but not the part.
 const MAX_GROUPS: usize = 5;
-/// Fewest groups within words by which a part is looked up: by less than these an index would find many other texts.
+/// Fewest trigrams within words to look up. With fewer, an index would find many other texts.
 const MIN_WORD_GROUPS: usize = 3;
 
 /// A query that searches repositories or users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SearchText {
-    /// Folded name of the owner whose repositories are searched; `None` for all owners.
+    /// The folded name of the owner; `None` for all owners.
     pub(crate) owner_key: Option<String>,
-    /// Folded part of a name or description; `None` for everything.
+    /// Folded part of a name or description; `None` matches everything.
     pub(crate) part: Option<String>,
 }
 
 impl SearchText {
-    /// Parses a query for repositories: `part`, or `owner/part`.
+    /// Accepts `part` or `owner/part`.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         let text = checked(text, field)?;
         let (owner, part) = text.rsplit_once('/').unwrap_or(("", text));
         Ok(Self { owner_key: (!owner.is_empty()).then(|| owner.to_lowercase()), part: literal_part(part) })
     }
 
-    /// Parses a query for users, in which a slash is literal. Returns `None` for an empty query, which finds nothing.
+    /// A slash is literal here. Returns `None` for an empty query, which finds nothing.
     pub(crate) fn parse_name(text: &str, field: &str) -> Result<Option<Self>, FieldViolation> {
         let text = checked(text, field)?;
         Ok((!text.is_empty()).then(|| Self { owner_key: None, part: literal_part(text) }))
     }
 
-    /// Returns whether the part is long enough for the indexes, which hold groups of three characters (trigrams).
+    /// Returns whether the part is long enough for the trigram indexes.
     pub(crate) fn is_indexed(&self) -> bool {
         self.part.as_ref().is_some_and(|part| part.chars().count() >= TRIGRAM_CHARS)
     }
 
-    /// Returns the pattern for PostgreSQL's `LIKE` that finds the part literally.
+    /// Returns the PostgreSQL `LIKE` pattern that matches the part literally.
     pub(crate) fn pattern(&self) -> String {
         like(self.part.iter().map(String::as_str))
     }
 
-    /// Returns the pattern for PostgreSQL's `LIKE` that finds all texts with the part, and few others, by an index of trigrams.
+    /// Returns a PostgreSQL `LIKE` pattern for the trigram index. It matches all texts with the
+    /// part, and few others.
     pub(crate) fn candidates_pattern(&self) -> String {
         let groups = self.word_groups();
         if groups.len() < MIN_WORD_GROUPS { like(self.groups()) } else { like(groups) }
     }
 
-    /// Returns the query for SQLite's `MATCH` that finds all texts with the part, and few others, by an index of trigrams.
+    /// Returns an SQLite `MATCH` query for the trigram index. It matches all texts with the part,
+    /// and few others.
     pub(crate) fn candidates_phrases(&self) -> String {
         self.groups().map(|group| format!("\"{}\"", group.replace('"', "\"\""))).collect::<Vec<_>>().join(" AND ")
     }
 
-    /// Returns whether the candidates are the texts that have the part.
+    /// Returns whether all candidates contain the part.
     pub(crate) fn are_candidates_exact(&self) -> bool {
         self.groups().nth(1).is_none()
     }
 
-    /// Returns groups of three characters of a long part that do not overlap, the first and the last three among them. An index finds a
-    /// text by some of its trigrams almost as surely as by all, and reads fewer lists. A part too short for two groups is one.
+    /// Returns trigrams of a long part that do not overlap, including the first and the last. A few
+    /// trigrams narrow a search almost as well as all of them, and the index reads fewer lists. A
+    /// part too short for two trigrams is returned whole.
     fn groups(&self) -> impl Iterator<Item = &str> {
         let part = self.part.as_deref().unwrap_or_default();
         let mut ends: Vec<usize> = part.char_indices().map(|(place, _)| place).collect();
@@ -80,8 +81,9 @@ impl SearchText {
         })
     }
 
-    /// Returns groups like [`Self::groups`], of characters within a word. PostgreSQL's index has no trigrams across the end of a word: for
-    /// `r-b` it would read the list of all words that begin with `b`, which are too many.
+    /// Like [`Self::groups`], but only within words. PostgreSQL's index has no trigrams across the
+    /// end of a word: for `r-b` it would read the list of all words that begin with `b`, which is
+    /// too long.
     fn word_groups(&self) -> Vec<&str> {
         let part = self.part.as_deref().unwrap_or_default();
         let begins: Vec<usize> =
@@ -97,26 +99,26 @@ impl SearchText {
     }
 }
 
-/// Returns a query without spaces around it.
+/// Trims the query.
 fn checked<'a>(text: &'a str, field: &str) -> Result<&'a str, FieldViolation> {
     check_length(text, MAX_SEARCH_CHARS, field)?;
     refuse_nul(text, field)?;
     Ok(text.trim())
 }
 
-/// Returns the folded part to search; `None` for everything. Existing clients send `%` and `_` alone as a wildcard. Elsewhere they are
-/// literal.
+/// Returns the folded part to search for; `None` matches everything. Existing clients send `%` and
+/// `_` alone as a wildcard. Elsewhere they are literal.
 fn literal_part(text: &str) -> Option<String> {
     let is_everything = text.chars().all(|char| matches!(char, '%' | '_'));
     (!is_everything).then(|| text.to_lowercase())
 }
 
-/// Returns whether PostgreSQL's index has a trigram for these characters, in every locale.
+/// Returns whether PostgreSQL's index has a trigram for these characters in every locale.
 fn is_in_word(group: &str) -> bool {
     group.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Returns the pattern for `LIKE` that finds these parts in this order.
+/// Returns the `LIKE` pattern that matches these parts in this order.
 fn like<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut pattern = String::from("%");
     for part in parts {

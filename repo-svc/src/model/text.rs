@@ -1,6 +1,4 @@
-//! Texts of accounts and repositories: display names, e-mail addresses, descriptions, passwords, template names.
-//!
-//! Not here: names in URLs (`name`), and the text of a search (`search_text`).
+//! Display names, e-mail addresses, descriptions, passwords and template names.
 
 use ferrite_core::Secret;
 use ferrite_core::text::{check_line, check_lines, cleaned, is_control_or_direction};
@@ -10,7 +8,7 @@ use ferrite_proto::repo::AutoInit;
 const MAX_FULL_NAME_CHARS: usize = 100;
 const MAX_EMAIL_CHARS: usize = 254;
 const MAX_DESCRIPTION_CHARS: usize = 255;
-/// Limit for a repository that comes from another host, where descriptions may be longer.
+/// For a repository from another host, where descriptions can be longer.
 const MAX_IMPORTED_DESCRIPTION_CHARS: usize = 512;
 const MAX_TEMPLATE_NAME_CHARS: usize = 255;
 const MAX_GITIGNORES: usize = 100;
@@ -26,19 +24,18 @@ pub(crate) fn check_length(text: &str, max: usize, field: &str) -> Result<(), Fi
 
 pub(crate) fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> {
     if text.contains('\0') {
-        return Err(FieldViolation::new(field, "invalid", "must not hold NUL characters"));
+        return Err(FieldViolation::new(field, "invalid", "must not contain NUL characters"));
     }
     Ok(())
 }
 
-/// A display name, possibly empty. Without line breaks, because commits contain it.
+/// A display name, may be empty. It has no line breaks, because commits contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FullName(String);
 
 checked_text!(FullName, to_lowercase);
 
 impl FullName {
-    /// Parses a display name.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_length(text, MAX_FULL_NAME_CHARS, field)?;
         check_line(text, field)?;
@@ -46,14 +43,13 @@ impl FullName {
     }
 }
 
-/// An e-mail address. Its form is checked; no message is sent to it.
+/// An e-mail address. Only its form is checked; no message is sent to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Email(String);
 
 checked_text!(Email, to_lowercase);
 
 impl Email {
-    /// Parses an e-mail address.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         if text.is_empty() {
             return Err(FieldViolation::new(field, "required", "is required"));
@@ -80,32 +76,32 @@ impl Email {
     }
 }
 
-/// The description of a repository, organization or team, possibly empty.
+/// The description of a repository, organization or team, may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description(String);
 
 checked_text!(Description, to_lowercase);
 
 impl Description {
-    /// Parses the description of a repository, which is one line.
+    /// For a repository: one line.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         Self::parse_within(text, MAX_DESCRIPTION_CHARS, field)
     }
 
-    /// Parses the description of an organization or a team, which may have several lines.
+    /// For an organization or team: several lines are allowed.
     pub(crate) fn parse_lines(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_length(text, MAX_DESCRIPTION_CHARS, field)?;
         check_lines(text, field)?;
         Ok(Self(text.to_owned()))
     }
 
-    /// Takes over the description of a repository for its fork. The repository may have come from another host, or be older than the
-    /// rules about characters.
+    /// Copies a description to a fork, unchecked: the parent may come from another host or predate
+    /// the character rules.
     pub(crate) fn of_parent(text: &str) -> Self {
         Self(cleaned(text))
     }
 
-    /// Parses the description of a repository that comes from another host.
+    /// For a repository from another host.
     pub(crate) fn parse_imported(text: &str, field: &str) -> Result<Self, FieldViolation> {
         Self::parse_within(text, MAX_IMPORTED_DESCRIPTION_CHARS, field)
     }
@@ -117,12 +113,10 @@ impl Description {
     }
 }
 
-/// A new password.
 #[derive(Clone, Debug)]
 pub(crate) struct Password(Secret);
 
 impl Password {
-    /// Parses a password.
     pub(crate) fn parse(secret: &Secret, field: &str) -> Result<Self, FieldViolation> {
         let length = secret.expose().chars().count();
         if length == 0 {
@@ -139,17 +133,16 @@ impl Password {
         Ok(Self(secret.clone()))
     }
 
-    /// Returns the password itself, for hashing.
     pub(crate) fn secret(&self) -> &Secret {
         &self.0
     }
 }
 
-/// Checks the number of the templates for the first commit of a repository, and the lengths of their names. git-svc checks that the
-/// templates exist.
+/// Checks the number of templates for the first commit, and the length of their names. git-svc
+/// checks that they exist.
 pub(crate) fn check_templates(init: AutoInit) -> Result<AutoInit, FieldViolation> {
     if init.gitignores.len() > MAX_GITIGNORES {
-        let message = format!("must name at most {MAX_GITIGNORES} templates");
+        let message = format!("must list at most {MAX_GITIGNORES} templates");
         return Err(FieldViolation::new("gitignores", "too_long", message));
     }
     let gitignores = init.gitignores.iter().map(|name| (name, "gitignores"));

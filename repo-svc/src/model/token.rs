@@ -1,6 +1,4 @@
-//! The fields of an access token to create: scopes, expiry, and the repositories that it is limited to.
-//!
-//! Not here: the value of a token and its hash.
+//! Fields of a new access token: scopes, expiry, and the repositories that it is limited to.
 
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::{Scope, Scopes};
@@ -8,31 +6,31 @@ use ferrite_proto::{Scope, Scopes};
 use super::name::lookup_key;
 
 const MAX_TOKEN_REPOSITORIES: usize = 100;
-/// Scopes that a token limited to some repositories has if it names none; it may name [`Scope::Key`] as well. With a scope for the account, organizations or the site, such a token
-/// could give itself access to other repositories.
+/// Default scopes of a token that is limited to some repositories. It can also have [`Scope::Key`].
+/// With a scope for the account, organizations or the site, it could give itself access to other
+/// repositories.
 const REPOSITORY_SCOPES: [Scope; 5] = [Scope::RepoRead, Scope::RepoWrite, Scope::RepoAdmin, Scope::Issue, Scope::Hook];
-/// Limit for the lifetime of a token: about 100 years. A later expiry is taken for a mistake, because clients leave it out for
-/// none.
+/// About 100 years. A later expiry is most likely a mistake: clients omit it to get none.
 const MAX_LIFETIME_US: i64 = 36_525 * 24 * 60 * 60 * 1_000_000;
-/// Characters of a client's text that a violation repeats.
+/// How much of a client's text a violation repeats.
 const MAX_ECHO_CHARS: usize = 150;
 
-/// Returns a client's text in a form and length for the message of a violation.
+/// Makes a client's text safe and short enough for the message of a violation.
 fn echo(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).take(MAX_ECHO_CHARS).collect()
 }
 
-/// Parses the words for the scopes of a new token. No words mean all scopes, or for a limited token those that concern repositories.
+/// No words mean all scopes, or all scopes of repositories if the token is limited.
 pub(crate) fn parse_scopes(words: &[String], is_limited: bool, field: &str) -> Result<Scopes, FieldViolation> {
     if words.is_empty() {
         return Ok(if is_limited { REPOSITORY_SCOPES.into_iter().collect() } else { Scopes::all() });
     }
     let scope = |word: &String| {
-        let unknown = || FieldViolation::new(field, "unknown", format!("there is no scope `{}`", echo(word)));
+        let unknown = || FieldViolation::new(field, "unknown", format!("unknown scope `{}`", echo(word)));
         let scope = word.parse::<Scope>().map_err(|_| unknown())?;
-        // A key that such a token adds has the limits of the token.
+        // A key added with such a token has the limits of the token.
         if is_limited && scope != Scope::Key && !REPOSITORY_SCOPES.contains(&scope) {
-            let message = format!("must not hold `{scope}` for a token that is limited to repositories");
+            let message = format!("must not contain `{scope}`: the token is limited to repositories");
             return Err(FieldViolation::new(field, "invalid", message));
         }
         Ok(scope)
@@ -40,29 +38,27 @@ pub(crate) fn parse_scopes(words: &[String], is_limited: bool, field: &str) -> R
     words.iter().map(scope).collect()
 }
 
-/// Parses the time of expiry of a new token, in seconds and nanoseconds since 1970; `None` for no expiry. Returns it in microseconds; zero
+/// Takes seconds and nanoseconds since 1970, or `None` for no expiry. Returns microseconds; zero
 /// for no expiry.
 pub(crate) fn parse_expiry(time: Option<(i64, i32)>, now_us: i64, field: &str) -> Result<i64, FieldViolation> {
     let Some((seconds, nanos)) = time else { return Ok(0) };
     if !(0..1_000_000_000).contains(&nanos) {
-        return Err(FieldViolation::new(field, "invalid", "must be a time"));
+        return Err(FieldViolation::new(field, "invalid", "must be a valid time"));
     }
     let micros = seconds.saturating_mul(1_000_000).saturating_add(i64::from(nanos) / 1_000);
     if micros <= now_us {
-        return Err(FieldViolation::new(field, "invalid", "must lie in the future"));
+        return Err(FieldViolation::new(field, "invalid", "must be in the future"));
     }
     if micros > now_us.saturating_add(MAX_LIFETIME_US) {
-        return Err(FieldViolation::new(field, "invalid", "must lie within the next 100 years"));
+        return Err(FieldViolation::new(field, "invalid", "must be within the next 100 years"));
     }
     Ok(micros)
 }
 
-/// The path of a repository, `owner/name`, folded.
+/// The folded path `owner/name` of a repository.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RepositoryPath {
-    /// Name of the owner.
     pub(crate) owner_key: String,
-    /// Name of the repository.
     pub(crate) name_key: String,
 }
 
@@ -72,11 +68,11 @@ impl RepositoryPath {
         Some(Self { owner_key: lookup_key(owner)?, name_key: lookup_key(name)? })
     }
 
-    /// Parses the repositories that a token is limited to, each once, in their order. A path that no repository can have is refused
-    /// like one of a repository that does not exist.
+    /// Parses the repositories of a limited token, in order and without duplicates. A path that no
+    /// repository can have is rejected like a repository that does not exist.
     pub(crate) fn parse_all(texts: &[String], field: &str) -> Result<Vec<Self>, FieldViolation> {
         if texts.len() > MAX_TOKEN_REPOSITORIES {
-            let message = format!("must name at most {MAX_TOKEN_REPOSITORIES} repositories");
+            let message = format!("must list at most {MAX_TOKEN_REPOSITORIES} repositories");
             return Err(FieldViolation::new(field, "too_long", message));
         }
         let mut paths = Vec::with_capacity(texts.len());
@@ -89,9 +85,9 @@ impl RepositoryPath {
         Ok(paths)
     }
 
-    /// Returns the violation for a repository that does not exist or is hidden from the caller.
+    /// For a repository that does not exist or is hidden from the caller.
     pub(crate) fn missing(text: &str, field: &str) -> FieldViolation {
-        FieldViolation::new(field, "unknown", format!("there is no repository `{}`", echo(text)))
+        FieldViolation::new(field, "unknown", format!("repository `{}` does not exist", echo(text)))
     }
 
     /// Returns `owner/name`, folded.

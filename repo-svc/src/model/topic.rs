@@ -1,23 +1,18 @@
-//! Topics of repositories: words by which they are found.
-//!
-//! Not here: rows, and the search.
-
 use ferrite_proto::error::FieldViolation;
 
 use crate::error::RepoError;
 
 const MAX_TOPIC_CHARS: usize = 35;
-/// Limit for the topics of a repository.
 pub(crate) const MAX_TOPICS: usize = 25;
 
-/// A topic: 1 to 35 characters `a` to `z`, digits, and `-` between others.
+/// 1 to 35 characters from `a` to `z`, digits and `-`, which is neither first nor last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Topic(String);
 
 checked_text!(Topic);
 
 impl Topic {
-    /// Parses a topic. Capital letters are made small.
+    /// Converts upper case to lower case.
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
         if text.is_empty() {
@@ -28,28 +23,29 @@ impl Topic {
         }
         let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if !is_plain || text.starts_with('-') || text.ends_with('-') {
-            return refuse("invalid", "may hold letters, digits, and `-` between others only".into());
+            return refuse(
+                "invalid",
+                "must contain only letters, digits and `-`, and must not begin or end with `-`".into(),
+            );
         }
         Ok(Self(text.to_ascii_lowercase()))
     }
 }
 
-/// The topics of a repository, in their order, each once.
+/// The topics of a repository, in order and without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topics(Vec<Topic>);
 
 impl Topics {
-    /// Parses a list of topics. Repeated ones count once, at their first place.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with the places that break a rule, such as `topics[3]`, or with `topics` if there are too many.
+    /// Keeps the first of several equal topics. Violations name a position, such as `topics[3]`, or
+    /// `topics` if there are too many.
     pub(crate) fn parse(texts: &[String]) -> Result<Self, RepoError> {
         let mut topics = Self::default();
         let mut violations = Vec::new();
         for (place, text) in texts.iter().enumerate() {
             match Topic::parse(text, &format!("topics[{place}]")) {
                 Ok(topic) if topics.0.contains(&topic) => {}
-                // Checked here, so that a list of any length costs little.
+                // Checked here, so that a long list costs little.
                 Ok(_) if topics.0.len() == MAX_TOPICS => return Err(too_many("topics")),
                 Ok(topic) => topics.0.push(topic),
                 Err(violation) if violations.len() < MAX_TOPICS => violations.push(violation),
@@ -59,25 +55,19 @@ impl Topics {
         if violations.is_empty() { Ok(topics) } else { Err(RepoError::Invalid(violations)) }
     }
 
-    /// Returns the topics of a column of the database.
     pub(crate) fn of_column(text: &str) -> Self {
         Self(text.split(',').filter(|topic| !topic.is_empty()).map(|topic| Topic(topic.to_owned())).collect())
     }
 
-    /// Returns the text for a column of the database.
     pub(crate) fn column(&self) -> String {
         self.0.iter().map(Topic::as_str).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns the topics in their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Topic> {
         self.0.iter()
     }
 
-    /// Returns the topics with one more at the end, unless it is among them.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] if it is one too many.
+    /// Appends a topic, unless it is already there.
     pub(crate) fn with(&self, topic: Topic) -> Result<Self, RepoError> {
         let mut topics = self.clone();
         if topics.0.contains(&topic) {
@@ -90,7 +80,7 @@ impl Topics {
         Ok(topics)
     }
 
-    /// Returns the topics without one of them; `None` if it is not among them.
+    /// `None` if the topic is not there.
     pub(crate) fn without(&self, topic: &Topic) -> Option<Self> {
         let rest: Vec<_> = self.0.iter().filter(|other| *other != topic).cloned().collect();
         (rest.len() < self.0.len()).then_some(Self(rest))
@@ -98,7 +88,7 @@ impl Topics {
 }
 
 fn too_many(field: &str) -> RepoError {
-    RepoError::field(field, "too_many", &format!("a repository has at most {MAX_TOPICS} topics"))
+    RepoError::field(field, "too_many", &format!("a repository can have at most {MAX_TOPICS} topics"))
 }
 
 #[cfg(test)]

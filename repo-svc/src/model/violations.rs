@@ -2,12 +2,12 @@ use ferrite_proto::error::FieldViolation;
 
 use crate::error::RepoError;
 
-/// Collects the violations of several fields, so that one response reports all of them.
+/// Collects violations of several fields, so that one response reports all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Violations(Vec<FieldViolation>);
 
 impl Violations {
-    /// Returns the value, or adds the violation and returns `None`.
+    /// Returns the value, or records the violation and returns `None`.
     pub(crate) fn take<T>(&mut self, parsed: Result<T, FieldViolation>) -> Option<T> {
         match parsed {
             Ok(value) => Some(value),
@@ -18,7 +18,7 @@ impl Violations {
         }
     }
 
-    /// As [`Violations::take`], for a field that a request may leave out.
+    /// Like [`Violations::take`], for an optional field.
     pub(crate) fn take_optional<T>(
         &mut self,
         text: Option<&str>,
@@ -28,7 +28,6 @@ impl Violations {
         self.take(text.map(|text| parse(text, field)).transpose())
     }
 
-    /// Returns the error with all violations.
     pub(crate) fn into_error(self) -> RepoError {
         RepoError::Invalid(self.0)
     }

@@ -1,10 +1,8 @@
 use ferrite_core::text::is_control_or_direction;
 use ferrite_proto::error::FieldViolation;
 
-/// Limit for the address of a tracker or wiki.
 pub(super) const MAX_EXTERNAL_URL_BYTES: usize = 2_048;
 
-/// Parses the address of an external tracker or wiki, as [`parse_web_address`].
 pub(super) fn parse_external_url(text: &str, field: &str) -> Result<String, FieldViolation> {
     if text.len() > MAX_EXTERNAL_URL_BYTES {
         let message = format!("must have at most {MAX_EXTERNAL_URL_BYTES} bytes");
@@ -13,7 +11,7 @@ pub(super) fn parse_external_url(text: &str, field: &str) -> Result<String, Fiel
     parse_web_address(text, field)
 }
 
-/// Parses an absolute `http` or `https` URL, or the empty text.
+/// Accepts an absolute `http` or `https` URL, or an empty text.
 pub(super) fn parse_web_address(text: &str, field: &str) -> Result<String, FieldViolation> {
     if text.is_empty() || is_web_address(text) {
         return Ok(text.to_owned());
@@ -21,8 +19,7 @@ pub(super) fn parse_web_address(text: &str, field: &str) -> Result<String, Field
     Err(FieldViolation::new(field, "invalid", "must be an absolute http or https URL"))
 }
 
-/// Returns whether a text is an absolute `http` or `https` URL without credentials, and without characters that have to be escaped in
-/// HTML.
+/// Rejects credentials, and characters that must be escaped in HTML.
 fn is_web_address(text: &str) -> bool {
     let is_forbidden = |char: char| {
         char.is_whitespace() || is_control_or_direction(char) || matches!(char, '<' | '>' | '"' | '\\' | '`')
@@ -38,6 +35,6 @@ fn is_web_address(text: &str) -> bool {
     };
     let is_port = port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
     let is_bracketed = host.starts_with('[') && host.ends_with(']');
-    // Credentials before the host are refused, because they make a URL look like that of another host.
+    // Credentials before the host would make a URL look like one of another host.
     is_port && !host.is_empty() && !host.contains('@') && (is_bracketed || !host.contains([':', '[', ']']))
 }

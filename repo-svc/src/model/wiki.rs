@@ -1,6 +1,4 @@
-//! The settings of a repository's wiki, and their changes.
-//!
-//! Not here: its pages, which are in a repository of its own on the store.
+//! The settings of a wiki. Its pages are in a separate repository on the store.
 
 use ferrite_proto::repo::UpdateWikiRequest;
 
@@ -10,21 +8,18 @@ use crate::error::RepoError;
 
 const URL_FIELD: &str = "external_wiki_url";
 
-/// The settings of a wiki.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WikiSettings {
-    /// True if the repository has a wiki.
     pub(crate) is_enabled: bool,
-    /// True if everybody may read the wiki of a private repository.
+    /// True if everybody can read the wiki of a private repository.
     pub(crate) is_public: bool,
-    /// True if the wiki is elsewhere.
     pub(crate) is_external: bool,
-    /// Address of the external wiki, possibly empty.
+    /// The address of the external wiki, may be empty.
     pub(crate) url: String,
 }
 
 impl WikiSettings {
-    /// Returns the names of the fields that differ from `after`, as requests name them.
+    /// Returns the request fields that differ in `after`.
     pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
         changed_fields([
             ("enable_wiki", self.is_enabled != after.is_enabled),
@@ -34,13 +29,13 @@ impl WikiSettings {
         ])
     }
 
-    /// Returns whether `after` differs in nothing but that the wiki is no longer public.
+    /// Returns whether the change only makes a public wiki private.
     pub(crate) fn loses_only_readers(&self, after: &Self) -> bool {
         self.is_public && *after == Self { is_public: false, ..self.clone() }
     }
 }
 
-/// The checked changes of a wiki's settings; `None` keeps a field.
+/// `None` keeps a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WikiChange {
     is_enabled: Option<bool>,
@@ -50,10 +45,6 @@ pub(crate) struct WikiChange {
 }
 
 impl WikiChange {
-    /// Checks the fields of a client's request.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] with the field that breaks a rule.
     pub(crate) fn check(request: &UpdateWikiRequest) -> Result<Self, RepoError> {
         let url = request.external_wiki_url.as_deref().map(|url| parse_external_url(url, URL_FIELD));
         Ok(Self {
@@ -64,10 +55,7 @@ impl WikiChange {
         })
     }
 
-    /// Returns the settings after the change.
-    ///
-    /// # Errors
-    /// [`RepoError::Invalid`] if an external wiki would be in use without its address.
+    /// Returns the settings after the change. Fails if an external wiki has no address.
     pub(crate) fn apply(&self, before: &WikiSettings) -> Result<WikiSettings, RepoError> {
         let after = WikiSettings {
             is_enabled: self.is_enabled.unwrap_or(before.is_enabled),

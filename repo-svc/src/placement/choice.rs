@@ -1,4 +1,4 @@
-//! The choice of a git store for a new repository: at random, by weight and free space.
+//! Chooses a git store for a new repository: at random, by weight and free space.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,10 @@ use super::StoreStatus;
 use crate::error::RepoError;
 use crate::store::OpenStore;
 
-/// Returns one of `stores`, each as likely as its weight times the space that is free on it. Stores that do not respond are left out, and
-/// those on which no more than `reserve_bytes` are free. A store about which nothing is known yet is left out if others are known, and
-/// where none is, the weight alone decides. The only store is chosen however it is: it refuses by itself what it cannot take.
-///
-/// # Errors
-/// [`RepoError::NoOpenStore`] if there is none, [`RepoError::StoreUnavailable`] if none responds, [`RepoError::NoStoreSpace`] if those that
-/// do have no space.
+/// Draws one of `stores`, with a probability proportional to its weight times its free space. Skips
+/// stores that are unreachable, not writable, or have at most `reserve_bytes` free. Also skips
+/// stores without a status, unless none has one: then only the weight counts. A single store is
+/// always chosen; it rejects what it cannot take.
 pub(super) fn choose(
     stores: &[OpenStore],
     statuses: &HashMap<String, StoreStatus>,
@@ -45,7 +42,7 @@ fn share(store: &OpenStore, free_bytes: u64) -> u128 {
     u128::from(store.weight.unsigned_abs()) * u128::from(free_bytes)
 }
 
-/// Returns one of the stores, each as likely as its share; `None` if no share is above zero.
+/// Draws a store with a probability proportional to its share; `None` if all shares are zero.
 fn draw(shares: Vec<(&OpenStore, u128)>, rng: &mut impl Rng) -> Option<String> {
     let total: u128 = shares.iter().map(|(_, share)| share).sum();
     if total == 0 {
@@ -85,7 +82,7 @@ mod tests {
         of.iter().map(|(name, status)| ((*name).to_owned(), *status)).collect()
     }
 
-    /// Returns the percentage of each of the stores `a`, `b` and `c` in many choices.
+    /// Returns how often the stores `a`, `b` and `c` are chosen, in percent.
     fn percentages(stores: &[OpenStore], statuses: &HashMap<String, StoreStatus>) -> [u32; 3] {
         let mut rng = StdRng::seed_from_u64(7);
         let mut counts = [0_u32; 3];

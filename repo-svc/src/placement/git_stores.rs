@@ -16,25 +16,25 @@ use super::choice::choose;
 use crate::error::RepoError;
 use crate::store::{FORMER_SUBSCRIBER, GitStoreTable, store_subscriber};
 
-/// Deadline of the question how a store is; and the one while none is known to respond, when one that hangs must not delay the others.
+/// Deadlines of a status request. The second applies while no store is known to respond, so that
+/// one that hangs does not delay the others.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 const FIRST_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Questions in a row that a store does not respond to, after which the log says so: when all start together, the first may come too early.
+/// Failed status requests in a row before a warning: when everything starts at once, the first may
+/// come too early.
 const MISSED_BEFORE_WARNING: u32 = 3;
 
-/// Which of the git stores responded when they were last asked.
+/// Which git stores responded to their last status request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reachable {
-    /// None, or none was asked yet.
+    /// None responded, or none was asked yet.
     None,
-    /// Some, and others did not.
     Some,
-    /// All.
     All,
 }
 
-/// The git stores as this process sees them. Clones share what is known.
+/// The git stores as this process sees them. Clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct GitStores(Arc<Inner>);
 
@@ -44,15 +44,14 @@ struct Inner {
     channel: StoreChannel,
     relay: Relay,
     clock: Clock,
-    /// Bytes that a store has to have free beyond, to get a new repository.
+    /// A store needs more free bytes than this to get a new repository.
     reserve_bytes: u64,
     statuses: Mutex<HashMap<String, StoreStatus>>,
-    /// Wakes the task that asks the stores.
+    /// Wakes the poller.
     changed: Notify,
 }
 
 impl GitStores {
-    /// Creates the view of the stores in `table`, which are asked through `channel` and whose events go through `relay`.
     pub(crate) fn new(
         table: GitStoreTable,
         channel: StoreChannel,
@@ -64,22 +63,17 @@ impl GitStores {
         Self(Arc::new(Inner { table, channel, relay, clock, reserve_bytes, statuses, changed }))
     }
 
-    /// Returns the table of stores.
     pub(crate) fn table(&self) -> &GitStoreTable {
         &self.0.table
     }
 
     /// Returns the name of a store for a new repository.
-    ///
-    /// # Errors
-    /// [`RepoError::NoOpenStore`] if no store takes new repositories, [`RepoError::StoreUnavailable`] if none of several responds,
-    /// [`RepoError::NoStoreSpace`] if those that do have no space, or those of the database.
     pub(crate) async fn place(&self) -> Result<String, RepoError> {
         let open = self.0.table.open_stores().await?;
         choose(&open, &self.0.statuses.lock(), self.0.reserve_bytes, &mut rand::rng())
     }
 
-    /// Returns the name under which the outbox keeps events for a store, whose delivery this process takes part in from now on.
+    /// Returns the outbox subscriber of a store, and starts to deliver its events in this process.
     pub(crate) fn subscriber(&self, store: &str) -> String {
         let subscriber = store_subscriber(store);
         self.deliver_to(&subscriber, store);
@@ -90,12 +84,12 @@ impl GitStores {
         self.0.relay.add(subscriber, self.0.channel.with_store(store));
     }
 
-    /// Returns how a store was last seen; `None` if it was not asked yet.
+    /// `None` if the store was not asked yet.
     pub(crate) fn status(&self, store: &str) -> Option<StoreStatus> {
         self.0.statuses.lock().get(store).copied()
     }
 
-    /// Notes that a store did not respond, so that new repositories are placed on others until it does.
+    /// Records that a store did not respond, so that new repositories go to others until it does.
     pub(crate) fn note_unreachable(&self, store: &str) {
         if let Some(status) = self.0.statuses.lock().get_mut(store) {
             *status = status.unreachable();
@@ -103,17 +97,15 @@ impl GitStores {
         self.0.changed.notify_one();
     }
 
-    /// Has the stores asked now instead of at their time, because one was added or does not respond.
+    /// Wakes the poller early, because a store was added or does not respond.
     pub(crate) fn ask_soon(&self) {
         self.0.changed.notify_one();
     }
 
-    /// Waits until somebody calls [`GitStores::ask_soon`].
     pub(crate) async fn until_changed(&self) {
         self.0.changed.notified().await;
     }
 
-    /// Returns which stores responded when they were last asked.
     pub(crate) fn reachable(&self) -> Reachable {
         let statuses = self.0.statuses.lock();
         match statuses.values().filter(|status| status.is_reachable).count() {
@@ -123,10 +115,8 @@ impl GitStores {
         }
     }
 
-    /// Reads which stores there are, oldest first, takes part in the delivery of their events, and forgets those that are no more.
-    ///
-    /// # Errors
-    /// Those of the database.
+    /// Reads the names of all stores, oldest first. Delivers events to new stores and forgets
+    /// removed ones.
     pub(crate) async fn refresh(&self) -> Result<Vec<String>, DbError> {
         let names = self.0.table.names().await?;
         for name in &names {
@@ -146,21 +136,21 @@ impl GitStores {
         Ok(names)
     }
 
-    /// Asks a store how it is, and keeps the response.
+    /// Requests the status of a store and keeps it.
     pub(crate) async fn ask(&self, store: &str) {
         let response = self.get_status(store).await;
         let before = self.status(store).unwrap_or_default();
         let status = match response {
             Ok(status) => {
                 if before.missed >= MISSED_BEFORE_WARNING {
-                    tracing::info!("the git store `{store}` is reachable again");
+                    tracing::info!("git store `{store}` is reachable again");
                 }
                 status
             }
             Err(reason) => {
                 let status = before.unreachable();
                 if status.missed == MISSED_BEFORE_WARNING {
-                    tracing::warn!("the git store `{store}` is not reachable: {reason}");
+                    tracing::warn!("git store `{store}` is unreachable: {reason}");
                 }
                 status
             }
@@ -168,10 +158,7 @@ impl GitStores {
         self.0.statuses.lock().insert(store.to_owned(), status);
     }
 
-    /// Asks a store how it is.
-    ///
-    /// # Errors
-    /// The reason why there is no response, as a text for the log.
+    /// Fails with the reason, as text for the log.
     async fn get_status(&self, store: &str) -> Result<StoreStatus, String> {
         let is_any_known = self.reachable() != Reachable::None;
         let timeout = if is_any_known { STATUS_TIMEOUT } else { FIRST_STATUS_TIMEOUT };
@@ -180,7 +167,7 @@ impl GitStores {
         let response = client.get_store_status(request).await.map_err(|status| status.message().to_owned())?;
         let response = response.into_inner();
         if response.name != store {
-            return Err(format!("at its address is the store `{}`", response.name.escape_debug()));
+            return Err(format!("its address belongs to the store `{}`", response.name.escape_debug()));
         }
         metrics::gauge!("ferrite_store_repositories", "store" => response.name)
             .set(as_gauge(response.repository_count));

@@ -1,4 +1,4 @@
-//! A fake of git-svc and of the subscribers of events, for the service under test.
+//! Fakes of git-svc and of the event subscribers.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -14,32 +14,30 @@ use ferrite_rpc::testing::{Fake, FakeStorageService};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-/// The behaviour of the fake git-svc.
+/// How the fake git-svc behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreMode {
     Works,
-    /// Refuses the template, as git-svc does.
+    /// Rejects the template, as git-svc does.
     Refuses,
-    /// Fails to create a repository after having created it.
+    /// Creates the repository, then fails.
     FailsAfterCreate,
-    /// Creates no repository, makes no tag and moves no HEAD until it has another mode.
+    /// Blocks new repositories, tags and moves of HEAD until the mode changes.
     Waits,
-    /// Checks branches, and fails to move HEAD.
+    /// Checks branches, but fails to move HEAD.
     KeepsHead,
     /// Fails every request.
     Down,
 }
 
-/// Stands in for git-svc and the subscribers of events.
 #[derive(Clone, Debug)]
 pub(super) struct FakePeer(pub(super) Arc<FakePeerState>);
 
-/// The behaviour, and what was asked for.
 #[derive(Debug)]
 pub(super) struct FakePeerState {
     pub(super) mode: Mutex<StoreMode>,
     pub(super) made: Mutex<HashSet<i64>>,
-    /// Calls that change something, each with the store that it names.
+    /// Calls that change something, each with its store.
     pub(super) asked_stores: Mutex<Vec<(&'static str, String)>>,
     pub(super) create_requests: Mutex<Vec<git::CreateRepositoryRequest>>,
     pub(super) import_requests: Mutex<Vec<git::StartMigrationRequest>>,
@@ -62,7 +60,6 @@ impl FakePeer {
         }))
     }
 
-    /// Returns the services that it stands in for.
     pub(super) fn routes(&self) -> Routes {
         let mut routes = Routes::builder();
         routes.add_service(StorageServiceServer::new(Fake(self.clone())));
@@ -72,12 +69,10 @@ impl FakePeer {
         routes.routes()
     }
 
-    /// Notes the store that a call names.
     fn note<T>(&self, call: &'static str, request: &Request<T>) {
         self.0.asked_stores.lock().unwrap().push((call, store_of(request)));
     }
 
-    /// Waits while it has the mode for that.
     async fn wait(&self) {
         while *self.0.mode.lock().unwrap() == StoreMode::Waits {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -85,7 +80,6 @@ impl FakePeer {
     }
 }
 
-/// Returns the store that a request names.
 fn store_of<T>(request: &Request<T>) -> String {
     request.metadata().get(metadata::STORE).map(|name| name.to_str().unwrap().to_owned()).unwrap_or_default()
 }
@@ -129,7 +123,7 @@ impl FakeStorageService for FakePeer {
         Ok(Response::new(git::DeleteRepositoryResponse {}))
     }
 
-    /// Has the branch `dev`, beside the default branch.
+    /// Knows the branch `dev` besides the default branch.
     async fn set_default_branch(
         &self,
         request: Request<git::SetDefaultBranchRequest>,
@@ -151,7 +145,8 @@ impl FakeStorageService for FakePeer {
         }
     }
 
-    /// Is every store that is asked, with a terabyte free, but for `elsewhere`, at whose address is another one.
+    /// Answers for every store, with a terabyte free, except `elsewhere`, whose address belongs to
+    /// another store.
     async fn get_store_status(
         &self,
         request: Request<git::GetStoreStatusRequest>,

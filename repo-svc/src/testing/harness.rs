@@ -1,4 +1,4 @@
-//! The service under test on a real socket, with a fake of git-svc and of the subscribers.
+//! The service under test on a real socket, with fakes of git-svc and the subscribers.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -36,7 +36,6 @@ use crate::state::AppState;
 
 pub(crate) const PASSWORD: &str = "correct horse";
 
-/// repo-svc on a Unix socket with a database of its own, and a fake of its peers.
 pub(crate) struct Harness {
     folder: tempfile::TempDir,
     database_url: Secret,
@@ -46,9 +45,8 @@ pub(crate) struct Harness {
     accounts: Accounts,
     keys: ServiceKeys,
     address: Address,
-    /// Channel with the credential of the gateway.
+    /// Has the credential of the gateway.
     pub(crate) service: Channel,
-    /// Channel without a credential.
     pub(crate) unauthenticated: Channel,
 }
 
@@ -97,12 +95,12 @@ impl Harness {
         Self::start_in(folder, database_url, extra).await
     }
 
-    /// Starts the service on an empty database, of either kind.
+    /// Starts the service on an empty PostgreSQL or SQLite database.
     pub(crate) async fn start_on(database_url: Secret) -> Self {
         Self::start_on_with(database_url, &[]).await
     }
 
-    /// As [`Harness::start_on`], with further flags.
+    /// Like [`Harness::start_on`], with more flags.
     pub(crate) async fn start_on_with(database_url: Secret, extra: &[&str]) -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), database_url, extra).await
     }
@@ -132,7 +130,7 @@ impl Harness {
         Self { folder, database_url, life, peer, trust, accounts, service, unauthenticated, keys, address }
     }
 
-    /// Opens the database, for rows that no RPC writes or shows.
+    /// For rows that no RPC writes or shows.
     pub(crate) async fn db(&self) -> Db {
         Db::open(&self.database_url, 2).await.unwrap()
     }
@@ -142,7 +140,7 @@ impl Harness {
         self.state_with(&[]).await
     }
 
-    /// As [`Harness::state`] with further flags: another replica.
+    /// Like [`Harness::state`], with more flags: another replica.
     pub(crate) async fn state_with(&self, extra: &[&str]) -> AppState {
         let config = config(self.folder.path(), &self.database_url, extra);
         let trust = config.process.trust.load(ServiceRole::RepoSvc, &Clock::system()).unwrap();
@@ -150,18 +148,17 @@ impl Harness {
         AppState::new(config, &trust, signer, self.db().await, Clock::system(), self.life.clone())
     }
 
-    /// Stops the service like a signal, and waits until it has stopped.
+    /// Stops the service as a signal would, and waits for it.
     pub(crate) async fn stop(&self) {
         self.life.stop();
         assert!(self.life.finished().await, "it ends in time");
     }
 
-    /// Returns a channel with the credential of the role `from`.
     pub(crate) fn channel_of(&self, from: ServiceRole) -> Channel {
         self.keys.channel(from, ServiceRole::RepoSvc, &self.address)
     }
 
-    /// Delivers events, each by the role that tells of such facts.
+    /// Delivers each event with the role that sends it in production.
     pub(crate) async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
         self.keys.deliver(ServiceRole::RepoSvc, &self.address, events).await
     }
@@ -174,7 +171,7 @@ impl Harness {
         *self.peer.0.mode.lock().unwrap() = mode;
     }
 
-    /// Removes and returns the calls to git stores that change something, each with the store that it names.
+    /// Removes and returns the calls that change something on a store, each with its store.
     pub(crate) fn take_asked_stores(&self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut *self.peer.0.asked_stores.lock().unwrap())
     }
@@ -184,32 +181,26 @@ impl Harness {
         self.peer.0.made.lock().unwrap().clone()
     }
 
-    /// Removes a repository from the fake git-svc.
     pub(crate) fn forget_stored(&self, id: i64) {
         self.peer.0.made.lock().unwrap().remove(&id);
     }
 
-    /// Returns the requests to create repositories that the fake git-svc got.
     pub(crate) fn create_requests(&self) -> Vec<git::CreateRepositoryRequest> {
         self.peer.0.create_requests.lock().unwrap().clone()
     }
 
-    /// Returns the requests to start imports that the fake git-svc accepted.
     pub(crate) fn import_requests(&self) -> Vec<git::StartMigrationRequest> {
         self.peer.0.import_requests.lock().unwrap().clone()
     }
 
-    /// Returns the requests for tags that the fake git-svc granted.
     pub(crate) fn tags(&self) -> Vec<git::CreateTagRequest> {
         self.peer.0.tags.lock().unwrap().clone()
     }
 
-    /// Removes and returns the names of files that the fake git-svc deleted.
     pub(crate) fn take_deleted_files(&self) -> Vec<String> {
         std::mem::take(&mut *self.peer.0.deleted_files.lock().unwrap())
     }
 
-    /// Returns the events that subscribers got.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.peer.0.events.lock().unwrap().clone()
     }
@@ -253,7 +244,6 @@ impl Harness {
         self.accounts.create_user(new).await.unwrap()
     }
 
-    /// Creates a token of a user.
     pub(crate) async fn token(&self, username: &str, name: &str) -> String {
         let request = CreateAccessTokenRequest {
             credential: Some(basic(username, PASSWORD)),
@@ -264,7 +254,6 @@ impl Harness {
         self.account().create_access_token(request).await.unwrap().into_inner().value
     }
 
-    /// Creates a user and returns a token of it.
     pub(crate) async fn signed_in(&self, name: &str) -> String {
         self.user(name, false).await;
         self.token(name, "test").await
@@ -281,7 +270,7 @@ pub(crate) fn basic(username: &str, password: &str) -> BasicCredential {
     BasicCredential { username: username.to_owned(), password: password.to_owned() }
 }
 
-/// Returns a request with a bearer token, or without credentials if `token` is empty.
+/// Sends no credentials if `token` is empty.
 pub(crate) fn with_token<T>(message: T, token: &str) -> Request<T> {
     let mut request = Request::new(message);
     if !token.is_empty() {

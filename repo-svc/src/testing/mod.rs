@@ -1,4 +1,4 @@
-//! Fixtures of this crate's tests: both databases, and the service itself on a real socket.
+//! Test fixtures: both databases, and the service on a real socket.
 
 mod fake_peer;
 mod harness;

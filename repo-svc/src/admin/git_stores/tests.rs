@@ -1,12 +1,10 @@
-//! Tests of the administration of stores without a service, on both databases.
-
 use ferrite_db::args;
 
 use super::*;
 use crate::testing::on_both;
 
 const AUDIT: &str = "SELECT action, target, details FROM audit_log WHERE target_kind = $1 ORDER BY id";
-/// Adds as many stores as there may be.
+/// Inserts as many stores as are allowed.
 const INSERT_MOST_STORES: &str = "INSERT INTO stores (name, created_us) WITH RECURSIVE numbers (number) AS (SELECT 1 UNION ALL \
      SELECT number + 1 FROM numbers WHERE number < 1024) SELECT 'git-' || CAST(number AS TEXT), 1 FROM numbers";
 

@@ -1,5 +1,3 @@
-//! Tests of the throttle: counts by account and address, their windows, and known addresses, on both databases.
-
 use ferrite_core::testing::setting;
 use ferrite_core::{Clock, Secret};
 use ferrite_db::Db;
@@ -18,7 +16,7 @@ const LIMITS: SignInArgs = SignInArgs {
 };
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Returns a throttle over a database with the accounts 1 and 2.
+/// Creates a throttle over a database with accounts 1 and 2.
 async fn throttle(db: Db) -> (Throttle, Clock) {
     let clock = Clock::fixed(1_000_000);
     add_accounts(&db).await;
@@ -101,7 +99,7 @@ async fn guesses_from_one_address_for_many_accounts_are_refused_and_those_who_si
         assert!(!is_allowed(&throttle, &unknown("another", "192.0.2.1")).await);
         assert!(is_allowed(&throttle, &unknown("another", "192.0.2.2")).await);
         assert!(is_allowed(&throttle, &colleague).await);
-        // Under another login as well.
+        // Under another login too.
         assert!(is_allowed(&throttle, &from("ada@example.com", "192.0.2.1")).await);
         clock.advance(Duration::from_secs(600));
         assert!(is_allowed(&throttle, &unknown("another", "192.0.2.1")).await);
@@ -125,7 +123,7 @@ async fn guesses_for_one_account_from_many_addresses_are_refused_and_its_owner_s
         assert!(!is_allowed(&throttle, &elsewhere).await);
         assert!(is_allowed(&throttle, &home).await, "its owner was here before");
         assert!(is_allowed(&throttle, &unknown("bob", "203.0.113.1")).await);
-        // The limit per login and address holds for a known address as well.
+        // The limit per login and address applies to a known address too.
         fail(&throttle, 3, &home).await;
         assert!(!is_allowed(&throttle, &home).await);
     })
@@ -153,7 +151,7 @@ async fn an_address_that_signed_in_is_known_for_thirty_days_under_every_login_of
         let home = from("ada@example.com", "198.51.100.7");
         throttle.succeeded(&home).await;
         clock.advance(20 * DAY);
-        // Another sign-in prolongs the time.
+        // Another sign-in extends the time.
         throttle.succeeded(&home).await;
         clock.advance(20 * DAY);
         for number in 0..8 {
@@ -186,7 +184,7 @@ async fn the_latest_addresses_of_an_account_are_kept() {
         assert_eq!(count().await, 64);
         let is_known = async |number: u32| throttle.is_known(&from("ada", &format!("192.0.2.{number}"))).await;
         assert!(!is_known(5).await && is_known(6).await && is_known(69).await);
-        // Old ones are deleted by the next sign-in of anybody.
+        // Anybody's next sign-in deletes old addresses.
         clock.advance(31 * DAY);
         throttle.succeeded(&Attempt { user: Some(UserId(2)), ..from("bob", "192.0.2.1") }).await;
         assert_eq!(count().await, 1);

@@ -1,5 +1,3 @@
-//! Tests of SSH public keys: accepted forms, refused types and sizes.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -18,7 +16,7 @@ fn base64_of(line: &str) -> &str {
     line.split_whitespace().nth(1).unwrap()
 }
 
-/// A made-up RSA key whose modulus has this many bits.
+/// Returns a made-up RSA key with a modulus of `bits` bits.
 fn rsa(bits: usize, exponent: &[u8]) -> String {
     let mut modulus = vec![0u8; bits.div_ceil(8)];
     modulus[0] = 1 << ((bits - 1) % 8);
