@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb
+.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb doc
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ deb: dist ## makes the Debian packages target/deb/ferrite_VERSION_ARCH.deb and f
 	deploy/deb/build.sh target/dist target/deb
 
 ##@ Maintain
+
+doc: ## builds the documentation of our crates; begin with target/doc/ferrite/index.html
+	cargo doc --workspace --no-deps --locked
 
 needs: ## installs PostgreSQL, Redis, git, Chromium, Go and Node if they are missing
 	tests/needs.sh
