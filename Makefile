@@ -1,12 +1,15 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb
+.PHONY: help run demo build test test-slow needs check dependencies advisories pin-images vendor-viewer bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb
 
 help: ## lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 run: build ## builds the release binary and starts everything on this machine
 	exec target/release/ferrite up
+
+demo: build ## starts a server with example data in a temporary folder; HTTP=127.0.0.1:3000 for a fixed address
+	exec target/release/ferrite demo $(if $(HTTP),--http $(HTTP))
 
 build: ## builds the release binary, target/release/ferrite
 	cargo build --release --locked

@@ -1,10 +1,12 @@
-//! The program: the launcher (`ferrite up`), every role, and administration. Each role is a crate.
+//! The program: the launcher (`ferrite up`), the demo, every role, and administration. Each role is
+//! a crate.
 //!
-//! Each module uses only those after it: `cli`, `settings`, `admin`, `secrets`, `health`,
-//! `launcher`, `role`, `password`, `usage`, `output`.
+//! Each module uses only those after it: `cli`, `settings`, `demo`, `admin`, `secrets`,
+//! `health`, `launcher`, `role`, `password`, `usage`, `output`.
 
 mod admin;
 mod cli;
+mod demo;
 mod health;
 mod launcher;
 mod output;
