@@ -107,6 +107,8 @@ fn the_printed_commands_work_and_nothing_is_left_after_ctrl_c() {
     let created = responses.next().unwrap();
     assert_eq!((&created["number"], &created["user"]["login"]), (&json!(3), &json!("ada")), "{printed}");
     let (root, page) = open.rsplit(' ').next().unwrap().split_once("/docs/").unwrap();
+    let is_below_root = created["html_url"].as_str().is_some_and(|url| url.starts_with(root));
+    assert!(is_below_root, "{printed}");
     let response = http_get(&root.parse().unwrap(), &format!("/docs/{page}")).unwrap();
     assert!(page == "api" && response.starts_with("HTTP/1.1 200 "), "{response}");
     let expected = ["webhook: issues (opened), acme/hello, 200", "webhook: push, acme/hello, 200"];
