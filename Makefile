@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb doc
+.PHONY: help run demo build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb doc
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -9,6 +9,9 @@ help: ## lists the targets
 
 run: build ## builds the release binary and starts everything on this machine
 	exec target/release/ferrite up
+
+demo: build ## starts a server with example data in a temporary folder; HTTP=127.0.0.1:3000 for a fixed address
+	exec target/release/ferrite demo $(if $(HTTP),--http $(HTTP))
 
 build: ## builds the release binary, target/release/ferrite
 	cargo build --release --locked

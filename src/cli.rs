@@ -5,11 +5,12 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ferrite_core::config::with_range;
 
 use crate::admin::AdminArgs;
+use crate::demo::DemoArgs;
 use crate::health::HealthArgs;
 use crate::launcher::UpArgs;
 use crate::output::exit_code;
 use crate::secrets::SecretsArgs;
-use crate::{admin, health, launcher, role, secrets, settings, usage};
+use crate::{admin, demo, health, launcher, role, secrets, settings, usage};
 
 /// A self-hosted git hosting service.
 #[derive(Debug, Parser)]
@@ -23,6 +24,8 @@ struct Cli {
 enum Command {
     /// Run all of Ferrite on this machine: five processes over one data folder.
     Up(Box<UpArgs>),
+    /// Run a server with example data in a temporary folder; Ctrl-C removes it.
+    Demo(DemoArgs),
     /// Run the gateway: REST API, and git over HTTP and SSH.
     Gateway(Box<gateway::Config>),
     /// Run the service for accounts, access tokens and repository metadata.
@@ -66,6 +69,7 @@ pub(crate) fn run() -> ExitCode {
     };
     match cli.command {
         Command::Up(args) => launcher::start(&args),
+        Command::Demo(args) => demo::start(&args),
         Command::Gateway(config) => role::start(*config),
         Command::RepoSvc(config) => role::start(*config),
         Command::IssueSvc(config) => role::start(*config),

@@ -1,5 +1,5 @@
-//! The program: the launcher (`ferrite up`), every role, and administration. Each role is a crate;
-//! this one parses the command line, runs a role in its process, and supervises processes.
+//! The program: the launcher (`ferrite up`), the demo, every role, and administration. Each role is
+//! a crate; this one parses the command line, runs a role in its process, and supervises processes.
 //!
 //! # The house
 //!
@@ -29,11 +29,12 @@
 //!
 //! # This crate
 //!
-//! Each module uses only those after it: `cli`, `settings`, `admin`, `secrets`, `health`,
-//! `launcher`, `role`, `password`, `usage`, `output`.
+//! Each module uses only those after it: `cli`, `settings`, `demo`, `admin`, `secrets`,
+//! `health`, `launcher`, `role`, `password`, `usage`, `output`.
 
 mod admin;
 mod cli;
+mod demo;
 mod health;
 mod launcher;
 mod output;

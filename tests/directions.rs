@@ -47,7 +47,7 @@ const ORDER: &[(&str, &str)] = &[
     ("git-svc", "config rpc http telemetry state imports maintenance transfer ref_updates admission db rpc_error"),
     ("gateway", "state listeners config docs api ssh git auth avatar blocking upstream http telemetry"),
     ("benches", "rounds cpu memory installation databases processes history remote receiver git"),
-    (".", "cli settings admin secrets health launcher password role usage output"),
+    (".", "cli settings demo admin secrets health launcher password role usage output"),
 ];
 
 /// Modules that only tests use, and the folder of programs, each of which is a crate of its own.

@@ -47,7 +47,7 @@ const SHORT: &[&str] = &[
     "repo-svc/src/model/collaborator.rs", // shared by models, store, RPCs
     "repo-svc/src/model/git_store.rs",    // shared by admin, store, RPCs
     "repo-svc/src/telemetry.rs",          // one per service, see architecture.md
-    "src/password.rs",                    // shared by three commands
+    "src/password.rs",                    // shared by four commands
 ];
 
 /// Faults by path, each with what to do.

@@ -87,7 +87,7 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Resolves an address and checks that it is free. Replaces port 0 by a free port.
-fn free_port(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn free_port(text: &str) -> Result<SocketAddr, String> {
     let address = resolve(text).map_err(|reason| format!("cannot listen on {text}: {reason}"))?;
     let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
     listener.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))

@@ -59,7 +59,7 @@ impl Up {
 }
 
 /// Runs a command to its end, or kills it when it takes too long.
-fn outcome(command: &mut Command) -> Output {
+pub(crate) fn outcome(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + PROCESS_TIMEOUT;
     while child.try_wait().unwrap().is_none() {
@@ -73,7 +73,7 @@ fn outcome(command: &mut Command) -> Output {
 
 /// Returns the one line that a failed command prints.
 #[track_caller]
-fn error_line(output: &Output) -> String {
+pub(crate) fn error_line(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -81,7 +81,7 @@ fn error_line(output: &Output) -> String {
     stderr
 }
 
-fn runs(id: u32) -> bool {
+pub(crate) fn runs(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
@@ -435,7 +435,7 @@ fn the_command_line_explains_itself() {
     let version = outcome(ferrite().arg("--version"));
     assert_eq!(String::from_utf8(version.stdout).unwrap(), concat!("ferrite ", env!("CARGO_PKG_VERSION"), "\n"));
     let help = String::from_utf8(outcome(ferrite().arg("help")).stdout).unwrap();
-    for command in ["up", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "keys", "admin"] {
+    for command in ["up", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "demo", "keys", "admin"] {
         assert!(help.contains(command), "{command}: {help}");
     }
     for arguments in

@@ -39,6 +39,7 @@ mod crashes;
 mod cut_clients;
 mod deliveries;
 mod delivery_durability;
+mod demo;
 mod deploy_keys;
 mod direct;
 mod disk;
