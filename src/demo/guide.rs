@@ -5,7 +5,7 @@ use super::server::ADMINISTRATOR;
 
 const OPEN_COMMAND: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// Returns the text: what there is, and five commands to paste, each below a comment.
+/// Returns the text: what there is, five commands to paste, and variables, each below a comment.
 pub(super) fn text(url: &str, token: &str, password: &str) -> String {
     let authorized = format!("curl -s -H \"Authorization: token {token}\"");
     let issues = format!("{url}/api/v1/repos/{REPOSITORY}/issues");
@@ -30,6 +30,8 @@ pub(super) fn text(url: &str, token: &str, password: &str) -> String {
             .to_owned(),
         "# 5. Read about the API and send requests".to_owned(),
         format!("{OPEN_COMMAND} {url}/docs/api"),
+        "# Variables for the tour in README.md".to_owned(),
+        format!("API={url}/api/v1 TOKEN={token} PASSWORD={password}"),
         String::new(),
         "Ctrl-C stops the demo and removes its data.".to_owned(),
     ];

@@ -87,13 +87,32 @@ fn pasted(script: &str) -> Output {
     outcome(&mut command)
 }
 
+/// Runs what the README offers after the printed commands: in a clone, with the printed variables.
+#[track_caller]
+fn tour(clone: &str, variables: &str) {
+    let readme = include_str!("../../README.md");
+    let section = readme.split("\n## A tour in five minutes\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
+    let blocks: Vec<_> = blocks.filter(|block| !block.contains("make demo")).collect();
+    assert!(blocks.len() >= 3, "the tour is not found: {blocks:?}");
+    let output = pasted(&format!("{clone}\n{variables}\n{}", blocks.concat()));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    let responses: Vec<Value> = printed.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(responses.len() >= 5 && responses.iter().all(|response| response["message"].is_null()), "{printed}");
+    for mark in ["Written through the API.", "acme/hello", "/releases/download/v1.0/", "hello-again", "\"name\":\"ci\""]
+    {
+        assert!(printed.contains(mark), "no `{mark}` in {printed}");
+    }
+}
+
 #[test]
 fn the_printed_commands_work_and_nothing_is_left_after_ctrl_c() {
     let started = Instant::now();
     let mut demo = Demo::start();
     let commands = demo.commands();
     eprintln!("ready after {:?}", started.elapsed());
-    let [list, create, clone, push, open] = &commands[..] else { panic!("not five commands: {commands:#?}") };
+    let [list, create, clone, push, open, variables] = &commands[..] else { panic!("not six: {commands:#?}") };
     let script = [list, create, clone, push].map(String::as_str).join("\n");
     let output = pasted(&script);
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -120,6 +139,7 @@ fn the_printed_commands_work_and_nothing_is_left_after_ctrl_c() {
         demo.process.out.all().into_iter().filter(|line| line.starts_with("webhook: ")).collect();
     deliveries.sort_unstable();
     assert_eq!(deliveries, expected, "no webhooks of the example data");
+    tour(clone, variables);
     let server = demo.server();
     let roles = Role::ALL.iter().map(|role| child_of(server, role.command()).expect("the role runs"));
     let processes: Vec<_> = roles.chain([server]).collect();

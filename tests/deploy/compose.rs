@@ -103,7 +103,7 @@ fn variables_are_replaced_as_compose_does() {
     }
 }
 
-/// Starts what the file says with the variables of an operator, and does what the tour in the README does.
+/// Starts what the file says with the variables of an operator, and runs the tour.
 #[test]
 fn the_topology_starts_and_runs_the_tour() {
     let topology = topology::Topology::start(&ComposeFile::read(&text(COMPOSE_FILE), &BTreeMap::new()).unwrap());

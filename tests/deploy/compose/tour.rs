@@ -1,31 +1,19 @@
-//! The tour in the README, run as a person would: its commands, one after the other, in one shell.
+//! The commands of `tour.sh`, run in one shell as a person would.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
-const SECTION: &str = "\n## A tour in five minutes\n";
-/// The address in the README.
+/// The commands. They use `ADDRESS`.
+const COMMANDS: &str = include_str!("tour.sh");
 const ADDRESS: &str = "127.0.0.1:3000";
-
-/// Returns the commands of the tour, without those that start Ferrite.
-fn commands() -> String {
-    let text = super::text(README);
-    let (_, rest) = text.split_once(SECTION).unwrap();
-    let section = rest.split("\n## ").next().unwrap();
-    let blocks = section.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
-    let blocks: Vec<_> = blocks.filter(|block| !block.contains("make run")).collect();
-    assert!(blocks.len() >= 7, "the tour is not found: {blocks:?}");
-    blocks.concat()
-}
 
 /// Runs the tour against a gateway and returns what it printed.
 pub(super) fn run(address: &str, folder: &Path) -> String {
     let home = folder.join("home");
     std::fs::create_dir(&home).unwrap();
-    let script = format!("set -eu -o pipefail\n{}", commands().replace(ADDRESS, address));
+    let script = format!("set -eu -o pipefail\n{}", COMMANDS.replace(ADDRESS, address));
     let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap().1;
     let mut command = Command::new("bash");
     command.arg("-c").arg(script).current_dir(&home).env_clear();
@@ -45,7 +33,7 @@ pub(super) fn check(output: &str) {
         assert!(response.get("message").is_none(), "an error: {line}");
         responses += 1;
     }
-    assert!(responses >= 14, "{responses} answers in {output}");
+    assert!(responses >= 14, "{responses} responses in {output}");
     for mark in [
         "\"username\":\"admin\"",
         "\"full_name\":\"admin/hello\"",
