@@ -25,6 +25,7 @@ on_profiles! {
         nothing_matches_where_nothing_is_read
         a_resource_with_a_tag_of_if_none_match_is_left_alone
         what_exists_is_not_created_with_a_star
+        a_post_with_a_condition_creates_nothing
     }
 }
 
@@ -330,4 +331,31 @@ async fn what_exists_is_not_created_with_a_star(cluster: &Cluster) {
     ada.get(&starred).await.refused(404);
     star("\"x\"").await.empty(204);
     ada.get(&starred).await.empty(204);
+}
+
+async fn a_post_with_a_condition_creates_nothing(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("posted", json!({})).await;
+    let path = format!("{repo}/labels");
+    let post = |key: &str, conditions: &[(HeaderName, &str)]| {
+        let mut request = ada.request(Method::POST, &path).header("idempotency-key", key);
+        for (name, value) in conditions {
+            request = request.header(name.clone(), *value);
+        }
+        Response::of(request.json(&json!({"name": "bug", "color": "#e11d21"})))
+    };
+    let today = &tag(&ada, &path).await;
+    for (conditions, fields) in [
+        (&[(IF_MATCH, today.as_str())][..], &[("If-Match", "invalid")][..]),
+        (&[(IF_MATCH, "*")], &[("If-Match", "invalid")]),
+        (&[(IF_NONE_MATCH, "*")], &[("If-None-Match", "invalid")]),
+        (&[(IF_MATCH, "*"), (IF_NONE_MATCH, "*")], &[("If-Match", "invalid"), ("If-None-Match", "invalid")]),
+    ] {
+        post("one", conditions).await.refused_fields(fields);
+    }
+    assert_eq!(ada.get(&path).await.expect(200).text(), "[]");
+    // The key is free still, and a repeat gets the first response. Tags say nothing of what is created.
+    let made = post("one", &[(IF_NONE_MATCH, today.as_str())]).await.expect(201).text();
+    assert_eq!(post("one", &[]).await.expect(201).text(), made);
+    assert_eq!(ada.get(&path).await.expect(200).each("name"), ["bug"]);
 }

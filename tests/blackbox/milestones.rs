@@ -96,8 +96,17 @@ async fn post_milestones_names_the_field_that_is_wrong(cluster: &Cluster) {
         body[field] = wrong;
         ada.post(&path, &body).await.refused_fields(&[(field, "type")]);
     }
-    for wrong in ["2030-12-31", "tomorrow", "2030-12-31T23:59:59", "2030-13-01T00:00:00Z", "2030-02-30T00:00:00Z", "0"]
-    {
+    for wrong in [
+        "2030-12-31",
+        "tomorrow",
+        "2030-12-31T23:59:59",
+        "2030-13-01T00:00:00Z",
+        "2030-02-30T00:00:00Z",
+        "0",
+        // Of other years in UTC.
+        "0001-01-01T00:00:00+23:59",
+        "9999-12-31T23:59:59-00:01",
+    ] {
         ada.post(&path, &json!({"title": "x", "due_on": wrong})).await.refused_field("due_on");
     }
     ada.post(&path, &json!({"title": "x", "description": "\u{0}"})).await.refused_field("description");

@@ -5,23 +5,28 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::harness::concurrent::join_all;
 use crate::harness::git_server::{Behaviour, GitServer, REACHABLE};
 use crate::harness::{Cluster, Git, Options, Response, Role, User};
 use crate::imports::{import, on_outward_installations, outward};
 
 /// Longest time in which a sync that was asked for shows.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+/// Writers at once.
+const WRITERS: usize = 8;
 
 on_outward_installations! {
     embedded Embedded {
         a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag
         only_syncs_change_a_mirror
         a_change_that_is_refused_changes_neither_interval_nor_settings
+        of_changes_of_the_interval_with_one_tag_one_is_made
         a_repeated_change_leaves_a_later_interval
         a_sync_that_fails_is_told_to_administrators
     }
     production Production {
         a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag
+        of_changes_of_the_interval_with_one_tag_one_is_made
     }
 }
 
@@ -195,6 +200,41 @@ async fn a_change_that_is_refused_changes_neither_interval_nor_settings(cluster:
     let plain = user.repo("plain", "");
     user.patch(&plain, &json!({"mirror_interval": "1h", "description": "x"})).await.refused_field("mirror_interval");
     assert_eq!(user.get(&plain).await.expect(200).json()["description"], "");
+}
+
+async fn of_changes_of_the_interval_with_one_tag_one_is_made(cluster: &Cluster) {
+    let mirror = Mirror::new(cluster).await;
+    mirror.follows().await;
+    let (user, path) = (&mirror.user, &mirror.path(""));
+    let patch = async |if_match: &str, body: Value| {
+        let request = user.reconnected().request(Method::PATCH, path).header("if-match", if_match);
+        Response::of(request.json(&body)).await
+    };
+    let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
+    // What the store tells of the import changes the tag as well: then all of them come too late.
+    let (tag, made) = loop {
+        let tag = user.get(path).await.expect(200).header("etag");
+        let writes = (0..WRITERS).map(|number| patch(&tag, json!({"mirror_interval": format!("{}h", 100 + number)})));
+        let (done, refused): (Vec<_>, Vec<_>) =
+            join_all(writes).await.into_iter().partition(|response| response.status == 200);
+        for response in refused {
+            response.refused(412);
+        }
+        match done.as_slice() {
+            [made] => break (tag, made.json()),
+            [] => assert!(tokio::time::Instant::now() < deadline, "{tag} is not that of today"),
+            _ => panic!("{} succeeded", done.len()),
+        }
+    };
+    user.eventually(path, |now| now["mirror_info"]["interval"] == made["mirror_info"]["interval"]).await;
+    assert_ne!(user.get(path).await.expect(200).header("etag"), tag);
+    // It changes neither part of both.
+    patch(&tag, json!({"mirror_interval": "99h", "description": "Other"})).await.refused(412);
+    let after = user.get(path).await.expect(200).json();
+    assert_eq!(
+        (&after["mirror_info"]["interval"], &after["description"]),
+        (&made["mirror_info"]["interval"], &made["description"])
+    );
 }
 
 async fn a_repeated_change_leaves_a_later_interval(cluster: &Cluster) {

@@ -21,6 +21,7 @@ on_profiles! {
         post_tokens_with_a_name_alone_responds_with_name_and_value
         post_tokens_returns_scopes_and_repositories
         post_tokens_names_the_field_that_is_wrong
+        a_page_of_another_site_writes_nothing_with_a_password
         get_tokens_returns_everything_but_the_value
         get_tokens_has_pages
         a_token_opens_what_its_scopes_name
@@ -99,6 +100,21 @@ async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
     let many: Vec<_> = (0..101).map(|number| format!("{}/r{number}", ada.name)).collect();
     with("repositories", json!(many)).await.refused(422);
     assert_eq!(ada.token_list().await.each("name"), ["tests"], "nothing was made");
+}
+
+async fn a_page_of_another_site_writes_nothing_with_a_password(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let from = |method: Method, rest: &str, site: &str| ada.tokens(method, rest).header("sec-fetch-site", site);
+    let create = |site: &str| from(Method::POST, "", site).json(&json!({"name": unique("page")}));
+    Response::of(create("cross-site")).await.refused_with_message(403, "another site");
+    Response::of(from(Method::DELETE, "/tests", "cross-site")).await.refused_with_message(403, "another site");
+    assert_eq!(Response::of(from(Method::GET, "", "cross-site")).await.expect(200).each("name"), ["tests"]);
+    for site in ["same-origin", "same-site", "none"] {
+        Response::of(create(site)).await.expect(201);
+    }
+    // A page must know a token to send it.
+    let by_token = ada.request(Method::POST, "/user/repos").header("sec-fetch-site", "cross-site");
+    Response::of(by_token.json(&json!({"name": "by-token"}))).await.expect(201);
 }
 
 async fn get_tokens_returns_everything_but_the_value(cluster: &Cluster) {

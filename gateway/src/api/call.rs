@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::ops::Deref;
 
 use axum::extract::{FromRequestParts, MatchedPath};
-use axum::http::HeaderName;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use ferrite_core::Secret;
 use ferrite_core::headers::single_header;
 use ferrite_listener::Client;
@@ -26,6 +26,8 @@ use crate::upstream::grant::Grant;
 /// Begin of the routes of administrators.
 const ADMIN_PREFIX: &str = "/api/v1/admin/";
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
+/// Where a request comes from, as browsers say (W3C Fetch Metadata).
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// One call of the API: the parts that its handler uses, and the metadata for every gRPC call that is made for it: token, request id,
 /// client address, idempotency key and precondition.
@@ -170,7 +172,13 @@ impl Input for MaybeAuthenticated {}
 
 impl Input for BasicAuth {}
 
-/// Extracts a call with a name and a password; others are refused.
+/// Returns whether a browser says that a page of another site sends the request. A browser adds a password that it knows to such requests
+/// as well; pages cannot set this header.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    headers.get_all(SEC_FETCH_SITE).iter().any(|value| value.as_bytes().eq_ignore_ascii_case(b"cross-site"))
+}
+
+/// Extracts a call with a name and a password; others are refused, and so are writes of pages of other sites.
 pub(crate) struct BasicAuth(pub(crate) ApiCall, pub(crate) BasicCredential);
 
 impl FromRequestParts<ApiState> for BasicAuth {
@@ -178,6 +186,9 @@ impl FromRequestParts<ApiState> for BasicAuth {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         match Credential::of(&parts.headers) {
+            Ok(Credential::Basic { .. }) if !parts.method.is_safe() && is_cross_site(&parts.headers) => {
+                Err(ApiError::new(StatusCode::FORBIDDEN, "a page of another site must not write with a password"))
+            }
             Ok(Credential::Basic { username, password }) => {
                 let credential = BasicCredential { username, password: password.expose().to_owned() };
                 Ok(Self(ApiCall::of(parts, state, None)?, credential))

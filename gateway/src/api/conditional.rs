@@ -12,14 +12,16 @@
 //! Where the body of a write names what it changes, as that of a file names its branch, there is no GET: the tags of files end in a version,
 //! which the service compares with that of what the body names.
 //!
+//! A POST has no resource of which a condition could be true: `If-Match` and `If-None-Match: *` on it are refused.
+//!
 //! Not here: the form of the headers (`http/if_match.rs`), and the check in the services (`require_version` of `ferrite_db`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request};
-use axum::http::header::{ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
+use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use ferrite_core::version::{Precondition, Version};
@@ -89,6 +91,8 @@ pub(super) struct ConditionalWrites {
     writes: HashMap<&'static str, Vec<ConditionalWrite>>,
     /// The reads whose tags end in the version, by the paths of their routes.
     version_tagged: HashMap<&'static str, &'static str>,
+    /// The paths of routes that take a POST.
+    posts: HashSet<&'static str>,
 }
 
 /// The conditions of one request.
@@ -140,18 +144,22 @@ impl ConditionalWrites {
         }
         let version_tagged = routes.iter().filter(|route| VERSION_TAGGED.contains(&route.operation));
         let version_tagged = version_tagged.map(|route| (route.path, route.operation)).collect();
-        Self { reads, writes, version_tagged }
+        let posts = routes.iter().filter(|route| route.method == "POST").map(|route| route.path).collect();
+        Self { reads, writes, version_tagged, posts }
     }
 
     /// Carries out a request by `handle`; a write with conditions with its precondition, if they are not known to be false. The response to
-    /// one that is false has the tag as it is now, unless the body names the resource.
+    /// one that is false has the tag as it is now, unless the body names the resource. A POST with conditions is refused.
     pub(super) async fn carry_out<F>(&self, mut request: Request, handle: impl FnOnce(Request) -> F) -> Response
     where
         F: Future<Output = Response>,
     {
+        if let Some(refusal) = self.refusal_of_post(&request) {
+            return refusal.into_response();
+        }
         let Some(conditions) = self.conditions(&request) else {
             return match self.version_tagged(&request) {
-                Some(operation) => serve_read(operation, request, handle).await.0,
+                Some(operation) => self.serve_version_tagged(operation, request, handle).await,
                 None => handle(request).await,
             };
         };
@@ -190,6 +198,21 @@ impl ConditionalWrites {
         }
         let read = write.read.filter(|_| !write.is_named_by_body()).map(|operation| Read::of(request, operation));
         Some(Conditions { write: *write, if_match, if_none_match, mistakes, read })
+    }
+
+    /// Returns the refusal of a POST with conditions. Tags in `If-None-Match` are none: nothing that is created has one yet.
+    fn refusal_of_post(&self, request: &Request) -> Option<ApiError> {
+        let template = request.extensions().get::<MatchedPath>().filter(|_| request.method() == Method::POST)?;
+        if !self.posts.contains(template.as_str()) {
+            return None;
+        }
+        let headers = request.headers();
+        let is_absence_asked = matches!(IfNoneMatch::of(headers), Ok(Some(IfNoneMatch::Any)));
+        let message = "must not be sent with a POST, only with a PATCH, PUT or DELETE";
+        let if_match = headers.contains_key(IF_MATCH).then(|| FieldError::new("If-Match", "invalid", message));
+        let if_none_match = is_absence_asked.then(|| FieldError::new("If-None-Match", "invalid", message));
+        let mistakes: Vec<_> = if_match.into_iter().chain(if_none_match).collect();
+        (!mistakes.is_empty()).then(|| ApiError::invalid(mistakes))
     }
 
     /// Returns the operation of a read whose tag is to end in the version.
@@ -233,8 +256,26 @@ impl ConditionalWrites {
         }
     }
 
-    async fn read(&self, read: Option<&Read>) -> Found {
-        let Some(read) = read else { return Found::Nothing };
+    /// Serves a read whose tag is to end in the version. Its handler compares tags without versions: what it finds unmodified is read once
+    /// more if it has another version than the client names.
+    async fn serve_version_tagged<F>(
+        &self,
+        operation: &'static str,
+        request: Request,
+        handle: impl FnOnce(Request) -> F,
+    ) -> Response
+    where
+        F: Future<Output = Response>,
+    {
+        let (read, condition) = (Read::of(&request, operation), IfNoneMatch::of(request.headers()));
+        let (response, _) = serve_read(operation, request, handle).await;
+        let tag = response.headers().get(ETAG).filter(|_| response.status() == StatusCode::NOT_MODIFIED);
+        let is_another = condition.ok().flatten().zip(tag).is_some_and(|(condition, tag)| !condition.names(tag));
+        if is_another { self.serve(&read).await.0 } else { response }
+    }
+
+    /// Serves a read without conditions. Returns the version as well, if the service tells it.
+    async fn serve(&self, read: &Read) -> (Response, Option<Version>) {
         let mut request = Request::new(Body::empty());
         *request.uri_mut() = read.uri.clone();
         *request.headers_mut() = read.headers.clone();
@@ -243,7 +284,12 @@ impl ConditionalWrites {
             let Ok(response) = reads.oneshot(request).await;
             response
         };
-        let (response, version) = serve_read(read.operation, request, serve).await;
+        serve_read(read.operation, request, serve).await
+    }
+
+    async fn read(&self, read: Option<&Read>) -> Found {
+        let Some(read) = read else { return Found::Nothing };
+        let (response, version) = self.serve(read).await;
         let status = response.status();
         if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
             return Found::Failed(response);
@@ -339,8 +385,6 @@ fn versions(tags: &[Vec<u8>]) -> Vec<Version> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::header::IF_MATCH;
-
     use super::*;
 
     const VERSION: &str = "0123456789abcdef0123456789abcdef";

@@ -51,8 +51,7 @@ impl JsonBody {
 
     /// Returns the media type of the body in lower case, without parameters; empty if the client names none.
     pub(crate) fn media_type(&self) -> String {
-        let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+        essence(self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default())
     }
 
     /// Reads the JSON object in the body; with `list_field`, a list in the body as an object with that list in the field. An empty body and
@@ -181,7 +180,21 @@ impl BodyDeadline {
 /// Returns whether the content type is one of JSON. A missing one counts as JSON.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else { return true };
-    value.to_str().is_ok_and(|value| value.is_empty() || value.to_ascii_lowercase().contains("json"))
+    value.to_str().is_ok_and(|value| value.is_empty() || is_json_type(&essence(value)))
+}
+
+/// Returns whether a media type is one of JSON. None that a page of another site may send without being asked for is among them, whatever
+/// its parameters say.
+fn is_json_type(media_type: &str) -> bool {
+    matches!(media_type, "application/json" | "application/x-json" | "text/json")
+        || media_type
+            .strip_prefix("application/")
+            .is_some_and(|name| name.len() > "+json".len() && name.ends_with("+json"))
+}
+
+/// Returns the media type of a content type in lower case, without parameters.
+fn essence(content_type: &str) -> String {
+    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -198,11 +211,27 @@ mod tests {
     #[test]
     fn json_is_any_type_that_says_so() {
         for (value, expected) in [
+            ("", true),
             ("application/json", true),
             ("APPLICATION/JSON; charset=utf-8", true),
+            (" application/json ;charset=utf-8", true),
             ("application/vnd.x+json", true),
+            ("application/Merge-Patch+JSON", true),
+            ("application/x-json", true),
+            ("text/json", true),
             ("text/plain", false),
             ("multipart/form-data", false),
+            // Pages of other sites may send these three types without a preflight.
+            ("text/plain; json", false),
+            ("text/plain; charset=application/json", false),
+            ("multipart/form-data; boundary=application/json", false),
+            ("application/x-www-form-urlencoded;application/json", false),
+            ("application/json, text/plain", false),
+            ("application/jsonp", false),
+            ("application/+json", false),
+            ("text/x+json", false),
+            ("json", false),
+            (";", false),
         ] {
             let mut headers = HeaderMap::new();
             assert!(is_json(&headers));

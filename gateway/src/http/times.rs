@@ -1,10 +1,11 @@
 //! Times and durations as texts of requests.
 
-use chrono::DateTime;
+use chrono::{DateTime, Datelike as _};
 use prost_types::Timestamp;
 
 /// Error message for a text that is no time.
-pub(super) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
+pub(super) const MUST_BE_RFC_3339: &str =
+    "must be a time by RFC 3339 of the years 1 to 9999, such as `2026-01-02T03:04:05Z`";
 
 /// Units of a duration, in seconds.
 const DURATION_UNITS: [(char, i64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
@@ -22,9 +23,12 @@ pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
     parse_offset_time(text).map(|parsed| parsed.time)
 }
 
-/// Parses a time by RFC 3339, with its offset.
+/// Parses a time by RFC 3339, with its offset. In UTC, in which it is shown, it is of the years 1 to 9999 as well.
 pub(super) fn parse_offset_time(text: &str) -> Option<OffsetTime> {
     let time = DateTime::parse_from_rfc3339(text).ok()?;
+    if !(1..=9999).contains(&time.naive_utc().year()) {
+        return None;
+    }
     // A leap second becomes the last nanosecond of the second before it.
     let nanos = time.timestamp_subsec_nanos().min(999_999_999);
     let offset_minutes = time.offset().local_minus_utc() / 60;

@@ -55,6 +55,8 @@ pub(crate) struct RepositoryChange {
     is_archived: Option<bool>,
     /// The short name. The store checks that the branch exists.
     pub(crate) default_branch: Option<String>,
+    /// Of a mirror, in seconds. The store has checked it.
+    pub(crate) mirror_interval_secs: Option<i64>,
 }
 
 impl RepositoryChange {
@@ -73,6 +75,7 @@ impl RepositoryChange {
                 is_private: request.is_private,
                 is_archived: request.is_archived,
                 default_branch,
+                mirror_interval_secs: request.mirror_interval_seconds,
             }),
             _ => Err(violations.into_error()),
         }

@@ -9,7 +9,8 @@ use ferrite_proto::repo;
 use super::encode;
 use crate::store::{EmailRow, Membership, Repository, TransferRow};
 
-/// Settings, topics and owner. A mirror's state belongs to the git store.
+/// Settings, topics, owner and the state of a mirror. The times in that state keep an old version
+/// from coming back if the store tells an old interval just after a change of it.
 pub(super) fn repository(row: &Repository) -> repo::Repository {
     repo::Repository {
         owner: Some(account(UserId(row.owner_id))),
@@ -20,7 +21,6 @@ pub(super) fn repository(row: &Repository) -> repo::Repository {
         watcher_count: 0,
         open_issue_count: 0,
         update_time: None,
-        mirror: None,
         store: String::new(),
         ..encode::repository_snapshot(row.clone())
     }

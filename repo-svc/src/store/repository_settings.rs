@@ -19,6 +19,7 @@ const LOCK: Locking = locking!(
 );
 const UPDATE: &str = "UPDATE repositories SET name = $2, name_key = $3, description = $4, description_key = $5, website = $6, \
      is_private = $7, is_archived = $8, updated_us = CASE WHEN updated_us < $9 THEN $9 ELSE updated_us END WHERE id = $1";
+const SET_MIRROR_INTERVAL: &str = "UPDATE repositories SET mirror_interval_secs = $2 WHERE id = $1 AND is_mirror";
 const OTHER_OF_NAME: &str = "SELECT id FROM repositories WHERE owner_id = $1 AND name_key = $2 AND id <> $3";
 const PARENT_IS_PRIVATE: &str =
     "SELECT p.is_private FROM repositories r JOIN repositories p ON p.id = r.parent_id WHERE r.id = $1";
@@ -96,6 +97,17 @@ impl RepositoryTable {
             self.index(tx, id.0, &name_key, &description_key).await?;
         }
         Ok(())
+    }
+
+    /// Sets the interval of a locked repository if it is a mirror. The state of the mirror that the
+    /// store tells next replaces it.
+    pub(crate) async fn set_mirror_interval(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        interval_secs: i64,
+    ) -> Result<(), DbError> {
+        tx.execute(SET_MIRROR_INTERVAL, &args![id, interval_secs]).await.map(drop)
     }
 
     /// Returns the settings of an issue tracker, and locks the repository like

@@ -30,8 +30,8 @@ fields! {
         default_branch: NonEmpty<Text<255>> = "main",
         /// True if nothing in it can be changed but its settings.
         is_archived as "archived": Optional<Flag> = false,
-        /// The time between two syncs of a mirror, as Go writes durations or in seconds: at least ten minutes. It is changed after the
-        /// other settings, and none of them is if it is refused.
+        /// The time between two syncs of a mirror, as Go writes durations or in seconds: at least ten minutes. If it is refused, none of
+        /// the settings is changed.
         mirror_interval: NonEmpty<Seconds> = "8h0m0s",
     }
 }
@@ -54,7 +54,7 @@ async fn update(
     let (mut repository, changed, _permit) = call.repository_body(&path, operation::UPDATE_REPOSITORY, body).await?;
     let ChangedRepository { name, description, website, is_private, default_branch, is_archived, mirror_interval } =
         changed;
-    // The precondition of the request goes with the other settings, so those are changed first.
+    // The precondition of the request goes with the settings, among which the interval is changed in one step. The store follows.
     if let Some(seconds) = mirror_interval {
         repository = RepositoryRef::by_id(call.check_mirror_interval(repository, seconds).await?);
     }
@@ -67,15 +67,12 @@ async fn update(
         is_private,
         default_branch,
         is_archived,
+        mirror_interval_seconds: mirror_interval,
     });
-    let mut response =
+    let response =
         call.clients.repositories().update_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
     if let Some((repository, seconds)) = of_mirror {
         call.set_mirror_interval(repository, seconds).await?;
-        // The store tells repo-svc of the interval a moment later.
-        if let Some(mirror) = response.repository.as_mut().and_then(|repository| repository.mirror.as_mut()) {
-            mirror.interval_seconds = seconds;
-        }
     }
     Ok(Json(call.repository(response.repository)?))
 }

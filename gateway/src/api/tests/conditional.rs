@@ -251,6 +251,33 @@ async fn a_check_with_a_blank_request_has_no_precondition() {
 }
 
 #[tokio::test]
+async fn a_post_has_no_conditions() {
+    let case = Case::new().await;
+    let (create, path, body) =
+        (format!("{LABELS}/CreateLabel"), "/repos/bob/demo/labels", r##"{"name":"x","color":"#123456"}"##);
+    case.tracker.script.respond(&create, &issue::CreateLabelResponse { label: Some(label()) });
+    for (headers, fields) in [
+        (&[("if-match", "*")][..], &["If-Match"][..]),
+        (&[("if-match", case.etag.as_str())], &["If-Match"]),
+        (&[("if-match", "malformed"), ("idempotency-key", "k")], &["If-Match"]),
+        (&[("if-none-match", "*")], &["If-None-Match"]),
+        (&[("if-none-match", "*"), ("if-match", "\"a\"")], &["If-Match", "If-None-Match"]),
+    ] {
+        let refused = case.send("POST", path, headers, body).await;
+        let told: serde_json::Value = serde_json::from_str(&refused.body).unwrap();
+        let named: Vec<_> =
+            told["errors"].as_array().unwrap().iter().map(|one| one["field"].as_str().unwrap()).collect();
+        assert_eq!((refused.status, named.as_slice()), (422, fields), "{headers:?}");
+        assert_eq!(told["url"], "http://git.example.com/docs/api#CreateLabel");
+        assert!(!case.tracker.script.took_request(&create), "{headers:?}");
+    }
+    // Tags name nothing that is created, and the key of a request that was refused is free.
+    let tags = [("if-none-match", case.etag.as_str()), ("idempotency-key", "k")];
+    assert_eq!(case.send("POST", path, &tags, body).await.status, 201);
+    assert_eq!(case.tracker.script.take_precondition(&create), None);
+}
+
+#[tokio::test]
 async fn a_malformed_header_is_422_and_names_it() {
     let case = Case::new().await;
     case.tracker.script.fail(&update_label(), failure(Kind::Aborted, "PRECONDITION_FAILED"));

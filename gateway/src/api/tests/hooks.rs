@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use axum::body::{Body, to_bytes};
 use ferrite_core::timestamp;
 use ferrite_proto::hook::{
     CreateHookRequest, CreateHookResponse, DeleteHookRequest, DeleteHookResponse, GetHookRequest, GetHookResponse,
     Hook, HookOwner, ListHooksRequest, ListHooksResponse, UpdateHookRequest, UpdateHookResponse, hook_owner,
 };
+use http::Request;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use super::script::Script;
 use super::{BROKEN, GOOD, TestGateway};
+use crate::router;
 
 const LIST: &str = "ferrite.hook.v1.HookService/ListHooks";
 const CREATE: &str = "ferrite.hook.v1.HookService/CreateHook";
@@ -124,4 +128,29 @@ async fn a_hook_is_shown_without_secrets_and_with_the_reason_of_its_pause() {
     let mut paused = shown;
     paused["paused"] = json!("answered 410");
     assert_eq!(send(&gateway, "GET", "/admin/hooks/3", "").await, (200, paused));
+}
+
+#[tokio::test]
+async fn a_hook_with_another_secret_is_not_unmodified() {
+    let (gateway, script) = Script::gateway().await;
+    script.respond(GET, &GetHookResponse { hook: Some(hook("")) });
+    let get = async |if_none_match: &str| {
+        let request = Request::get("/api/v1/admin/hooks/3").header("authorization", GOOD);
+        let request = request.header("if-none-match", if_none_match).body(Body::empty()).unwrap();
+        let response = router(&gateway.state).oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let is_empty = to_bytes(body, usize::MAX).await.unwrap().is_empty();
+        (parts.status.as_u16(), parts.headers["etag"].to_str().unwrap().to_owned(), is_empty)
+    };
+    script.tell(GET, &"1".repeat(32));
+    let (status, first, _) = get("\"other\"").await;
+    assert_eq!(status, 200);
+    assert_eq!(get(&first).await, (304, first.clone(), true));
+    script.tell(GET, &"2".repeat(32));
+    let (status, second, is_empty) = get(&first).await;
+    assert_eq!((status, is_empty), (200, false));
+    assert_eq!(second, first.replace(&"1".repeat(32), &"2".repeat(32)));
+    for list in [second.clone(), format!("W/{second}"), format!("{first}, {second}"), "*".to_owned()] {
+        assert_eq!(get(&list).await, (304, second.clone(), true), "{list}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Changes of a repository that name the interval of a mirror: it is checked before the other settings are changed, and changed after them.
+//! Changes of a repository that name the interval of a mirror: git-svc checks it before the settings are changed, and is told of it after that.
 
 use axum::body::{Body, to_bytes};
 use ferrite_core::timestamp;
@@ -88,6 +88,9 @@ async fn the_interval_is_changed_after_the_other_settings() {
     assert_eq!(case.script.take_precondition(UPDATE_MIRROR), None);
     let asked: UpdateMirrorRequest = case.script.take_request(UPDATE_MIRROR).unwrap();
     assert_eq!((asked.repository_id, asked.interval_seconds), (7, 3600));
+    // repo-svc changes it in one step with the other settings, under the precondition of the request.
+    let changed: repo::UpdateRepositoryRequest = case.script.take_request(UPDATE).unwrap();
+    assert_eq!((changed.mirror_interval_seconds, changed.description.as_deref()), (Some(3600), Some("Other")));
 }
 
 #[tokio::test]

@@ -1,11 +1,17 @@
 //! Tokens: their JSON, and tokens in the query.
 
+use axum::body::{Body, to_bytes};
 use ferrite_core::timestamp;
 use ferrite_proto::repo;
+use http::Request;
 use serde_json::{Value, json};
+use tower::ServiceExt;
 
 use super::GOOD;
 use super::script::Script;
+use crate::router;
+
+const BASIC: &str = "Basic YWRhOnNlY3JldA==";
 
 #[tokio::test]
 async fn a_request_with_only_a_name_gets_only_a_name_and_a_token() {
@@ -13,7 +19,7 @@ async fn a_request_with_only_a_name_gets_only_a_name_and_a_token() {
     let made = repo::AccessToken { name: "ci".into(), create_time: Some(timestamp(0)), ..Default::default() };
     let response = repo::CreateAccessTokenResponse { token: Some(made), value: "v".into() };
     script.respond("AccountService/CreateAccessToken", &response);
-    let basic = Some("Basic YWRhOnNlY3JldA==");
+    let basic = Some(BASIC);
     for body in [r#"{"name":"ci"}"#, r#"{"name":"ci","scopes":[],"expires_at":null,"repositories":null}"#] {
         let (status, _, text) = gateway.send("POST", "/users/ada/tokens", basic, body).await;
         assert_eq!((status, text.as_str()), (201, r#"{"name":"ci","sha1":"v"}"#));
@@ -52,4 +58,30 @@ async fn a_token_in_the_query_counts_only_where_the_setting_says_so_and_is_never
             assert!(!link.contains("token") && link.contains("q=b"), "{link}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_writes_nothing_with_a_password() {
+    let (gateway, script) = Script::gateway().await;
+    let made = repo::AccessToken { name: "ci".into(), create_time: Some(timestamp(0)), ..Default::default() };
+    let response = repo::CreateAccessTokenResponse { token: Some(made), value: "v".into() };
+    script.respond("AccountService/CreateAccessToken", &response);
+    script.respond("AccountService/ListAccessTokens", &repo::ListAccessTokensResponse::default());
+    let send = async |method: &str, authorization: &str, site: &str| {
+        let request = Request::builder().method(method).uri("/api/v1/users/ada/tokens");
+        let request = request.header("authorization", authorization).header("sec-fetch-site", site);
+        let response = router(&gateway.state).oneshot(request.body(Body::from(r#"{"name":"ci"}"#)).unwrap()).await;
+        let (parts, body) = response.unwrap().into_parts();
+        (parts.status.as_u16(), String::from_utf8(to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap())
+    };
+    let (status, body) = send("POST", BASIC, "cross-site").await;
+    assert!(status == 403 && body.contains("another site"), "{status} {body}");
+    assert!(!script.took_request("AccountService/CreateAccessToken"));
+    for (method, site, expected) in
+        [("POST", "same-origin", 201), ("POST", "none", 201), ("POST", "x", 201), ("GET", "cross-site", 200)]
+    {
+        assert_eq!(send(method, BASIC, site).await.0, expected, "{method} {site}");
+    }
+    // Who has no password to add gets the same refusal as before.
+    assert_eq!(send("POST", GOOD, "cross-site").await.0, 401);
 }

@@ -72,9 +72,14 @@ async fn update(
     let now = state.clock.now_us();
     let after = wanted.apply(&before);
     let mut fields = before.changed_fields(&after);
-    dispatch::never_refuse_if(before.loses_only_readers(&after) && new_branch.is_none());
+    let interval = wanted.mirror_interval_secs;
+    dispatch::never_refuse_if(before.loses_only_readers(&after) && new_branch.is_none() && interval.is_none());
     if !fields.is_empty() {
         state.repositories.set_settings(&mut tx, &repository, &before, &after, now).await?;
+    }
+    if let Some(seconds) = interval {
+        // Part of the version, so that of requests with one version only one changes the interval.
+        state.repositories.set_mirror_interval(&mut tx, id, seconds).await?;
     }
     let mut claim = None;
     if let Some(branch) = new_branch {

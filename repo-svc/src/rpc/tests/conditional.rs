@@ -29,13 +29,13 @@ const KEY: &str = include_str!("../../model/key/examples/ed25519.pub");
 const WRITERS: usize = 8;
 
 /// Asks for the version in the response.
-fn asking<T>(message: T, token: &str) -> Request<T> {
+pub(super) fn asking<T>(message: T, token: &str) -> Request<T> {
     let mut request = with_token(message, token);
     request.metadata_mut().insert(VERSION, "?".parse().unwrap());
     request
 }
 
-fn requiring<T>(message: T, token: &str, precondition: &str) -> Request<T> {
+pub(super) fn requiring<T>(message: T, token: &str, precondition: &str) -> Request<T> {
     let mut request = with_token(message, token);
     request.metadata_mut().insert(PRECONDITION, precondition.parse().unwrap());
     request
@@ -43,11 +43,11 @@ fn requiring<T>(message: T, token: &str, precondition: &str) -> Request<T> {
 
 /// Returns the response's version as a precondition.
 #[track_caller]
-fn told<T>(response: &Response<T>) -> String {
+pub(super) fn told<T>(response: &Response<T>) -> String {
     format!("version={}", response.metadata().get(VERSION).expect("the version").to_str().unwrap())
 }
 
-fn is_refused<T>(outcome: &Result<T, Status>) -> bool {
+pub(super) fn is_refused<T>(outcome: &Result<T, Status>) -> bool {
     outcome
         .as_ref()
         .is_err_and(|status| (status.code(), reason(status).as_deref()) == (Code::Aborted, Some("PRECONDITION_FAILED")))

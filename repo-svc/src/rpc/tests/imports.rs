@@ -8,10 +8,12 @@ use ferrite_proto::events::{Event, MigrationEnded, MirrorChanged};
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{
     GetMigrationRequest, GetMigrationResponse, GetRepositoryRequest, ListMigrationsRequest, MembershipRole,
-    MigrateRepositoryRequest, Migration, MigrationPhase, MirrorState, Repository,
+    MigrateRepositoryRequest, Migration, MigrationPhase, MirrorState, Repository, UpdateRepositoryRequest,
 };
+use futures_util::future::join_all;
 use tonic::{Code, Request, Status};
 
+use super::conditional::{asking, is_refused, requiring, told};
 use super::organizations::{create as create_organization, set as set_member};
 use super::{by_id, refusal, refused};
 use crate::background::{ImportSweeper, Sweeper};
@@ -158,6 +160,72 @@ async fn a_mirror_has_the_newest_state_that_the_store_told() {
         let reader = harness.signed_in("bob").await;
         let cut = get(&harness, &reader, id).await.unwrap().mirror;
         assert_eq!(cut, Some(MirrorState { interval_seconds: 600, ..MirrorState::default() }));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_changes_of_the_interval_with_one_version_one_is_made() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.user("ada", false).await;
+        let token = harness.token("ada", "test").await;
+        let request = MigrateRepositoryRequest { is_mirror: true, ..from_elsewhere(ada.id.0, "demo") };
+        import_repository(&harness, with_token(request, &token)).await.unwrap();
+        let id = repository_of(&harness);
+        deliver(&harness, vec![ended(id, brought())]).await;
+        let read = GetRepositoryRequest { repository: by_id(id) };
+        let version = told(&harness.repository().get_repository(asking(read, &token)).await.unwrap());
+        let update = |seconds: i64, description: Option<&str>| {
+            let change = UpdateRepositoryRequest {
+                repository: by_id(id),
+                description: description.map(str::to_owned),
+                mirror_interval_seconds: Some(seconds),
+                ..UpdateRepositoryRequest::default()
+            };
+            let (mut client, request) = (harness.repository(), requiring(change, &token, &version));
+            async move { client.update_repository(request).await }
+        };
+        let outcomes = join_all((0..8).map(|number| update(3600 + number, None))).await;
+        let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
+        assert_eq!((done.len(), refused.iter().filter(|outcome| is_refused(outcome)).count()), (1, 7));
+        let made = done.into_iter().next().unwrap().unwrap().into_inner().repository.unwrap();
+        let interval = made.mirror.as_ref().unwrap().interval_seconds;
+        assert!((3600..3608).contains(&interval), "{interval}");
+        assert_eq!(get(&harness, &token, id).await.unwrap(), made);
+
+        // A sync that ended before the change, told after it.
+        let state = MirrorState {
+            interval_seconds: 28_800,
+            last_sync_time: Some(timestamp(5_000_000)),
+            next_sync_time: Some(timestamp(9_000_000)),
+            last_error: String::new(),
+        };
+        let change = MirrorChanged { state: Some(state), version: 2 };
+        deliver(&harness, vec![outbox::event(RepositoryId(id), 0, Fact::MirrorChanged(change))]).await;
+        assert!(is_refused(&update(7200, Some("Other")).await));
+        let shown = get(&harness, &token, id).await.unwrap();
+        assert_eq!((shown.description.as_str(), shown.mirror.unwrap().interval_seconds), (&*made.description, 28_800));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_interval_is_of_mirrors_only() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        harness.user("ada", false).await;
+        let token = harness.token("ada", "test").await;
+        let before = harness.create(&token, "demo", false).await.unwrap();
+        let change = UpdateRepositoryRequest {
+            repository: by_id(before.id),
+            mirror_interval_seconds: Some(3600),
+            ..UpdateRepositoryRequest::default()
+        };
+        harness.repository().update_repository(with_token(change, &token)).await.unwrap();
+        let stored = "SELECT mirror_interval_secs FROM repositories WHERE is_mirror OR mirror_interval_secs <> 0";
+        let stored: Vec<(i64,)> = harness.db().await.all(stored, &[]).await.unwrap();
+        assert!(stored.is_empty(), "{stored:?}");
     })
     .await;
 }

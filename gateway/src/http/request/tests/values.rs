@@ -54,7 +54,8 @@ const NUL: &str = "field invalid: must not contain NUL characters";
 const NO_TEXT: &str = "field type: must be a string";
 const NO_FLAG: &str = "field type: must be true or false";
 const NO_INTEGER: &str = "field type: must be a whole number";
-const NO_TIME: &str = "field invalid: must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
+const NO_TIME: &str =
+    "field invalid: must be a time by RFC 3339 of the years 1 to 9999, such as `2026-01-02T03:04:05Z`";
 const NO_DURATION: &str = "field invalid: must be a duration such as `8h0m0s`, or a number of seconds";
 const NO_LIST_OF_OBJECTS: &str = "field type: must be a list of objects";
 
@@ -350,6 +351,14 @@ fn times_are_rfc_3339_with_any_offset() {
         "2026-01-02T03:04:05+99:00",
     ] {
         assert_eq!(parse_time(wrong), None, "{wrong}");
+    }
+    for (text, wrong) in [
+        ("0001-01-01T23:59:00+23:59", "0001-01-01T23:58:59+23:59"),
+        ("9999-12-31T00:00:59-23:59", "9999-12-31T00:01:00-23:59"),
+        ("0001-01-01T00:00:00Z", "0000-12-31T23:59:59Z"),
+    ] {
+        assert!(parse_time(text).is_some() && parse_offset_time(text).is_some(), "{text}");
+        assert_eq!((parse_time(wrong), parse_offset_time(wrong)), (None, None), "{wrong}");
     }
     for wrong in ["2026-01-02", "2026-01-02T03:04:05", "+12026-01-02T03:04:05Z", "x", "2026-02-30T00:00:00Z"] {
         assert_eq!(parse_time(wrong), None, "{wrong}");
