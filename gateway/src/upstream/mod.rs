@@ -1,6 +1,4 @@
-//! The services behind the gateway: gRPC clients, and git-svc's HTTP bodies. Uses no other room.
-//!
-//! Not here: operations, and the conversion of errors for clients.
+//! The services behind the gateway: gRPC clients, and the HTTP client of git-svc.
 
 pub(crate) mod client_headers;
 pub(crate) mod clients;
