@@ -3,7 +3,8 @@
 use chrono::DateTime;
 use prost_types::Timestamp;
 
-pub(super) const MUST_BE_RFC_3339: &str = "must be an RFC 3339 time, such as `2026-01-02T03:04:05Z`";
+/// Error message for a text that is no time.
+pub(super) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
 
 const DURATION_UNITS: [(char, i64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
 
@@ -19,7 +20,7 @@ pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
     parse_offset_time(text).map(|parsed| parsed.time)
 }
 
-/// As [`parse_time`], keeping the offset.
+/// Parses a time by RFC 3339, with its offset.
 pub(super) fn parse_offset_time(text: &str) -> Option<OffsetTime> {
     let time = DateTime::parse_from_rfc3339(text).ok()?;
     // A leap second becomes the last nanosecond of the second before it.
