@@ -1,4 +1,4 @@
-//! Followers of users, and the users whom they follow.
+//! Followers of users, and the users they follow.
 
 use ferrite_api_types::User;
 use ferrite_proto::operation;

@@ -1,4 +1,4 @@
-//! Users: their accounts, access tokens, e-mail addresses, public keys, followers and pictures.
+//! Users: accounts, access tokens, e-mail addresses, public keys, followers and avatars.
 
 mod accounts;
 mod avatars;

@@ -1,4 +1,4 @@
-//! Operations of administrators of the site: users, git stores, quotas and the audit log.
+//! Site administration: users, git stores, quotas and the audit log.
 
 mod audit;
 mod quotas;
