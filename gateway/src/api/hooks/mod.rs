@@ -1,6 +1,4 @@
 //! Webhooks, their deliveries, and the events of repositories.
-//!
-//! Order of the files: resources → `owner`.
 
 mod deliveries;
 mod events;
