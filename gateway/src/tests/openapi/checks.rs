@@ -154,7 +154,7 @@ fn fields_are_described_by_the_contract_unless_they_are_here() {
         })
     );
     let changed = &fields("ChangedLabel")["name"];
-    assert_eq!(changed["description"], "As of a new label. An empty name changes nothing.");
+    assert_eq!(changed["description"], "The name, with the rules for a new label. An empty one changes nothing.");
     assert_eq!(changed["type"], json!(["string", "null"]));
     assert_eq!(fields("Label")["color"]["description"], "Without `#`, which it has in requests.");
     assert_eq!(document["components"]["schemas"]["Label"]["required"], json!(["id", "name", "color", "url"]));
