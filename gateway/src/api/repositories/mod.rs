@@ -1,4 +1,5 @@
-//! Repositories: what repo-svc knows of them, such as settings, collaborators, stars and imports. Not here: their content.
+//! Repositories as repo-svc knows them: settings, collaborators, stars, imports and more, but not
+//! their contents.
 
 mod collaborators;
 mod deploy_keys;

@@ -1,4 +1,4 @@
-//! Stars: those of users, and the users who gave one to a repository.
+//! Stars of users and of repositories.
 
 use ferrite_api_types::{Repository, User};
 use ferrite_proto::operation;
@@ -24,7 +24,7 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/stargazers" => get stargazers as operation::LIST_STARGAZERS;
 }
 
-/// Returns the repository that a path names, whose first parts are not those of a [`RepoPath`].
+/// Returns the repository of a path that is not a [`RepoPath`].
 fn repository(path: &Params) -> RepositoryRef {
     RepositoryRef::by_name(path.name("owner"), path.name("repo"))
 }
