@@ -1,4 +1,4 @@
-//! Archives: the request to git-svc, and the response that is made of git-svc's.
+//! Archives: the request to git-svc, and the response to the client.
 
 use axum::body::{Body, to_bytes};
 use ferrite_listener::Peer;
@@ -8,7 +8,7 @@ use tower::ServiceExt;
 use super::{GOOD, TestGateway};
 use crate::router;
 
-/// Responds for git-svc, for a few revisions.
+/// Responds for git-svc for a few revisions.
 pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));

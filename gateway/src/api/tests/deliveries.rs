@@ -1,4 +1,4 @@
-//! Deliveries of webhooks: the log, repeated deliveries and tests.
+//! Deliveries of webhooks: the log, redeliveries and test deliveries.
 
 use ferrite_core::timestamp;
 use ferrite_proto::hook::{

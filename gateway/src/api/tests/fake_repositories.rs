@@ -1,4 +1,4 @@
-//! The part of the fake of repo-svc that has repositories.
+//! The part of the fake repo-svc with repositories.
 
 use ferrite_proto::repo;
 use ferrite_proto::repo::repository_service_server::RepositoryService;

@@ -1,4 +1,4 @@
-//! Git over HTTP: the operation of each service, and the response that is made of repo-svc's.
+//! Git over HTTP: the operation of each service, and the response for each error of repo-svc.
 
 use axum::body::{Body, to_bytes};
 use ferrite_proto::{Permission, operation, repo};

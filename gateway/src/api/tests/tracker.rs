@@ -1,4 +1,4 @@
-//! A gateway in front of a scripted issue-svc, and what its tests have in common.
+//! A gateway in front of a scripted issue-svc, shared by its tests.
 
 use std::fmt::Debug;
 
@@ -75,7 +75,7 @@ impl Tracker {
         Self { gateway, script }
     }
 
-    /// Makes [`bob`] the caller of the requests to come.
+    /// Makes [`bob`] the caller of the following requests.
     pub(super) fn sign_in_bob(&self) {
         let bob = bob();
         let identity = repo::Identity {
@@ -94,7 +94,8 @@ impl Tracker {
         (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
     }
 
-    /// Sends a request, checks that the service got `expected`, and returns the status and the JSON of the response.
+    /// Sends a request, checks that the service got `expected`, and returns the client's status and
+    /// JSON.
     pub(super) async fn check<Q: Message + Default + PartialEq + Debug>(
         &self,
         request: (&str, &str, &str),
@@ -109,7 +110,7 @@ impl Tracker {
         (status, shown)
     }
 
-    /// Returns the request of the last lookup of accounts, if there was one.
+    /// Returns the last account lookup, if there was one.
     pub(super) fn lookup(&self) -> Option<repo::GetUsersRequest> {
         self.script.take_request(GET_USERS)
     }
