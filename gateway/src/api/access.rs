@@ -32,7 +32,6 @@ const MAX_EMAIL_BYTES: usize = 254;
 /// which saves a call. For a slower body, the repository is looked up before.
 const PROMPT_BODY_TIME: Duration = Duration::from_millis(100);
 
-/// A repository to which the caller has access.
 pub(crate) struct ResolvedAccess {
     pub(crate) id: i64,
     pub(crate) name: String,
@@ -86,7 +85,6 @@ impl PermissionCheck {
     }
 }
 
-/// E-mail addresses of authors and committers, without duplicates.
 pub(crate) struct Emails(BTreeSet<String>);
 
 impl Emails {

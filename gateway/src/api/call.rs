@@ -66,12 +66,10 @@ impl ApiCall {
         })
     }
 
-    /// Returns the client for rate limits, with its account if known.
     pub(crate) fn counted_client(&self, user: Option<i64>) -> Client {
         Client { address: self.address, user }
     }
 
-    /// Whether the request has no token.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.token.is_none()
     }
@@ -195,7 +193,6 @@ macro_rules! operations {
     };
 }
 
-/// Defines the functions `routes` and `router` of a folder from those of its modules.
 macro_rules! groups {
     ($($group:ident)+) => {
         pub(crate) fn routes() -> Vec<$crate::http::routes::Route> {

@@ -39,7 +39,6 @@ struct Truncated {
     truncated: bool,
 }
 
-/// State of [`respond`].
 #[derive(Clone)]
 pub(crate) struct Responder(Arc<ResponderParts>);
 

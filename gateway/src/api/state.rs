@@ -31,9 +31,7 @@ impl Deref for ApiState {
 
 pub(crate) struct ApiParts {
     pub(crate) clients: Clients,
-    /// Reads files and archives from git-svc.
     pub(crate) git_client: GitHttpClient,
-    /// Rechecks the permission of long transfers.
     pub(crate) reauthorizer: Reauthorizer,
     pub(crate) links: Links,
     pub(crate) body_limits: BodyLimits,

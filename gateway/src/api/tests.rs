@@ -207,7 +207,6 @@ async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     (status, response, body)
 }
 
-/// A gateway in front of fake services on a Unix socket.
 struct TestGateway {
     state: AppState,
     life: Lifecycle,

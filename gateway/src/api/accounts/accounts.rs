@@ -1,5 +1,3 @@
-//! Users: the caller, others by name, and search.
-
 use ferrite_api_types::User;
 use ferrite_api_types::convert::require;
 use ferrite_proto::operation;

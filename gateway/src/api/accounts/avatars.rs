@@ -33,7 +33,6 @@ const PNG: HeaderValue = HeaderValue::from_static("image/png");
 const SVG: &str = "image/svg+xml";
 /// Part of the tag of generated pictures. Increase it when they change.
 const DRAWING_VERSION: u32 = 1;
-/// Digits of a picture's hash in its tag.
 const TAG_DIGITS: usize = 32;
 /// Media types of pictures sent as raw bytes.
 const PICTURE_TYPES: [&str; 2] = ["image/png", "image/jpeg"];
@@ -46,14 +45,12 @@ operations! {
         delete remove as organization(operation::DELETE_AVATAR);
 }
 
-/// The format of a generated picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Png,
     Svg,
 }
 
-/// Media types of returned pictures.
 enum Picture {}
 
 impl Media for Picture {

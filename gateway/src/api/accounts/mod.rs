@@ -1,5 +1,3 @@
-//! Users: accounts, access tokens, e-mail addresses, public keys, followers and avatars.
-
 mod accounts;
 mod avatars;
 mod emails;

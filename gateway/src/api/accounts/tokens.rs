@@ -54,7 +54,6 @@ impl Kind for ScopeNames {
     }
 }
 
-/// The name of a scope.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct ScopeName(&'static str);
 

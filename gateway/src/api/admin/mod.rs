@@ -1,5 +1,3 @@
-//! Site administration: users, git stores, quotas and the audit log.
-
 mod audit;
 mod quotas;
 mod stores;

@@ -95,7 +95,6 @@ async fn list(Authenticated(call): Authenticated, query: ExtensionList) -> ApiRe
     Ok(query.list(stores, response.total_count, &call.links))
 }
 
-/// Adds or changes a store. The status tells which.
 async fn set(
     Authenticated(call): Authenticated,
     path: Params,

@@ -78,7 +78,6 @@ async fn get(
     Ok(File::from(response))
 }
 
-/// Splits an archive name into revision and format.
 fn split_name(name: &[u8]) -> Option<(&[u8], &'static str)> {
     ["zip", "tar.gz"].into_iter().find_map(|format| {
         let revision = name.strip_suffix(format.as_bytes())?.strip_suffix(b".")?;

@@ -1,5 +1,3 @@
-//! Git objects and refs: tags, blobs, refs and annotated tags.
-
 use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -247,7 +245,6 @@ async fn named_refs(
     query: WholeList,
 ) -> ApiResult<Either<Json<Ref>, List<Ref>>> {
     let access = call.access(&path, operation::GET_REF).await?;
-    // The rest of the path starts with `refs/`, as full names do.
     let name = path.rest.clone();
     let request = GetRefRequest { repository_id: access.id, name: name.clone() };
     match call.clients.git_data().get_ref(call.request_with_grant(&access.grant, request)).await {

@@ -55,7 +55,6 @@ impl ObjectTags {
         tag.is_named(headers).then(|| Tagged::unchanged(tag).immutable_if(true))
     }
 
-    /// Returns the response for the object with this full id.
     pub(super) fn tagged<R>(&self, id: &str, response: R) -> Tagged<R> {
         Tagged::new(self.of(id), response).immutable_if(self.asked.as_deref() == Some(id))
     }

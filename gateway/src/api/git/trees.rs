@@ -1,5 +1,3 @@
-//! Git trees: the entries of a directory, or of all directories below it.
-
 use axum::http::HeaderMap;
 use ferrite_api_types::convert::{MissingField, text};
 use ferrite_api_types::links::RepositoryLinks;
@@ -43,7 +41,6 @@ struct Tree {
     urls: RepositoryLinks,
 }
 
-/// Converts entries one at a time.
 struct TreeItems<'a>(&'a Tree);
 
 shape! {

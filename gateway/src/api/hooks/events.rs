@@ -29,10 +29,8 @@ use crate::http::path::RepoPath;
 use crate::http::request::Time;
 use crate::http::response::{CursorPage, EVENT_STREAM, Either, EventStream};
 
-/// Events per page: default and maximum.
 const DEFAULT_PAGE_EVENTS: i64 = 50;
 const MAX_PAGE_EVENTS: i64 = 100;
-/// Longest wait for an event.
 const MAX_WAIT_SECONDS: u64 = 60;
 /// Longest wait of one call to hook-svc, and so between permission checks.
 const MAX_CALL_WAIT: Duration = Duration::from_secs(3);
@@ -59,7 +57,6 @@ filters! {
     }
 }
 
-/// Headers with which a client resumes a stream.
 enum ResumeHeaders {}
 
 impl HeaderNames for ResumeHeaders {
@@ -99,7 +96,6 @@ impl FeedEvent {
     }
 }
 
-/// The feed of one request.
 struct FeedReader {
     call: ApiCall,
     /// By its id from the first page on, because the name may move to another repository.

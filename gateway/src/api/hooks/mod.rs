@@ -1,5 +1,3 @@
-//! Webhooks, their deliveries, and the events of repositories.
-
 mod deliveries;
 mod events;
 mod hooks;

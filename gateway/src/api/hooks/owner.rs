@@ -40,11 +40,9 @@ impl<S: Send + Sync> FromRequestParts<S> for HookOwnerPath {
 
 impl Input for HookOwnerPath {}
 
-/// An owner of webhooks to whom the caller has access.
 pub(crate) struct HookAccess {
     owner: HookOwner,
     grant: Grant,
-    /// The API URL of the owner.
     url: String,
 }
 
@@ -58,12 +56,10 @@ impl HookAccess {
         Some(self.owner.clone())
     }
 
-    /// Returns the API URL of a webhook of the owner.
     pub(crate) fn hook_url(&self, id: i64) -> String {
         format!("{}/hooks/{id}", self.url)
     }
 
-    /// Builds a call to hook-svc.
     pub(crate) fn request<T>(&self, call: &ApiCall, message: T) -> tonic::Request<T> {
         call.request_with_grant(&self.grant, message)
     }

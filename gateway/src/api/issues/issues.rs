@@ -1,5 +1,3 @@
-//! Issues of a repository and those of the caller.
-
 use ferrite_api_types::Issue;
 use ferrite_api_types::convert::require;
 use ferrite_proto::issue::assignee_filter::Condition;

@@ -1,5 +1,3 @@
-//! Labels of a repository and of its issues.
-
 use ferrite_api_types::Label;
 use ferrite_api_types::convert::require;
 use ferrite_proto::issue::{
@@ -190,7 +188,6 @@ fn request(access: &ResolvedAccess, params: &Params, kind: LabelChange) -> Chang
     }
 }
 
-/// Makes the change and returns the issue's labels after it.
 async fn change(call: &ApiCall, access: &ResolvedAccess, request: ChangeIssueLabelsRequest) -> ApiResult<Vec<Label>> {
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.labels().change_issue_labels(request).await?.into_inner();

@@ -1,6 +1,3 @@
-//! Issues, with their comments, labels, milestones and timelines, and the settings of the issue
-//! tracker.
-
 mod comments;
 mod issues;
 mod labels;
@@ -23,7 +20,6 @@ use ferrite_api_types::links::{Links, RepositoryLinks};
 groups! { comments issues labels milestones settings timeline }
 
 words! {
-    /// The states for which a list can filter.
     enum ListedState: IssueState {
         "open" = IssueState::Open,
         "closed" = IssueState::Closed,
@@ -44,7 +40,6 @@ fn list_error(status: Status) -> ApiError {
     ApiError::invalid_field("limit", "too_long", "the page is too large, request fewer entries")
 }
 
-/// URLs of repositories by id.
 struct RepositoryUrls(HashMap<i64, RepositoryLinks>);
 
 impl RepositoryUrls {

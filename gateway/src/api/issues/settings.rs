@@ -1,5 +1,3 @@
-//! Settings of a repository's issue tracker.
-
 use ferrite_proto::operation;
 use ferrite_proto::repo::{TrackerIssueStyle, UpdateIssueTrackerRequest};
 
@@ -15,7 +13,6 @@ operations! {
 }
 
 words! {
-    /// How an external tracker numbers its issues.
     enum Style: TrackerIssueStyle {
         "numeric" = TrackerIssueStyle::Numeric,
         "alphanumeric" = TrackerIssueStyle::Alphanumeric,

@@ -1,5 +1,3 @@
-//! The timeline of an issue: its changes, and references to it.
-
 use ferrite_api_types::convert::MissingField;
 use ferrite_api_types::links::RepositoryLinks;
 use ferrite_api_types::{Accounts, Label, Time, User};
@@ -127,7 +125,6 @@ async fn list(
 }
 
 impl TimelineEntry {
-    /// Returns the accounts that `entry` names.
     fn account_ids(entry: &issue::TimelineEntry) -> impl Iterator<Item = i64> + use<> {
         [entry.user_id, entry.assignee_id].into_iter().filter(|id| *id != 0)
     }

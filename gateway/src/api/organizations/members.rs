@@ -1,5 +1,3 @@
-//! Members of an organization: their roles, and whether their membership is public.
-
 use axum::http::StatusCode;
 use ferrite_api_types::User;
 use ferrite_api_types::convert::{MissingField, require};

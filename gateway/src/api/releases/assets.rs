@@ -100,7 +100,6 @@ fn uuid_of(file_id: &str) -> String {
     uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 
-/// The multipart part with the file.
 enum Attachment {}
 
 impl Part for Attachment {
@@ -182,7 +181,6 @@ async fn upload(
     Ok(Created::at(format!("{}/assets/{}", access.urls.release(release_id), asset.id), asset))
 }
 
-/// Streams a file to git-svc.
 async fn store(
     call: &ApiCall,
     access: &ResolvedAccess,
@@ -225,7 +223,6 @@ async fn store(
     }
 }
 
-/// 422: the file exceeds the owner's quota.
 fn quota_exceeded(quota: Option<ByteQuota>) -> ApiError {
     metrics::counter!("ferrite_quota_refused_total", "kind" => "bytes").increment(1);
     let ByteQuota { used_bytes, limit_bytes } = quota.unwrap_or_default();

@@ -106,7 +106,6 @@ impl FileVersion {
         self.date.is_some() && headers.get(IF_MODIFIED_SINCE) == self.date.as_ref()
     }
 
-    /// Adds tag, date and cache headers to a response.
     fn insert_into(&self, headers: &mut HeaderMap) {
         if let Ok(tag) = HeaderValue::from_str(&self.tag) {
             headers.insert(ETAG, tag);
@@ -152,7 +151,6 @@ fn file_response(
     response
 }
 
-/// Whether a response has all bytes of a file.
 fn is_whole(status: StatusCode, headers: &HeaderMap, size_bytes: i64) -> bool {
     let whole = format!("bytes 0-{}/{size_bytes}", size_bytes - 1);
     status == StatusCode::OK || headers.get(CONTENT_RANGE).is_some_and(|range| range.as_bytes() == whole.as_bytes())

@@ -145,7 +145,6 @@ impl Import {
     }
 }
 
-/// The request header that decides whether to wait.
 enum Preferring {}
 
 impl HeaderNames for Preferring {
@@ -181,7 +180,6 @@ impl Preferences {
         preferences
     }
 
-    /// Returns how long the request waits, at most `max`.
     fn wait(self, max: Duration) -> Duration {
         match (self.is_async, self.wait) {
             (true, wait) => wait.unwrap_or(Duration::ZERO).min(max),
@@ -278,7 +276,6 @@ impl ApiCall {
     }
 }
 
-/// Whether the service could not be reached.
 fn is_outage(status: &tonic::Status) -> bool {
     reason(status).is_none()
         || matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Internal)

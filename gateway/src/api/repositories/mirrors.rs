@@ -1,5 +1,3 @@
-//! Mirrors: repositories that follow a remote one.
-
 use ferrite_core::version::Precondition;
 use ferrite_proto::error::{reason, violations};
 use ferrite_proto::git::{SyncMirrorRequest, UpdateMirrorRequest};

@@ -1,6 +1,3 @@
-//! Repositories as repo-svc knows them: settings, collaborators, stars, imports and more, but not
-//! their contents.
-
 mod collaborators;
 mod deploy_keys;
 mod forks;

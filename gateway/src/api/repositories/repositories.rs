@@ -56,7 +56,6 @@ words! {
 }
 
 words! {
-    /// Whether a search returns only archived repositories or only others.
     enum SearchArchived: bool { "true" = true, "false" = false }
 }
 

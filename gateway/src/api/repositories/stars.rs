@@ -1,5 +1,3 @@
-//! Stars of users and of repositories.
-
 use ferrite_api_types::{Repository, User};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{

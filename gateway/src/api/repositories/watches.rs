@@ -60,7 +60,6 @@ impl Watch {
     }
 }
 
-/// A value that is always null.
 #[derive(Clone, Debug, Serialize)]
 struct Null;
 

@@ -13,7 +13,6 @@ use super::GOOD;
 use super::script::Script;
 use crate::{router, routes};
 
-/// Returns a path that matches the template.
 fn filled(template: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { "7".to_owned() } else { part.to_owned() };
     template.split('/').map(part).collect::<Vec<_>>().join("/")

@@ -1,5 +1,3 @@
-//! Archives: the request to git-svc, and the response to the client.
-
 use axum::body::{Body, to_bytes};
 use ferrite_listener::Peer;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};

@@ -17,7 +17,6 @@ const PATH: &str = "/repos/bob/demo/labels/5";
 const BODY: &str = r#"{"name":"fault"}"#;
 const VERSION: &str = "0123456789abcdef0123456789abcdef";
 
-/// A gateway in front of a label with a version.
 struct Case {
     tracker: Tracker,
     etag: String,

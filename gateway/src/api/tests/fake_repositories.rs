@@ -1,5 +1,3 @@
-//! The part of the fake repo-svc with repositories.
-
 use ferrite_proto::repo;
 use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_rpc::auth::AuthError;

@@ -1,5 +1,3 @@
-//! Git over HTTP: the operation of each service, and the response for each error of repo-svc.
-
 use axum::body::{Body, to_bytes};
 use ferrite_proto::{Permission, operation, repo};
 use ferrite_rpc::auth::AuthError;

@@ -1,6 +1,3 @@
-//! Operations of git-svc: the gRPC requests for history, objects, refs, changes and protection rules, and the JSON of the
-//! responses.
-
 use std::fmt::Debug;
 
 use axum::body::Body;

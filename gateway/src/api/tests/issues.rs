@@ -1,5 +1,3 @@
-//! Issues: the gRPC request of each operation, and the JSON of its response.
-
 use ferrite_core::timestamp;
 use ferrite_proto::issue::assignee_filter::Condition;
 use ferrite_proto::issue::{self, AssigneeFilter, IssueKind, IssueSort, IssueState, ListIssuesRequest, TimelineAction};

@@ -1,5 +1,3 @@
-//! Operations of repo-svc: the gRPC request of each, and the JSON of its response.
-
 use std::fmt::Debug;
 
 use ferrite_core::timestamp;

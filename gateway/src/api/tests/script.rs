@@ -27,7 +27,6 @@ fn full_name(method: &str) -> String {
     if method.starts_with("ferrite.") { method.to_owned() } else { format!("{DEFAULT_PACKAGE}.{method}") }
 }
 
-/// Responses and recorded requests, by method.
 #[derive(Clone, Default)]
 pub(super) struct Script(Arc<Mutex<Inner>>);
 
@@ -39,9 +38,7 @@ struct Inner {
     requests: HashMap<String, Vec<u8>>,
     /// Versions of resources, by the method that reads them.
     versions: HashMap<String, String>,
-    /// Preconditions of the last requests, by method.
     preconditions: HashMap<String, String>,
-    /// Methods whose last request had an idempotency key.
     keyed: HashSet<String>,
     /// Called methods and paths, and whether any of their requests had the client's token.
     called: BTreeMap<String, bool>,

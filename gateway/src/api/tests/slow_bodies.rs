@@ -82,7 +82,6 @@ fn script_repository(script: &Script) {
     script.respond("RepositoryService/GetRepository", &GetRepositoryResponse { repository });
 }
 
-/// Makes repo-svc permit everything on repository 7.
 fn permit(script: &Script) {
     let repository = Some(repository(Some(RepositoryRef::by_name("bob", "write"))).unwrap());
     script.respond(RESOLVE, &ResolveAccessResponse { repository, grant: "grant".into(), ..Default::default() });
