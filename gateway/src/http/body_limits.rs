@@ -21,7 +21,6 @@ pub(crate) const MAX_UNVERIFIED_BODY_BYTES: usize = 16 * 1024;
 pub(crate) const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum JSON body with a text of up to 1 MiB, of which every byte can be escaped.
 pub(crate) const MAX_TEXT_BODY_BYTES: usize = 8 * 1024 * 1024;
-/// Maximum JSON body with files.
 pub(crate) const MAX_FILE_BODY_BYTES: usize = 96 * 1024 * 1024;
 
 /// Memory for bodies of unauthenticated clients.
@@ -40,7 +39,6 @@ const VERIFIED_BODIES_BYTES: QuotaLimits = QuotaLimits {
 pub(crate) type CredentialCheck =
     Arc<dyn Fn(&HeaderMap) -> BoxFuture<'static, Result<Option<i64>, ApiError>> + Send + Sync>;
 
-/// Limits shared by all requests; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct BodyLimits {
     unverified: Quota,
@@ -101,14 +99,12 @@ pub(crate) struct UploadPermit {
 #[derive(Debug)]
 pub(crate) struct BodyPermit {
     client: Client,
-    /// Whether the client's credential was checked.
     pub(super) is_checked: bool,
     memory: Share,
     place: Share,
 }
 
 impl BodyPermit {
-    /// Whether the body has a slot for large bodies.
     pub(super) fn is_large(&self) -> bool {
         !self.place.is_empty()
     }

@@ -32,7 +32,6 @@ pub(crate) fn depends_on_caller(headers: &mut HeaderMap) {
     headers.append(VARY, HeaderValue::from(AUTHORIZATION));
 }
 
-/// A response whose format the client chooses with `Accept`.
 pub(crate) struct Negotiated<R>(pub(crate) R);
 
 impl<R: IntoResponse> IntoResponse for Negotiated<R> {

@@ -26,7 +26,6 @@ pub(crate) fn client_address(address: IpAddr) -> Option<HeaderValue> {
     HeaderValue::try_from(counted_address(address).to_string()).ok()
 }
 
-/// Returns the client of a request, whose address the middleware has set.
 pub(crate) fn counted_client(headers: &HeaderMap, user: Option<i64>) -> Client {
     let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok()?.parse().ok());
     Client { address, user }

@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::error::ApiError;
 
-/// Returns a schema and registers its named parts.
 pub type SchemaFn = fn(&mut Schemas) -> Schema;
 
 pub(super) const JSON: &str = "application/json";
@@ -17,17 +16,14 @@ pub struct Description {
     pub query: Vec<Parameter>,
     /// Headers that only this handler uses.
     pub headers: Vec<Parameter>,
-    /// Request bodies, one per media type.
     pub bodies: Vec<BodyDescription>,
     /// Success responses. Several can have the same status.
     pub responses: Vec<Success>,
 }
 
-/// A query parameter or a header.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     pub name: &'static str,
-    /// Its description.
     pub about: String,
     pub schema: Schema,
 }
@@ -48,7 +44,6 @@ pub struct BodyDescription {
     pub max_bytes: Option<usize>,
 }
 
-/// A success response.
 #[derive(Clone, Debug)]
 pub struct Success {
     pub status: u16,
@@ -114,7 +109,6 @@ impl<T: Input> Input for Option<T> {
     }
 }
 
-/// The success response of a handler.
 pub(crate) trait Output {
     fn describe(about: &mut Description);
 }
@@ -142,7 +136,6 @@ macro_rules! handlers {
 
 handlers! { [A] [A B] [A B C] [A B C D] [A B C D E] [A B C D E G] }
 
-/// Adds the inputs and the output of a handler to the description.
 pub(crate) fn describe<Inputs, H: Handler<Inputs>>(_: H, about: &mut Description) {
     <H as Handler<Inputs>>::describe(about);
 }

@@ -24,7 +24,6 @@ const DEFAULT_RETRY_SECONDS: u64 = 1;
 /// Limits the field errors in a response: a small body can cause very many.
 const MAX_FIELD_ERRORS: usize = 100;
 
-/// The result of an API handler.
 pub(crate) type ApiResult<T = Response> = Result<T, ApiError>;
 
 /// An error response. [`render`] writes its body, because it needs the address of the
@@ -52,7 +51,6 @@ impl PresentName {
     }
 }
 
-/// An error in a field, in the API's JSON format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct FieldError {
     pub(crate) field: String,
@@ -134,7 +132,6 @@ impl ApiError {
         Self::invalid(vec![FieldError::new(field, code, message)])
     }
 
-    /// Returns the current name of the repository, for a 404 to a request with a former name.
     pub(crate) fn moved_to(&self) -> Option<&PresentName> {
         self.moved_to.as_ref()
     }

@@ -135,7 +135,6 @@ impl<W: Words> Filter for Word<W> {
     }
 }
 
-/// A struct of query parameters, defined by [`filters!`].
 pub(crate) trait Filters: Sized {
     /// Reads the parameters. On errors, adds them to `errors` and returns `None`.
     fn read(query: &Query, errors: &mut Vec<FieldError>) -> Option<Self>;
@@ -143,7 +142,6 @@ pub(crate) trait Filters: Sized {
     fn describe(parameters: &mut Vec<Parameter>);
 }
 
-/// Reads a parameter. On an error, adds it to `errors` and returns `None`.
 pub(crate) fn read_filter<F: Filter>(query: &Query, name: &str, errors: &mut Vec<FieldError>) -> Option<F::Value> {
     F::read(query, name).map_err(|error| errors.push(error)).ok()
 }

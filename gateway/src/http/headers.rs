@@ -10,15 +10,12 @@ use serde_json::json;
 
 use super::describe::{Description, Input, Parameter};
 
-/// Names and descriptions of headers.
 pub(crate) trait HeaderNames {
     const HEADERS: &'static [(&'static str, &'static str)];
 }
 
-/// Headers of range requests.
 pub(crate) enum RangeHeaders {}
 
-/// Headers of range requests for a file with a date.
 pub(crate) enum DatedRangeHeaders {}
 
 impl HeaderNames for RangeHeaders {

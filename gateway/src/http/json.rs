@@ -37,7 +37,6 @@ fn escaped_bytes(json: &[u8]) -> usize {
     }
 }
 
-/// Returns how many bytes escaping adds to `json`.
 fn escape_growth(json: &[u8]) -> usize {
     let html = memchr3_iter(b'<', b'>', b'&', json).count();
     let separators = memchr_iter(0xe2, json).filter(|at| escaped_bytes(&json[*at..]) > 0).count();
@@ -94,7 +93,6 @@ impl Output {
         Self { kept: Some(Vec::with_capacity(capacity)), count: 0, max_bytes }
     }
 
-    /// Returns the kept bytes, escaped.
     fn finish(self) -> Result<Vec<u8>, OverBudget> {
         let mut json = self.kept.unwrap_or_default();
         let growth = escape_growth(&json);
@@ -152,7 +150,6 @@ pub(crate) trait Shorten {
     fn shorten(&mut self, max_bytes: usize);
 }
 
-/// The value of a response that is not written yet.
 trait Payload: Shorten + Send {
     fn write(&self, output: &mut Output) -> Result<(), OverBudget>;
 }
@@ -197,7 +194,6 @@ impl<T: Serialize + LongTexts> Shorten for Texts<T> {
     }
 }
 
-/// Returns the length of `value` as JSON.
 pub(crate) fn json_bytes<T: Serialize + ?Sized>(value: &T) -> usize {
     let mut whole = Output::counting(usize::MAX);
     // Fails only for a value beyond all limits.

@@ -36,11 +36,8 @@ pub(crate) struct HeadRequest;
 
 #[derive(Debug)]
 pub(crate) struct MiddlewareState {
-    /// Links in error bodies.
     pub(crate) links: Links,
-    /// Whether the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
-    /// Proxies trusted to name their client.
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) client_bounds: ClientBounds,
 }

@@ -1,5 +1,3 @@
-//! HTTP on the client's side: requests, JSON bodies, queries, pages, routes and errors of the API.
-
 pub(crate) mod body;
 pub(crate) mod body_limits;
 pub(crate) mod caching;

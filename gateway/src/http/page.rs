@@ -16,7 +16,6 @@ use ferrite_api_types::links::Links;
 
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
-/// The requested page of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     /// From 1.
@@ -106,7 +105,6 @@ impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DE
         Self { query, page: Page { number, size: size.unwrap_or(DEFAULT).min(MAX) } }
     }
 
-    /// Returns the page with its entries, of a list of `total` entries.
     pub(crate) fn list<T>(&self, entries: Vec<T>, total: impl Into<Total>, links: &Links) -> List<T> {
         self.paged(entries, total, links)
     }

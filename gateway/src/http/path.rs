@@ -15,7 +15,6 @@ use super::describe::Input;
 
 const MAX_NAME_BYTES: usize = 255;
 
-/// Decodes percent-encoding.
 pub(crate) fn decode(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }

@@ -36,7 +36,6 @@ impl Query {
         self.query.split('&').filter(|pair| !pair.is_empty())
     }
 
-    /// Returns the first value of a parameter.
     pub(super) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.pairs().find_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -94,7 +93,6 @@ impl Query {
     }
 }
 
-/// Whether the encoded `key` is the parameter `name`.
 pub(super) fn is_named(key: &str, name: &str) -> bool {
     decode(&key.replace('+', " ")) == name.as_bytes()
 }

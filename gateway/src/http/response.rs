@@ -35,13 +35,12 @@ pub(crate) struct Accepted<T>(pub(crate) T);
 /// 202 without a body.
 pub(crate) struct Started;
 
-/// 204.
+/// 204 without a body.
 pub(crate) struct NoContent;
 
 /// 200 with a value that contains a page of a list.
 pub(crate) struct Paged<T> {
     pub(super) value: T,
-    /// Pagination headers.
     pub(super) headers: HeaderMap,
 }
 
@@ -52,7 +51,6 @@ pub(crate) type List<T> = Paged<Vec<T>>;
 /// response.
 pub(crate) struct TextList<T> {
     pub(super) entries: Vec<T>,
-    /// Pagination headers.
     pub(super) headers: HeaderMap,
 }
 
@@ -74,17 +72,13 @@ pub(crate) struct File<M> {
     media: PhantomData<fn() -> M>,
 }
 
-/// The media types of a [`File`].
 pub(crate) trait Media {
-    /// One per format of the file.
     const TYPES: &'static [&'static str];
-    /// Whether clients can request a range.
     const HAS_RANGES: bool = true;
     /// Whether it has `Last-Modified`.
     const HAS_DATE: bool = false;
 }
 
-/// The results of a search.
 #[derive(Debug, Serialize)]
 pub(crate) struct SearchResults<T> {
     pub(crate) data: Vec<T>,
@@ -102,7 +96,6 @@ impl<T: Shape> Shape for SearchResults<T> {
     }
 }
 
-/// One of two responses.
 pub(crate) enum Either<A, B> {
     First(A),
     Second(B),

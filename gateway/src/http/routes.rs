@@ -13,7 +13,6 @@ const OTHER_NAMES: [(&str, &str); 4] = [
     (operation::RENDER_MARKDOWN, "RenderMarkdown"),
 ];
 
-/// The capacity in which a caller acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
     Own,
@@ -23,7 +22,6 @@ pub enum Capacity {
     Administrator,
 }
 
-/// A route and its operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Full method name of an RPC (`ferrite.repo.v1.AccountService/GetUser`), name of an HTTP body
@@ -40,7 +38,6 @@ pub struct Route {
     pub describe: Option<fn(&mut Description)>,
 }
 
-/// An operation, and the capacity in which a route calls it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     name: &'static str,
@@ -79,7 +76,6 @@ impl Route {
         self.method == "GET" && about.responses.iter().any(Success::has_tag)
     }
 
-    /// Returns the name of the operation without its service.
     pub(crate) fn operation_name(&self) -> &'static str {
         match OTHER_NAMES.iter().find(|(operation, _)| *operation == self.operation) {
             Some((_, name)) => name,
@@ -94,12 +90,10 @@ impl From<&'static str> for Operation {
     }
 }
 
-/// The operation, done for the organization in the path.
 pub(crate) fn organization(name: &'static str) -> Operation {
     Operation { capacity: Capacity::Organization, ..name.into() }
 }
 
-/// The operation, done as an administrator of the site.
 pub(crate) fn administrator(name: &'static str) -> Operation {
     Operation { capacity: Capacity::Administrator, ..name.into() }
 }
@@ -113,12 +107,10 @@ pub(crate) fn variant(operation: impl Into<Operation>, variant: &'static str) ->
 /// get handler as OPERATION, post handler as OPERATION;`.
 macro_rules! routes {
     ($state:ty: $($path:literal => $($method:ident $handler:path as $operation:expr),+;)+) => {
-        /// Returns the routes of [`router`].
         pub(crate) fn routes() -> Vec<$crate::http::routes::Route> {
             vec![$($($crate::http::routes::Route::new($crate::http::routes::method!($method), $path, $operation)),+),+]
         }
 
-        /// Returns a router for [`routes`].
         pub(crate) fn router() -> axum::Router<$state> {
             axum::Router::new()$(.route($path, axum::routing::MethodRouter::new()$(.$method($handler))+))+
         }
@@ -128,7 +120,6 @@ macro_rules! routes {
 /// As [`routes!`], with handlers whose signatures describe them.
 macro_rules! operations {
     ($state:ty: $($path:literal => $($method:ident $handler:path as $operation:expr),+;)+) => {
-        /// Returns the routes of [`router`].
         pub(crate) fn routes() -> Vec<$crate::http::routes::Route> {
             vec![$($(
                 $crate::http::routes::Route::new($crate::http::routes::method!($method), $path, $operation)
@@ -136,7 +127,6 @@ macro_rules! operations {
             ),+),+]
         }
 
-        /// Returns a router for [`routes`].
         pub(crate) fn router() -> axum::Router<$state> {
             axum::Router::new()$(.route($path, axum::routing::MethodRouter::new()$(.$method($handler))+))+
         }

@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 
 /// Maximum body that is drained after its response, to keep the connection usable.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024;
-/// Time limit for draining.
 const MAX_DRAIN: Duration = Duration::from_secs(1);
 
 /// A request body, and whether it was read to the end.
@@ -43,7 +42,6 @@ impl Watched {
     }
 }
 
-/// The body that the handler gets.
 struct WatchedBody(Arc<Watched>);
 
 impl HttpBody for WatchedBody {

@@ -25,7 +25,6 @@ use super::error::ApiError;
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const FILE_TYPE: &str = "application/octet-stream";
 
-/// The multipart part that has the file.
 pub(crate) trait Part {
     const NAME: &'static str;
 }
@@ -45,7 +44,6 @@ impl<S: Send + Sync, P> FromRequest<S> for FileBody<P> {
 }
 
 impl<P: Part> FileBody<P> {
-    /// Reads the request up to the start of the file. Errors as [`Upload::open`].
     pub(crate) async fn open(self, limits: &BodyLimits, user: i64, max_bytes: u64) -> Result<Upload, ApiError> {
         Upload::open(self.request, limits, user, max_bytes, P::NAME).await
     }
@@ -63,7 +61,6 @@ impl<P: Part> Input for FileBody<P> {
 
 /// A file whose content is not read yet.
 pub(crate) struct Upload {
-    /// The file name in a multipart body.
     pub(crate) name: Option<String>,
     /// The media type that the client sent.
     pub(crate) content_type: String,

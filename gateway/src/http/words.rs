@@ -1,5 +1,3 @@
-//! Words as request values, such as the states of an issue.
-
 use ferrite_api_types::schema::{self, Schema};
 
 /// Words with their meanings, defined by [`words!`].
@@ -8,7 +6,6 @@ pub(crate) trait Words {
 
     const WORDS: &'static [(&'static str, Self::Meaning)];
 
-    /// The error message of a field of a body.
     fn message() -> String {
         let names: Vec<_> = Self::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
         match names.split_last() {

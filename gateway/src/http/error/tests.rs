@@ -1,5 +1,3 @@
-//! The table of statuses, and the JSON of errors.
-
 use ferrite_proto::error::{Kind, ServiceError, to_status};
 
 use super::*;

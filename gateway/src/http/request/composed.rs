@@ -1,5 +1,3 @@
-//! Composed kinds of values: lists and objects.
-
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 

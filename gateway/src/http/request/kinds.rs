@@ -1,5 +1,3 @@
-//! Kinds of single values: texts, numbers, booleans, times, and texts with a meaning.
-
 use std::marker::PhantomData;
 
 use base64::Engine;
@@ -158,7 +156,6 @@ impl Kind for Integer {
     }
 }
 
-/// An RFC 3339 time.
 impl Kind for Time {
     type Value = Timestamp;
 
@@ -176,7 +173,6 @@ impl Kind for Time {
     }
 }
 
-/// An RFC 3339 time with its offset.
 impl Kind for OffsetTime {
     type Value = Self;
 
@@ -219,7 +215,6 @@ impl Kind for Seconds {
     }
 }
 
-/// One of the words `W`.
 pub(crate) struct Word<W>(PhantomData<W>);
 
 impl<W: Words> Kind for Word<W> {

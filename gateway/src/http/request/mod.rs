@@ -29,7 +29,6 @@ pub(crate) use ferrite_api_types::Time;
 /// The fields of an object that are not read yet.
 pub(crate) type JsonObject = serde_json::Map<String, Value>;
 
-/// The errors in a body.
 #[derive(Debug, Default)]
 pub(crate) struct Mistakes {
     errors: Vec<FieldError>,
@@ -58,7 +57,6 @@ impl Mistakes {
         read
     }
 
-    /// Notes an error in a field.
     pub(crate) fn note(&mut self, name: &str, code: &'static str, message: &str) {
         self.errors.push(FieldError::new(&format!("{}{name}", self.prefix), code, message));
     }
@@ -74,7 +72,6 @@ impl Mistakes {
         None
     }
 
-    /// Notes that the value of a field is not `expected`.
     pub(crate) fn add_type<T>(&mut self, name: &str, expected: &str) -> Option<T> {
         self.errors.push(FieldError::wrong_type(&format!("{}{name}", self.prefix), expected));
         None
@@ -116,7 +113,6 @@ pub(crate) trait Kind {
     fn schema(schemas: &mut Schemas) -> Schema;
 }
 
-/// A kind of value, and whether it is required.
 pub(crate) trait Field {
     type Value;
 
@@ -132,7 +128,6 @@ pub(crate) trait Field {
 
 /// The fields of a body or of an object in it, defined by [`fields!`].
 pub(crate) trait Fields: Sized {
-    /// Maximum bytes of the body.
     const MAX_BYTES: usize = MAX_JSON_BYTES;
     /// The field for which the body can be a plain array.
     const LIST_FIELD: Option<&'static str> = None;
@@ -221,7 +216,6 @@ macro_rules! wire_name {
     };
 }
 
-/// Reads a field with one or two names.
 macro_rules! read_field {
     ($mistakes:ident, $object:ident, $kind:ty, $name:ident) => {
         $mistakes.read::<$kind>($object, $name)

@@ -129,7 +129,6 @@ fn every_mistake_is_told_in_the_order_of_the_fields() {
     }
 }
 
-/// Reads the field `field` of an object.
 fn read_one<F: Field>(body: &str) -> Result<F::Value, Vec<(String, String, String)>> {
     let (mut object, mut mistakes) = (parse_object(body.as_bytes(), None).unwrap(), Mistakes::default());
     let read = mistakes.read::<F>(&mut object, "field");
