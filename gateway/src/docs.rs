@@ -17,7 +17,6 @@ use axum::routing::get;
 
 use self::file::File;
 
-/// The path of a viewer file, which contains its version.
 macro_rules! viewer {
     ($file:literal) => {
         concat!("/docs/api/swagger-ui-5.35.0/", $file)

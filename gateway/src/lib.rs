@@ -91,7 +91,6 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     Ok(())
 }
 
-/// Returns all routes of the gateway as method and path template.
 #[must_use]
 pub fn routes() -> Vec<(&'static str, &'static str)> {
     operations()
@@ -110,7 +109,6 @@ pub fn operations() -> Vec<Route> {
     [api::routes(), git::routes()].concat()
 }
 
-/// Returns the router of all routes, without the middleware.
 fn router(state: &AppState) -> Router {
     let api = state.api();
     let routes = api::router()

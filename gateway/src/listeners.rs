@@ -8,7 +8,6 @@ use crate::config::Config;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Transports {
-    /// REST, and git over HTTP.
     pub(crate) http: Transport,
     /// Redirects to https. The same as `http`, without TLS.
     pub(crate) redirect: Transport,

@@ -32,13 +32,9 @@ pub(crate) struct AppState {
     pub(crate) clients: Clients,
     pub(crate) git_client: GitHttpClient,
     pub(crate) links: Links,
-    /// Rechecks the permission of long transfers.
     pub(crate) reauthorizer: Reauthorizer,
-    /// Whether the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
-    /// Proxies trusted to name their client.
     pub(crate) trusted_proxies: TrustedProxies,
-    /// Limits per client address.
     pub(crate) client_bounds: ClientBounds,
     pub(crate) body_limits: BodyLimits,
     pub(crate) max_response_bytes: usize,

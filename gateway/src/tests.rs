@@ -174,7 +174,6 @@ async fn options_is_answered_for_every_path_without_credentials() {
     }
 }
 
-/// Returns a path that matches the template.
 fn filled(template: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { "7".to_owned() } else { part.to_owned() };
     template.split('/').map(part).collect::<Vec<_>>().join("/")

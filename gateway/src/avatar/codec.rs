@@ -89,7 +89,6 @@ fn decode_jpeg(file: &[u8]) -> Result<Picture, PictureError> {
     Ok(Picture { width, height, channels: 3, pixels, orientation })
 }
 
-/// Returns width and height from the header of a JPEG file.
 fn jpeg_size(file: &[u8]) -> Option<(usize, usize)> {
     let mut at = 2;
     loop {

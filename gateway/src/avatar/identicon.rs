@@ -7,7 +7,6 @@ use sha2::{Digest, Sha256};
 
 use super::codec::encode_two_colors;
 
-/// Fields per side.
 const FIELDS: usize = 5;
 /// Half fields per side, including a border of one.
 const HALVES: usize = 2 * FIELDS + 2;
@@ -35,7 +34,6 @@ impl Identicon {
         self.fields >> (line * FIELDS.div_ceil(2) + mirrored) & 1 == 1
     }
 
-    /// Draws a PNG with `side` pixels per side.
     pub(crate) fn png(self, side: usize) -> Option<Vec<u8>> {
         let field =
             |at: usize| (at * HALVES / side).checked_sub(1).map(|half| half / 2).filter(|field| *field < FIELDS);
@@ -52,7 +50,6 @@ impl Identicon {
         encode_two_colors(side, [BACKGROUND, self.color], &lines)
     }
 
-    /// Draws an SVG with `side` pixels per side.
     pub(crate) fn svg(self, side: usize) -> String {
         let mut path = String::new();
         for line in 0..FIELDS {

@@ -15,14 +15,11 @@ pub(crate) use self::identicon::Identicon;
 
 const FIELD: &str = "image";
 pub(crate) const MAX_UPLOAD_BYTES: usize = 1024 * 1024;
-/// Maximum width and height of an upload.
 const MAX_UPLOAD_SIDE_PIXELS: usize = 4096;
-/// Maximum side of a stored picture.
 const MAX_SIDE_PIXELS: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PictureError {
-    /// Neither PNG nor JPEG.
     #[error("must be a PNG or JPEG picture")]
     Format,
     #[error("must be at most 4,096 × 4,096 pixels")]

@@ -1,9 +1,7 @@
 //! EXIF orientation.
 
 const ORIENTATION_TAG: u16 = 0x0112;
-/// Size of a directory entry.
 const ENTRY_BYTES: usize = 12;
-/// Maximum number of directory entries that are read.
 const MAX_ENTRIES: usize = 256;
 
 /// A number from 1 to 8: how to turn and mirror the stored picture for display.

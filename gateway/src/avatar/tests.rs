@@ -25,7 +25,6 @@ fn bomb(width: u32, height: u32) -> Vec<u8> {
     file
 }
 
-/// The checksum of a PNG chunk.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
@@ -150,7 +149,6 @@ fn few_parts_of_extended_metadata_are_taken() {
     assert_eq!(prepare(&with_parts(65)), Err(PictureError::Broken));
 }
 
-/// Peak memory of this process, in bytes.
 fn peak_memory() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -12,7 +12,6 @@ use tokio::sync::oneshot;
 /// Order in the queue: the number of jobs that the client already had, then the order of arrival.
 type Place = (usize, u64);
 
-/// The queue of one kind of work; clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct Turns(Arc<Inner>);
 
@@ -90,7 +89,6 @@ impl Turns {
         started.await.map_err(|_| QuotaFull::Total)
     }
 
-    /// Starts waiting jobs while there is room.
     fn start_next(&self) {
         while let Some((turn, start)) = self.next() {
             // Send without holding the lock: if the receiver is gone, the turn is dropped here and

@@ -33,7 +33,6 @@ enum Lifetime {
     Forever,
 }
 
-/// A representation of a file, with its tag.
 #[derive(Debug)]
 struct Encoded {
     bytes: Bytes,
@@ -46,7 +45,6 @@ impl Encoded {
     }
 }
 
-/// A file that does not change while the program runs.
 #[derive(Debug)]
 pub(super) struct File {
     content_type: &'static str,

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::schema::{code, entries, escape, fields, items, kind, prose, reference, row, size, table, text};
 
-/// HTTP methods, in the order of the page.
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// The page up to the operations. Links are relative because the site may be served below a path.
@@ -47,7 +46,6 @@ impl Operation<'_> {
     }
 }
 
-/// Renders an OpenAPI 3.1 document.
 pub(super) fn render(document: &Value) -> String {
     let groups = groups(document);
     let mut page = BEGINNING.to_owned();
@@ -114,7 +112,6 @@ fn section(name: &str, content: &str) -> String {
     if content.is_empty() { String::new() } else { format!("<h4>{name}</h4>\n{content}") }
 }
 
-/// Returns the credentials and scopes that the operation needs, and its gRPC name.
 fn access(operation: &Value) -> String {
     let ways = items(&operation["security"]).map(|way| {
         let way: Vec<_> = entries(way).map(|(scheme, scopes)| credential(scheme, scopes)).collect();
@@ -158,7 +155,6 @@ fn parameters(document: &Value, operation: &Value) -> String {
     table(&rows)
 }
 
-/// Returns the media types of a body, each with the fields of its object.
 fn body(document: &Value, body: &Value) -> String {
     let mut html = String::new();
     for (media_type, content) in entries(&body["content"]) {
@@ -172,7 +168,6 @@ fn body(document: &Value, body: &Value) -> String {
     html
 }
 
-/// Returns the responses of an operation, the shared ones in one line.
 fn responses(document: &Value, responses: &Value) -> String {
     let (shared, own): (Vec<_>, Vec<_>) = entries(responses).partition(|(_, response)| reference(response).is_some());
     let rows: String = own.iter().map(|(status, one)| response_row(document, status, one)).collect();

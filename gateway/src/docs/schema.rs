@@ -53,17 +53,14 @@ fn literal(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the string at `key`, or an empty one.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// Returns the entries of an object; none for other values.
 pub(super) fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
-/// Returns the items of an array; none for other values.
 pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
@@ -100,7 +97,6 @@ pub(super) fn kind(schema: &Value) -> String {
     }
 }
 
-/// Returns the constraints on a value besides its type.
 fn rules(schema: &Value) -> String {
     let rule = |(key, before, after): &(&str, &str, &str)| {
         let value = match &schema[*key] {
@@ -123,7 +119,6 @@ pub(super) fn row(name: &str, note: &str, schema: &Value, about: &str) -> String
     format!("<tr><th scope=\"row\">{name}{note}</th><td>{kind}{rules}</td><td>{about}</td></tr>\n")
 }
 
-/// Returns the table of the rows, or nothing without rows.
 pub(super) fn table(rows: &str) -> String {
     if rows.is_empty() { String::new() } else { format!("<div class=\"scroll\"><table>\n{rows}</table></div>\n") }
 }

@@ -22,7 +22,6 @@ async fn page() -> String {
     String::from_utf8(get_with("/docs/api", &[]).await.1.to_vec()).unwrap()
 }
 
-/// Returns the values of an attribute in the page.
 fn values<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
     let begin = format!(" {attribute}=\"");
     page.split(&begin).skip(1).filter_map(|rest| rest.split('"').next()).collect()

@@ -19,7 +19,6 @@ const CHALLENGE: &str = "Basic realm=\"Ferrite\"";
 const DEFAULT_ATTEMPT_DELAY: Duration = Duration::from_secs(60);
 /// `Retry-After` of a 503 if no service names a time.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Maximum length of a line that is passed on.
 const MAX_LINE_CHARS: usize = 200;
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,10 +40,8 @@ pub(super) enum GitHttpError {
     UnknownService,
     #[error("only the smart protocol is supported; please upgrade git")]
     DumbProtocol,
-    /// A malformed or repeated `Git-Protocol` header.
     #[error("malformed `Git-Protocol` header")]
     InvalidProtocol,
-    /// The content type that the service requires.
     #[error("content type must be {0}")]
     ContentType(&'static str),
     #[error("content encoding must be gzip or none")]
@@ -115,7 +112,6 @@ impl GitHttpError {
         }
     }
 
-    /// Returns `Retry-After` in seconds, rounded up.
     fn retry_after(&self) -> Option<u64> {
         let delay = match self {
             Self::TooManyAttempts(delay) => delay.unwrap_or(DEFAULT_ATTEMPT_DELAY),

@@ -31,7 +31,6 @@ use crate::upstream::reauthorize::Reauthorizer;
 
 /// Deadline of `info/refs`. git-svc uses up to half of it to wait until a process can start.
 const ADVERTISE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum bytes read of an error body of git-svc.
 const MAX_ERROR_BODY_BYTES: usize = 4096;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -39,7 +38,6 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct GitHttpState {
     pub(crate) access: AccessServiceClient<Channel>,
     pub(crate) git_client: GitHttpClient,
-    /// Rechecks the permission of running transfers.
     pub(crate) reauthorizer: Reauthorizer,
 }
 
@@ -53,7 +51,6 @@ struct Authorized {
 
 type PathNames = Result<Path<(String, String)>, PathRejection>;
 
-/// Handles `GET info/refs`: the refs of a repository, with which every fetch and push begins.
 pub(super) async fn advertise_refs(
     State(state): State<GitHttpState>,
     names: PathNames,
@@ -76,7 +73,6 @@ pub(super) async fn advertise_refs(
     Ok(uncached_response(advertisement_type(service), body))
 }
 
-/// Handles `POST git-upload-pack`: a fetch.
 pub(super) async fn upload_pack(
     State(state): State<GitHttpState>,
     names: PathNames,
@@ -85,7 +81,6 @@ pub(super) async fn upload_pack(
     state.exchange(GitService::UploadPack, names, request).await
 }
 
-/// Handles `POST git-receive-pack`: a push.
 pub(super) async fn receive_pack(
     State(state): State<GitHttpState>,
     names: PathNames,
@@ -128,7 +123,6 @@ impl GitHttpState {
         Ok(uncached_response(result_type(service), self.reauthorizer.guard(body, revoked)))
     }
 
-    /// Resolves the caller and its permission with one call to repo-svc.
     async fn authorize(
         &self,
         service: GitService,
@@ -177,7 +171,6 @@ impl GitHttpState {
 }
 
 impl Authorized {
-    /// Builds a request to git-svc with the caller's grant.
     fn request(
         &self,
         method: Method,
@@ -210,7 +203,6 @@ fn credential_for(service: GitService, headers: &HeaderMap) -> Result<Option<Bas
     }
 }
 
-/// Converts a response of git-svc whose status is not 200.
 async fn error_of_response(response: http::Response<Incoming>, is_anonymous: bool) -> GitHttpError {
     let (parts, body) = response.into_parts();
     let retry_after =

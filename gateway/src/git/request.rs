@@ -1,6 +1,3 @@
-//! Parses requests of git's HTTP protocol: service, protocol version, content type and content
-//! encoding.
-
 use ferrite_core::headers::single_header;
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol, GitService};
 use http::HeaderMap;
@@ -49,7 +46,6 @@ pub(super) fn advertisement_type(service: GitService) -> &'static str {
     }
 }
 
-/// Returns the version in the `Git-Protocol` header, if there is one.
 pub(super) fn git_protocol(headers: &HeaderMap) -> Result<Option<GitProtocol>, GitHttpError> {
     let value = single_header(headers, GIT_PROTOCOL_HEADER).map_err(|_| GitHttpError::InvalidProtocol)?;
     value.map(|value| GitProtocol::parse(value.as_bytes()).ok_or(GitHttpError::InvalidProtocol)).transpose()

@@ -1,5 +1,3 @@
-//! An SSH channel, from its opening to the end of its only command.
-
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,7 +25,6 @@ const EXIT_FAILURE: u32 = 1;
 /// Messages of a client that are buffered until git-svc has opened the session.
 const MAX_BUFFERED_MESSAGES: usize = 16;
 
-/// The program that a client requests on a channel.
 pub(super) enum ChannelRequest {
     Shell,
     /// A command, and the git protocol version from the environment.

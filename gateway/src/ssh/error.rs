@@ -17,7 +17,6 @@ pub(super) enum SshCommandError {
     NotAuthorized,
     #[error("Key permission denied")]
     KeyNotAuthorized,
-    /// The key was removed after authentication.
     #[error("This key is no longer registered")]
     KeyRemoved,
     #[error("Mirror repository is read-only")]

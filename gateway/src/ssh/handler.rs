@@ -20,17 +20,14 @@ use super::command::Command;
 use super::state::{ConnectionTracker, Key, KeyOwner, SshClient, SshState};
 use crate::upstream::client_headers::ClientHeaders;
 
-/// Keys that a client can offer per connection.
 const MAX_OFFERED_KEYS: u32 = 20;
 /// Open channels per connection; clients can run several commands over one.
 const MAX_CHANNELS: usize = 10;
 /// The only environment variable that is accepted.
 const GIT_PROTOCOL: &str = "GIT_PROTOCOL";
 
-/// An error that closes the connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SshError {
-    /// An error of the protocol or the network.
     #[error(transparent)]
     Ssh(#[from] russh::Error),
     /// repo-svc cannot look up the owner of a key.
@@ -56,7 +53,6 @@ pub(super) struct ConnectionHandler {
     /// The last key found by repo-svc, so that the signature after the offer needs no second
     /// lookup.
     resolved_key: Option<Key>,
-    /// The key with which the client authenticated.
     key: Option<Key>,
     /// Open channels; `None` once the command has started.
     channels: HashMap<ChannelId, Option<PendingChannel>>,

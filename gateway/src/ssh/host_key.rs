@@ -33,7 +33,6 @@ pub(super) fn ensure(folder: &Path) -> Result<Vec<PrivateKey>, String> {
     Ok(vec![ed25519, rsa])
 }
 
-/// Reads the key in the file `name`, which is created if it is missing.
 fn key(
     folder: &Path,
     name: &str,

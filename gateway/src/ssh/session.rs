@@ -1,5 +1,3 @@
-//! Opens a session of git-svc for a command, and pipes bytes between it and a channel.
-
 use std::time::Duration;
 
 use axum::body::Body;
@@ -32,18 +30,14 @@ pub(super) struct OpenSession<'a> {
     pub(super) repository_id: i64,
     pub(super) grant: Grant,
     pub(super) service: GitService,
-    /// The git protocol version that the client requests.
     pub(super) protocol: Option<GitProtocol>,
     pub(super) headers: &'a ClientHeaders,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionEnd {
-    /// git exited with this status.
     Exited(u8),
-    /// The client disconnected before git exited.
     ClientDisconnected,
-    /// The connection to git-svc was lost.
     ServiceLost,
 }
 

@@ -1,5 +1,3 @@
-//! State shared by all SSH connections, and state of one connection.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +13,8 @@ use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
 
 pub(crate) struct SshState {
-    /// Looks up keys, callers and their permissions.
     pub(crate) access: AccessServiceClient<Channel>,
     pub(crate) git_client: GitHttpClient,
-    /// Rechecks the permission of running commands.
     pub(crate) reauthorizer: Reauthorizer,
     /// Failed authentications per client address.
     pub(crate) limiter: RateLimiter,
@@ -27,13 +23,11 @@ pub(crate) struct SshState {
     /// Time limit of a connection without a command.
     pub(crate) idle_timeout: Duration,
     pub(crate) transport: Transport,
-    /// Connection limits.
     pub(crate) connections: ConnectionTable,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum KeyOwner {
-    /// The name of a user.
     User(String),
     /// A deploy key, of one or more repositories.
     Repositories,
@@ -57,11 +51,9 @@ pub(super) struct SshClient {
 pub(super) struct ConnectionState {
     pub(super) has_offered_key: bool,
     pub(super) is_authenticated: bool,
-    /// Number of running commands.
     pub(super) commands: usize,
 }
 
-/// Publishes the state of a connection; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionTracker(Arc<watch::Sender<ConnectionState>>);
 

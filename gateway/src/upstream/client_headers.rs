@@ -1,5 +1,3 @@
-//! The client on whose behalf the gateway calls a service.
-
 use ferrite_proto::metadata;
 use http::{HeaderMap, HeaderValue};
 
@@ -24,7 +22,6 @@ impl ClientHeaders {
         Self { request_id: HeaderValue::from_str(request_id).ok(), address }
     }
 
-    /// Adds them to the headers or metadata of a call.
     pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
         if let Some(id) = &self.request_id {
             headers.insert(metadata::REQUEST_ID, id.clone());
@@ -34,7 +31,6 @@ impl ClientHeaders {
         }
     }
 
-    /// Wraps a message for a call on behalf of the client.
     pub(crate) fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         request.set_timeout(CALL_DEADLINE);

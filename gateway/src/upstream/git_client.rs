@@ -68,7 +68,6 @@ pub(crate) struct GitHttpClient {
 }
 
 impl GitHttpClient {
-    /// Creates a pool, which connects on the first request.
     #[must_use]
     pub(crate) fn new(stores: impl Into<StoreAddresses>, credentials: ChannelCredentials) -> Self {
         let stores = stores.into();
@@ -113,7 +112,6 @@ pub(crate) fn reason_of(headers: &HeaderMap) -> &str {
     headers.get(metadata::REASON).and_then(|reason| reason.to_str().ok()).unwrap_or("none")
 }
 
-/// Adds the client's git protocol version to a request to git-svc.
 pub(crate) fn set_git_protocol(headers: &mut HeaderMap, protocol: &GitProtocol) {
     if let Ok(value) = HeaderValue::from_str(protocol.as_str()) {
         headers.insert(GIT_PROTOCOL_HEADER, value);

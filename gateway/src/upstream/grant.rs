@@ -22,7 +22,6 @@ impl Grant {
         Ok(Self { text, store })
     }
 
-    /// Adds the grant and the store to the headers or metadata of a request.
     pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
         headers.insert(metadata::GRANT, self.text.clone());
         if let Some(store) = &self.store {

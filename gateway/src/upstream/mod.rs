@@ -1,5 +1,3 @@
-//! The services behind the gateway: gRPC clients, and the HTTP client of git-svc.
-
 pub(crate) mod client_headers;
 pub(crate) mod clients;
 pub(crate) mod git_client;

@@ -102,14 +102,12 @@ fn is_refusal(status: &Status) -> bool {
     is_about_caller && reason(status).is_some()
 }
 
-/// A body and the waker of its reader.
 struct Guarded<B> {
     /// `None` once the permission is revoked.
     body: Option<B>,
     reader: Option<Waker>,
 }
 
-/// Drops the source of a body and wakes its reader.
 fn cut<B>(shared: &Mutex<Guarded<B>>) {
     let mut guarded = lock(shared);
     let (body, reader) = (guarded.body.take(), guarded.reader.take());
@@ -125,7 +123,6 @@ fn lock<B>(shared: &Mutex<Guarded<B>>) -> MutexGuard<'_, Guarded<B>> {
     shared.lock()
 }
 
-/// A body that ends with an error when the permission is revoked.
 struct ReauthorizedBody<B> {
     shared: Arc<Mutex<Guarded<B>>>,
     /// Dropped with the body, which stops the checks.

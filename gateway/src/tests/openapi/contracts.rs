@@ -10,7 +10,6 @@ use tonic::Code;
 
 use crate::http::error::http_status;
 
-/// The codes that contract comments use.
 const CODES: [(&str, Code); 10] = [
     ("INVALID_ARGUMENT", Code::InvalidArgument),
     ("NOT_FOUND", Code::NotFound),
@@ -36,7 +35,6 @@ pub(super) struct Contracts(Vec<FileDescriptorProto>);
 pub(super) struct Rpc {
     /// The paragraphs of its comment and of its service's comment, without those that list errors.
     pub(super) about: Vec<String>,
-    /// The reasons of its errors by status.
     pub(super) errors: BTreeMap<u16, BTreeSet<String>>,
     /// The full name of its request with a leading dot; empty for an operation that is not an RPC.
     pub(super) request: String,

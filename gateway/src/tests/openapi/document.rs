@@ -1,5 +1,3 @@
-//! Builds the document: paths, operations, responses and schemas.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_api_types::schema::{Schema, Schemas};
@@ -34,7 +32,6 @@ fn conditions(route: &Route, routes: &[Route]) -> Vec<&'static str> {
     taken.into_iter().filter(|(_, is_taken)| *is_taken).map(|(name, _)| name).collect()
 }
 
-/// Returns the scope that a token needs.
 fn scope(rule: Rule) -> Option<Scope> {
     match rule {
         Rule::Service | Rule::Anyone | Rule::Password => None,
@@ -81,7 +78,6 @@ pub(super) fn content(schema: &Schema) -> Value {
     json!({"application/json": {"schema": schema}})
 }
 
-/// Adds a success response under its status.
 fn add_success(responses: &mut Map<String, Value>, success: &Success, is_read: bool, schemas: &mut Schemas) {
     let empty = || json!({"description": reason_phrase(success.status)});
     let response = responses.entry(success.status.to_string()).or_insert_with(empty);
@@ -187,13 +183,11 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
     Value::Object(responses)
 }
 
-/// Returns the name of the schema that a body refers to.
 fn body_name(schema: &Schema) -> String {
     let reference = schema.pointer("/anyOf/0/$ref").or_else(|| schema.get("$ref")).and_then(Value::as_str);
     reference.and_then(|text| text.rsplit('/').next()).expect("a body has a name").to_owned()
 }
 
-/// Builds the document of the routes that have a description.
 pub(super) fn document(routes: &[Route]) -> Value {
     let (contracts, mut schemas, mut paths) = (Contracts::read(), Schemas::default(), Map::new());
     let mut requests = BTreeMap::new();
@@ -318,7 +312,6 @@ fn request_header(name: &str, about: &str, schema: &Schema) -> Value {
     json!({"name": name, "in": "header", "description": about, "schema": schema})
 }
 
-/// Returns the parameters that many operations share, by component name.
 fn shared_parameters() -> Value {
     let text = json!({"type": "string"});
     let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"});

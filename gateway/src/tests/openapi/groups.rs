@@ -1,5 +1,3 @@
-//! The groups into which the page divides the operations.
-
 /// Parts of operation names, each with its group. The first match counts.
 const GROUPS: [(&str, &str); 43] = [
     (".AdministrationService/GetQuota", "Quotas"),

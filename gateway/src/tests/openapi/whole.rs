@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::document::document;
 use crate::operations;
 
-/// A place in the document, for messages.
 type Place = String;
 
 fn whole() -> Value {

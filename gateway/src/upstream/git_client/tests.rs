@@ -50,7 +50,6 @@ fn endless(taken: Arc<AtomicUsize>, dropped: oneshot::Sender<()>) -> Body {
     }))
 }
 
-/// Serves `body` to the first `GET /`.
 fn once(body: Body) -> Router {
     let body = Arc::new(std::sync::Mutex::new(Some(body)));
     Router::new().route("/", get(move || async move { body.lock().unwrap().take().unwrap() }))
