@@ -194,7 +194,7 @@ impl ConditionalWrites {
         Some(Conditions { write: *write, if_match, if_none_match, mistakes, read })
     }
 
-    /// Returns the operation of a read whose tag must end in the version.
+    /// Returns the operation of a read whose tag is to end in the version.
     fn version_tagged(&self, request: &Request) -> Option<&'static str> {
         let template = request.extensions().get::<MatchedPath>().filter(|_| request.method() == Method::GET)?;
         self.version_tagged.get(template.as_str()).copied()

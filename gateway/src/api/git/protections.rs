@@ -41,13 +41,13 @@ operations! {
 fields! {
     /// A branch protection rule. It replaces the rule with the same pattern.
     struct NewProtection {
-        /// The name of a branch. `*` matches any text, including slashes.
+        /// The name of a branch, where `*` stands for any text, slashes too.
         pattern: Required<Text<200>> = "release/*",
-        /// Whether force pushes are allowed.
+        /// True to allow force pushes.
         allow_force: OrDefault<Flag> = false,
-        /// Whether the branch can be deleted.
+        /// True to allow that the branch is deleted.
         allow_delete: OrDefault<Flag> = false,
-        /// The users who can push to the branch. If empty, everyone with write permission can.
+        /// The users who may change the branch; none for everyone who may write.
         push_users: OrDefault<PushUsers> = ["bob"],
     }
 }
@@ -55,11 +55,11 @@ fields! {
 fields! {
     /// The settings of a branch protection rule.
     struct ChangedProtection {
-        /// Whether force pushes are allowed.
+        /// True to allow force pushes.
         allow_force: OrDefault<Flag> = false,
-        /// Whether the branch can be deleted.
+        /// True to allow that the branch is deleted.
         allow_delete: OrDefault<Flag> = false,
-        /// The users who can push to the branch. If empty, everyone with write permission can.
+        /// The users who may change the branch; none for everyone who may write.
         push_users: OrDefault<PushUsers> = ["bob"],
     }
 }
