@@ -1,7 +1,8 @@
-//! Runs CPU-bound work on blocking threads. Limits how many jobs run and wait, of all clients and of each; rejects the rest.
+//! Runs CPU-bound work on blocking threads. Limits how many jobs run and wait, in total and per
+//! client; rejects the rest.
 //!
-//! A blocking thread cannot be killed. Work that may take long is given an [`Interrupt`] to look at, and ends by itself when its client
-//! has left or its time is over.
+//! A blocking thread cannot be killed. Long work checks its [`Interrupt`], and stops when the
+//! client has left or the time is up.
 
 mod turns;
 
@@ -14,35 +15,30 @@ use tokio_util::sync::CancellationToken;
 use self::turns::Turns;
 use crate::http::error::ApiError;
 
-/// Renderings of Markdown at once. One of the largest texts takes tens of megabytes.
+/// Each of the largest texts takes tens of megabytes to render.
 const MAX_RENDERINGS: usize = 2;
-/// Pictures that are decoded at once. One of the largest takes 150 MB.
+/// One of the largest pictures takes 150 MB to decode.
 const MAX_PICTURES: usize = 1;
-/// Large JSON responses that are written at once. Each takes the bytes of the response, and some milliseconds.
+/// Large JSON responses encoded at once. Each takes its size in memory and a few milliseconds.
 const MAX_JSON_WRITES: usize = 4;
-/// Large JSON responses that may wait to be written.
 const MAX_WAITING_JSON_WRITES: usize = 128;
-/// Requests that may wait for each other kind of work.
+/// Requests that can wait for each other kind of work.
 const MAX_WAITING: usize = 32;
-/// Longest wait.
 const MAX_WAIT: Duration = Duration::from_secs(10);
-/// Longest time of a job that looks at its interrupt.
+/// Time limit of an interruptible job.
 const MAX_WORK: Duration = Duration::from_secs(10);
 
-/// The kinds of work; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockingPools {
-    /// Rendering of Markdown.
     pub(crate) markdown: BlockingPool,
-    /// Decoding of pictures.
     pub(crate) pictures: BlockingPool,
-    /// Writing of large JSON responses.
+    /// Encoding of large JSON responses.
     pub(crate) json: BlockingPool,
 }
 
 impl Default for BlockingPools {
     fn default() -> Self {
-        // Short work: no client needs to be kept from running several at once.
+        // These jobs are short, so one client can use all places.
         let json = QuotaLimits { per_address: MAX_JSON_WRITES, ..QuotaLimits::of(MAX_JSON_WRITES) };
         Self {
             markdown: BlockingPool::new("markdown", QuotaLimits::of(MAX_RENDERINGS), MAX_WAITING),
@@ -52,7 +48,8 @@ impl Default for BlockingPools {
     }
 }
 
-/// One kind of work; clones share its limits. An address has at most half of the places, and a user a quarter.
+/// One kind of work; clones share its limits. An address gets at most half of the places, a user a
+/// quarter.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockingPool {
     name: &'static str,
@@ -65,10 +62,11 @@ impl BlockingPool {
         Self { name, turns: Turns::new(running, max_waiting), max_work: MAX_WORK }
     }
 
-    /// Runs `work` for a client on a blocking thread. Work that has begun keeps its place until it ends; dropping the future interrupts it.
+    /// Runs `work` for a client on a blocking thread. Started work keeps its place until it ends;
+    /// dropping the future interrupts it.
     ///
     /// # Errors
-    /// 503 when too much waits already, or waited for too long; 500 when `work` panics.
+    /// 503 if the queue is full or the wait was too long; 500 if `work` panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         client: Client,
@@ -77,7 +75,7 @@ impl BlockingPool {
         let turn = match tokio::time::timeout(MAX_WAIT, self.turns.wait(client)).await {
             Ok(Ok(turn)) => turn,
             Ok(Err(full)) => return Err(self.refuse("places", full.message("requests of this kind"))),
-            Err(_) => return Err(self.refuse("wait", "too many requests of this kind are before this one, try again")),
+            Err(_) => return Err(self.refuse("wait", "timed out in the queue for this kind of request, try again")),
         };
         let left = CancellationToken::new();
         let interrupt = Interrupt { left: left.clone(), deadline: Instant::now() + self.max_work };
@@ -89,22 +87,20 @@ impl BlockingPool {
             outcome
         });
         task.await.map_err(|error| {
-            tracing::error!(%error, "work on a blocking thread failed");
+            tracing::error!(%error, "job on a blocking thread failed");
             ApiError::internal()
         })
     }
 
-    /// Runs `work` as [`Self::run`]: work that ends early when it is interrupted.
-    ///
-    /// # Errors
-    /// As [`Self::run`], and 503 when the work takes longer than it may.
+    /// As [`Self::run`], for work that stops early when interrupted. 503 if it exceeds the time
+    /// limit.
     pub(crate) async fn run_interruptible<T: Send + 'static>(
         &self,
         client: Client,
         work: impl FnOnce(&Interrupt) -> Result<T, Interrupted> + Send + 'static,
     ) -> Result<T, ApiError> {
         let done = self.run(client, work).await?;
-        done.map_err(|Interrupted| self.refuse("time", "this takes longer than it may, try again"))
+        done.map_err(|Interrupted| self.refuse("time", "the request exceeded its time limit, try again"))
     }
 
     fn refuse(&self, limit: &'static str, message: impl Into<Cow<'static, str>>) -> ApiError {
@@ -113,23 +109,19 @@ impl BlockingPool {
     }
 }
 
-/// Tells work to end: its client has left, or its time is over.
+/// Tells work to stop because its client has left or its time is up.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt {
     left: CancellationToken,
     deadline: Instant,
 }
 
-/// The end of work that was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted;
 
 impl Interrupt {
-    /// Checks whether work may go on. Costs as much as reading the clock.
-    ///
-    /// # Errors
-    /// [`Interrupted`] if not.
+    /// Checks whether the work can continue. As cheap as reading the clock.
     pub(crate) fn check(&self) -> Result<(), Interrupted> {
         if self.left.is_cancelled() || Instant::now() >= self.deadline { Err(Interrupted) } else { Ok(()) }
     }
@@ -180,7 +172,7 @@ mod tests {
         for job in &mut waiting {
             assert!(futures_util::poll!(job).is_pending());
         }
-        // Half of the eight places: one runs, three wait.
+        // Half of the eight places: one job runs, three wait.
         assert_eq!(pool.run(client("192.0.2.1"), |_| true).await.unwrap_err().status.as_u16(), 503);
         assert!(pool.run(client("192.0.2.2"), |_| true).await.unwrap(), "another address runs at once");
         drop(release);
@@ -204,7 +196,7 @@ mod tests {
         let mut endless = Box::pin(endless);
         assert!(futures_util::poll!(&mut endless).is_pending());
         drop(endless);
-        // Waits for the place, which the work has until its end.
+        // Waits until the interrupted work gives up its place.
         assert!(pool.run(client("192.0.2.2"), |_| true).await.unwrap());
         assert!(told.try_recv().is_ok());
     }

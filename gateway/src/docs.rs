@@ -1,7 +1,8 @@
-//! The API's documentation: its OpenAPI document, the page of it to which every error links, the viewer that the page opens to send a
-//! request, and the guide.
+//! The API documentation: the OpenAPI document, a reference page to which every error links, a
+//! viewer for sending requests, and the guide.
 //!
-//! The page is HTML that needs no script. All files are part of the program, and the policy of the page lets it load nothing else.
+//! The page is HTML and needs no script. All files are embedded, and the page's policy forbids
+//! loading anything else.
 
 mod file;
 mod page;
@@ -16,14 +17,12 @@ use axum::routing::get;
 
 use self::file::File;
 
-/// Makes the path of a file of the viewer, whose version is part of it.
 macro_rules! viewer {
     ($file:literal) => {
         concat!("/docs/api/swagger-ui-5.35.0/", $file)
     };
 }
 
-/// Returns a compressed file of the viewer.
 macro_rules! viewer_bytes {
     ($file:literal) => {
         include_bytes!(concat!("../assets/swagger-ui-5.35.0/", $file, ".gz"))
@@ -37,7 +36,7 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const JSON: &str = "application/json; charset=UTF-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// The files by their paths, each made when it is first read. They carry out no operation of the services, so their paths are no
+/// Files by path, each built on first use. They are not operations, so they have no
 /// [`crate::Route`].
 static FILES: [(&str, LazyLock<File>); 8] = [
     ("/docs/api", LazyLock::new(|| File::rendered(HTML, &page::render(&document())))),
@@ -56,19 +55,17 @@ static FILES: [(&str, LazyLock<File>); 8] = [
     ("/api/v1/openapi.json", LazyLock::new(|| File::text(JSON, DOCUMENT))),
 ];
 
-/// The pages with a slash at the end, and where each is without it, seen from there: their links hold there alone.
+/// Redirects that drop a trailing slash, with which the relative links of a page would break.
 const WITH_SLASH: [(&str, &str); 2] = [("/docs/api/", "../api"), ("/docs/api/guide/", "../guide")];
 
 fn document() -> serde_json::Value {
     serde_json::from_str(DOCUMENT).expect("the document is JSON, as its test holds")
 }
 
-/// Returns the paths of the files that [`router`] serves to GET.
 pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(path, _)| *path)
 }
 
-/// Returns the router of the documentation.
 pub(crate) fn router() -> Router {
     let files = FILES.iter().fold(Router::new(), |router, (path, file)| {
         router.route(path, get(move |headers: HeaderMap| async move { file.respond(&headers) }))

@@ -1,23 +1,21 @@
 //! The gateway: REST v1, and git over HTTP and SSH, in front of the services.
 //!
-//! A handler decodes a request, makes the calls it needs, and encodes the response. The services decide who the caller is and
-//! what it may do. The gateway stores no data; between two requests it keeps only its connections.
+//! A handler decodes a request, calls services, and encodes the response. The services decide who
+//! the caller is and what it is allowed to do; the gateway only checks in the right order:
+//! credentials, permission, then the request body. It stores no data.
 //!
-//! Order of the rooms; each uses only those below it:
+//! Modules from top to bottom; each uses only those below it:
 //!
 //! ```text
 //! lib, state, listeners,   wiring: the router, the state of each part, the transports of the listeners
 //! config
 //! api  docs  ssh           REST v1; its documentation; git over SSH
-//! git                      git over HTTP, and the names of repositories in git's paths
+//! git                      git over HTTP, and repository names in git's paths
 //! auth                     credentials
 //! avatar                   pictures of accounts
-//! blocking                 work that keeps a processor busy
+//! blocking                 CPU-bound work
 //! upstream  http           clients of the services; requests, errors and routes of the API
 //! ```
-//!
-//! Not here: rules about names, content or permissions. The gateway only keeps the order of their checks: credentials,
-//! permission, then the body of a request.
 
 mod api;
 mod auth;
@@ -50,25 +48,19 @@ pub use self::http::describe::{BodyDescription, Description, Parameter, SchemaFn
 pub use self::http::routes::{Capacity, Route};
 use self::http::{middleware, redirect};
 
-/// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address, until `life` stops and the
-/// requests in flight are answered.
-///
-/// # Errors
-/// When a key or certificate cannot be used, settings do not fit together, or an address for SSH or for redirects cannot be bound.
+/// Serves the API and git over HTTP on `listeners`, and git over SSH on the configured address,
+/// until `life` stops and the requests in flight are done.
 pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> ServiceFuture {
     Box::pin(start(config, listeners, life))
 }
 
 /// Checks the settings and the files that they name, before an address is bound.
-///
-/// # Errors
-/// When settings do not fit together, or a key or certificate cannot be read or is not that of this role.
 pub fn check(config: &Config) -> Result<(), StartError> {
     Transports::new(config)?;
     config.process.trust.load(ServiceRole::Gateway, &Clock::system()).map(drop)
 }
 
-/// Waits until Redis can be used. The gateway has no database.
+/// Waits for Redis. The gateway has no database.
 pub fn wait_for_servers(config: &Config, life: &Lifecycle) -> ServiceFuture {
     config.process.trust.wait_for_redis(life)
 }
@@ -89,7 +81,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     if let Some(address) = &config.http_redirect_listen {
         let (listener, router) = (address.bind().await?, redirect::https_router(&config.site.public_url));
         tracing::info!(address = %listener.address()?, "redirecting to {}", config.site.public_url);
-        // A redirect takes one request: an eighth of the connections serves as many clients.
+        // A redirect is a single request, so an eighth of the connections serves as many clients.
         let limits = ListenerLimits { connections: limits.connections.div_ceil(8), ..limits };
         let options = ListenerOptions { limits, transport: transports.redirect };
         life.spawn("redirect listener", serve(listener, router, options, life.clone()));
@@ -99,7 +91,6 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     Ok(())
 }
 
-/// Returns all routes of the gateway: method, and path template of the router.
 #[must_use]
 pub fn routes() -> Vec<(&'static str, &'static str)> {
     operations()
@@ -109,16 +100,15 @@ pub fn routes() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// Returns the routes that carry out operations, each with its operation: all of [`routes`] but the documentation.
+/// Returns all [`routes`] except the documentation, each with its operation.
 ///
-/// `info/refs` of git over HTTP stands with the operation of a fetch. If its query names `git-receive-pack`, it needs the
-/// operation of a push instead.
+/// `info/refs` of git over HTTP is listed with the operation of a fetch. It needs that of a push if
+/// its query names `git-receive-pack`.
 #[must_use]
 pub fn operations() -> Vec<Route> {
     [api::routes(), git::routes()].concat()
 }
 
-/// Returns the router of all routes, inside of the middleware.
 fn router(state: &AppState) -> Router {
     let api = state.api();
     let routes = api::router()

@@ -1,6 +1,4 @@
-//! The transports of the public listeners, from the settings: TLS, trusted proxies and the PROXY protocol.
-//!
-//! Not here: what is served on them.
+//! The transports of the public listeners: TLS, trusted proxies and the PROXY protocol.
 
 use ferrite_core::startup::StartError;
 use ferrite_core::tls::ServerTls;
@@ -8,33 +6,28 @@ use ferrite_listener::Transport;
 
 use crate::config::Config;
 
-/// The transport of each public listener.
 #[derive(Clone, Debug)]
 pub(crate) struct Transports {
-    /// REST, and git over HTTP.
     pub(crate) http: Transport,
-    /// The listener that redirects to https: that of `http` without TLS.
+    /// Redirects to https. The same as `http`, without TLS.
     pub(crate) redirect: Transport,
-    /// git over SSH.
     pub(crate) ssh: Transport,
 }
 
 impl Transports {
-    /// Reads the files of TLS, and checks that the settings fit together.
-    ///
-    /// # Errors
-    /// [`StartError::Other`] that names the setting or the file.
+    /// Reads the TLS files and checks that the settings fit together. Errors name the setting or
+    /// the file.
     pub(crate) fn new(config: &Config) -> Result<Self, StartError> {
         let refused = |text: &str| Err(StartError::Other(text.to_owned()));
         let proxies = &config.trusted_proxies;
         if proxies.is_empty() && (config.proxy_protocol || config.ssh_proxy_protocol) {
             return refused(
                 "FERRITE_GATEWAY_PROXY_PROTOCOL and FERRITE_GATEWAY_SSH_PROXY_PROTOCOL need FERRITE_GATEWAY_TRUSTED_PROXIES: \
-                 the header is believed from trusted proxies only",
+                 the header is accepted from trusted proxies only",
             );
         }
         if config.http_redirect_listen.is_some() && !config.site.public_url.starts_with("https://") {
-            return refused("FERRITE_GATEWAY_HTTP_REDIRECT_LISTEN needs a FERRITE_PUBLIC_URL that is https");
+            return refused("FERRITE_GATEWAY_HTTP_REDIRECT_LISTEN needs an https FERRITE_PUBLIC_URL");
         }
         let tls = match (&config.tls_certificate_file, &config.tls_key_file) {
             (Some(certificate), Some(key)) => {

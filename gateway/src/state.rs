@@ -1,4 +1,4 @@
-//! Wiring: the clients and settings of the gateway, of which the state of each part is made.
+//! Wiring: creates the clients, and from them the state of each part of the gateway.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,39 +22,31 @@ use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
 use ferrite_api_types::links::Links;
 
-/// Eighths of the file descriptors of the process that connections over SSH may use. Each may need a second one, to git-svc.
+/// Share of the file descriptors for SSH connections, in eighths. Each may need a second one, to
+/// git-svc.
 const SSH_DESCRIPTOR_EIGHTHS: usize = 1;
 
-/// Everything that parts of the gateway share. No handler holds it: each has the state of its own part.
+/// What the parts of the gateway share. Handlers hold the state of their part instead.
 #[derive(Clone)]
 pub(crate) struct AppState {
     pub(crate) clients: Clients,
     pub(crate) git_client: GitHttpClient,
     pub(crate) links: Links,
-    /// Asks about the callers of long transfers.
     pub(crate) reauthorizer: Reauthorizer,
-    /// True if the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
-    /// Proxies whose word about their clients is believed.
     pub(crate) trusted_proxies: TrustedProxies,
-    /// Counts of what the clients of each address have at once.
     pub(crate) client_bounds: ClientBounds,
     pub(crate) body_limits: BodyLimits,
-    /// Bytes of the largest JSON response.
     pub(crate) max_response_bytes: usize,
     pub(crate) blocking: BlockingPools,
-    /// Longest time for which a request waits for an import.
+    /// Longest time that a request waits for an import.
     pub(crate) import_wait: Duration,
-    /// Bytes of the largest file of a release.
     pub(crate) max_asset_bytes: u64,
     pub(crate) life: Lifecycle,
 }
 
 impl AppState {
-    /// Makes the clients that `config` describes. They connect on their first call.
-    ///
-    /// # Errors
-    /// When a key file cannot be used.
+    /// Creates the clients. They connect on their first call.
     pub(crate) fn new(config: &Config, clock: &Clock, life: &Lifecycle) -> Result<Self, StartError> {
         let trust = config.process.trust.load(ServiceRole::Gateway, clock)?;
         let clients = Clients {
@@ -88,7 +80,6 @@ impl AppState {
         })
     }
 
-    /// Returns the state of the API.
     pub(crate) fn api(&self) -> ApiState {
         ApiState::new(ApiParts {
             clients: self.clients.clone(),
@@ -104,7 +95,6 @@ impl AppState {
         })
     }
 
-    /// Returns the state of git over HTTP.
     pub(crate) fn git_http(&self) -> GitHttpState {
         GitHttpState {
             access: self.clients.access(),
@@ -113,7 +103,6 @@ impl AppState {
         }
     }
 
-    /// Returns the state of the middleware.
     pub(crate) fn middleware(&self) -> Arc<MiddlewareState> {
         Arc::new(MiddlewareState {
             links: self.links.clone(),
@@ -123,10 +112,6 @@ impl AppState {
         })
     }
 
-    /// Returns the state of git over SSH.
-    ///
-    /// # Errors
-    /// When a key file cannot be used.
     pub(crate) fn ssh(&self, config: &Config, transport: Transport, life: &Lifecycle) -> Result<SshState, StartError> {
         let limits = QuotaLimits {
             total: fit_descriptors("ssh", config.ssh_connections.into(), SSH_DESCRIPTOR_EIGHTHS),

@@ -2,30 +2,30 @@
 
 use ferrite_core::telemetry::Metric;
 
-/// Metrics of this service alone.
+/// Metrics of this service only.
 pub(crate) const METRICS: &[Metric] = &[
     Metric::counter(
         "ferrite_bodies_refused_total",
         &["limit"],
-        "Bodies of requests that were refused for lack of memory.",
+        "Request bodies rejected because the memory for bodies was used up.",
     ),
     Metric::counter(
         "ferrite_blocking_refused_total",
         &["pool", "limit"],
-        "Renderings, pictures and large responses that a limit refused.",
+        "Renderings, pictures and large responses rejected by a limit.",
     ),
     Metric::counter(
         "ferrite_requests_refused_total",
         &["reason"],
-        "Requests that were refused because of their client.",
+        "Requests rejected because their address had too many concurrent requests.",
     ),
-    Metric::counter("ferrite_responses_over_budget_total", &[], "Responses that were larger than they may be."),
+    Metric::counter("ferrite_responses_over_budget_total", &[], "Responses above the size limit."),
     Metric::counter(
         "ferrite_waiting_responses_refused_total",
         &[],
-        "Requests of clients that do not read their responses.",
+        "Requests rejected because their client does not read its responses.",
     ),
     Metric::counter("ferrite_ssh_connections_total", &["result"], "SSH connections."),
-    Metric::counter("ferrite_ssh_commands_total", &["service", "result"], "Commands over SSH."),
-    Metric::counter("ferrite_transfers_revoked_total", &[], "Transfers that ended because the right to them did."),
+    Metric::counter("ferrite_ssh_commands_total", &["service", "result"], "SSH commands."),
+    Metric::counter("ferrite_transfers_revoked_total", &[], "Transfers cut off because the permission was revoked."),
 ];

@@ -1,5 +1,5 @@
-//! The whole router with services that cannot be reached: which requests are refused before a service is called, and the
-//! response when none responds.
+//! The whole router with unreachable services: which requests are refused before a service is
+//! called, and the response if no service answers.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ const TOKEN: (&str, &str) = ("authorization", "token 012345678901234567890123456
 /// `ada:secret`
 const BASIC: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
 
-/// Returns credentials for git-svc that no git-svc knows.
+/// Returns credentials that no git-svc accepts.
 pub(crate) fn git_credentials() -> ChannelCredentials {
     credentials(ServiceRole::GitSvc)
 }
@@ -51,12 +51,13 @@ fn credentials(audience: ServiceRole) -> ChannelCredentials {
     ChannelCredentials::new(keys.token_source(ServiceRole::Gateway, &Clock::system()), audience)
 }
 
-/// Returns the path of the socket of a test's own git-svc, which the next run of the test removes.
+/// Returns a socket path for a test's git-svc. The next run of the test removes the socket.
 pub(crate) fn git_socket(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("ferrite-git-client-{}-{name}.sock", std::process::id()))
 }
 
-/// Serves `router` as git-svc until the lifecycle stops, and returns a client of it. No two tests have one name.
+/// Serves `router` as git-svc until the lifecycle stops, and returns a client of it. Every test
+/// needs a unique name.
 pub(crate) async fn git_server(name: &str, router: Router) -> (GitHttpClient, Lifecycle) {
     let address = Address::Unix(git_socket(name));
     let listener = address.bind().await.expect("no other test has this socket");
@@ -65,7 +66,6 @@ pub(crate) async fn git_server(name: &str, router: Router) -> (GitHttpClient, Li
     (GitHttpClient::new(address, git_credentials()), life)
 }
 
-/// Returns the state of a gateway whose services cannot be reached.
 pub(crate) fn unreachable_services() -> AppState {
     let nowhere = Address::Unix(PathBuf::from("/nonexistent/ferrite.sock"));
     let to = |role| channel(&nowhere, Some(credentials(role)));
@@ -174,7 +174,6 @@ async fn options_is_answered_for_every_path_without_credentials() {
     }
 }
 
-/// Returns a path of a route.
 fn filled(template: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { "7".to_owned() } else { part.to_owned() };
     template.split('/').map(part).collect::<Vec<_>>().join("/")
@@ -335,7 +334,7 @@ async fn a_malformed_idempotency_key_is_422_and_only_for_writes() {
     assert_eq!(send("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
 }
 
-/// Returns a router of the gateway's layers around a list and a handler that panics.
+/// Returns the gateway's layers around a list and a handler that panics.
 fn layered() -> Router {
     let routes = Router::new()
         .route("/api/v1/list", get(|| async { Json(["<a>"]) }))

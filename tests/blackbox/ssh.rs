@@ -197,7 +197,7 @@ async fn a_removed_key_is_refused_on_an_open_connection(cluster: &Cluster) {
     let keys = ada.get("/user/keys").await.expect(200).json();
     ada.delete(&format!("/user/keys/{}", keys[0]["id"])).await.expect(204);
     let (status, _, stderr) = client.run(&shared, &[&command]).await;
-    assert_eq!((status, stderr.as_str()), (Some(1), "Ferrite: This key is not registered any more"));
+    assert_eq!((status, stderr.as_str()), (Some(1), "Ferrite: This key is no longer registered"));
     master.kill().await.unwrap();
     let stderr = client.fails("", &["ls-remote", &client.url(&ada.name, "demo")]).await;
     assert!(stderr.contains("Permission denied (publickey)"), "{stderr}");

@@ -1,5 +1,5 @@
-//! Calls to repo-svc that many handlers make: access to a repository, the order of permission and field errors, and lookups of
-//! accounts.
+//! Calls to repo-svc that many handlers share: access to a repository, permission errors before
+//! field errors, and account lookups.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -23,45 +23,43 @@ use crate::http::path::RepoPath;
 use crate::http::request::{Fields, RequestBody};
 use crate::upstream::grant::Grant;
 
-/// Most ids or e-mail addresses in one lookup.
+/// Maximum ids or e-mail addresses per lookup.
 const MAX_LOOKUP_ITEMS: usize = 1000;
-/// Longest e-mail address that is looked up; no account has a longer one.
+/// No account has a longer e-mail address.
 const MAX_EMAIL_BYTES: usize = 254;
 
-/// Time in which a short body comes whose repository is looked up by name together with the change, which saves a call. For a slower one the
-/// repository is looked up before.
+/// If a short body arrives within this time, the change itself looks up its repository by name,
+/// which saves a call. For a slower body, the repository is looked up before.
 const PROMPT_BODY_TIME: Duration = Duration::from_millis(100);
 
-/// A repository to which the caller has access.
 pub(crate) struct ResolvedAccess {
     pub(crate) id: i64,
     pub(crate) name: String,
-    /// Grant for the service that carries out the operation, and the store of the repository.
+    /// Grant for the service that carries out the operation, with the store of the repository.
     pub(crate) grant: Grant,
     pub(crate) urls: RepositoryLinks,
-    /// The caller's account.
     caller: Option<repo::User>,
-    /// Id of the caller's token; zero for a caller without one.
+    /// Zero for a caller without a token.
     pub(crate) token_id: i64,
-    /// The access, by which repo-svc is asked again about a long transfer.
+    /// With this, repo-svc rechecks the permission of a long transfer.
     pub(super) reauthorization: Option<ReauthorizeAccessRequest>,
-    /// When repo-svc was asked.
+    /// When repo-svc resolved it.
     resolved: Instant,
 }
 
 impl ResolvedAccess {
-    /// Returns the id of the caller's account; zero for a caller without one.
+    /// Returns the id of the caller's account; zero for an anonymous caller.
     pub(crate) fn caller_id(&self) -> i64 {
         self.caller.as_ref().map_or(0, |caller| caller.id)
     }
 }
 
-/// The operation and target of a request, for which repo-svc checks the permission of the caller.
+/// The operation and target for which repo-svc checks the caller's permission.
 #[derive(Clone)]
 pub(crate) struct PermissionCheck(CheckAccessRequest);
 
 impl PermissionCheck {
-    /// Makes the check of an operation, one of [`ferrite_proto::operation`].
+    /// `operation` is one of [`ferrite_proto::operation`].
     pub(crate) fn of(operation: &str) -> Self {
         Self(CheckAccessRequest { operation: operation.to_owned(), as_administrator: false, target: None })
     }
@@ -87,11 +85,10 @@ impl PermissionCheck {
     }
 }
 
-/// E-mail addresses of authors and committers, without duplicates.
 pub(crate) struct Emails(BTreeSet<String>);
 
 impl Emails {
-    /// Collects the addresses in `commits` that an account may have.
+    /// Collects the addresses in `commits` that an account can have.
     pub(crate) fn of<'a>(commits: impl IntoIterator<Item = &'a Commit>) -> Self {
         let is_sane =
             |email: &&str| (1..=MAX_EMAIL_BYTES).contains(&email.len()) && !email.chars().any(char::is_control);
@@ -102,18 +99,13 @@ impl Emails {
 }
 
 impl ApiCall {
-    /// Resolves the repository of a path and the caller's permission for `operation`, one of [`ferrite_proto::operation`].
-    ///
-    /// # Errors
-    /// 401, 403 or 404 of repo-svc.
+    /// Resolves the repository of a path and the caller's permission for `operation`, one of
+    /// [`ferrite_proto::operation`].
     pub(crate) async fn access(&self, path: &RepoPath, operation: &str) -> Result<ResolvedAccess, ApiError> {
         self.resolve(path.repository(), operation).await
     }
 
-    /// Resolves a repository and the permission of the caller for an operation, as [`Self::access`].
-    ///
-    /// # Errors
-    /// As [`Self::access`].
+    /// As [`Self::access`], for any repository.
     pub(super) async fn resolve(&self, repository: RepositoryRef, operation: &str) -> Result<ResolvedAccess, ApiError> {
         let request = ResolveAccessRequest {
             repository: Some(repository),
@@ -135,19 +127,14 @@ impl ApiCall {
     }
 
     /// Returns a grant for an operation on an organization, the site or the caller's own account.
-    ///
-    /// # Errors
-    /// 401, 403 or 404 of repo-svc.
     pub(crate) async fn grant(&self, check: PermissionCheck) -> Result<Grant, ApiError> {
         let response = self.clients.access().check_access(self.request(check.0)).await?.into_inner();
         Grant::new(&response.grant, "").map_err(|_| ApiError::internal())
     }
 
-    /// Returns an access for an operation after the body of the request was read, resolved anew if that took long: the permission may have
-    /// been lost meanwhile. The repository is found by its id, because its name may lead to another one by now.
-    ///
-    /// # Errors
-    /// As [`Self::access`].
+    /// Confirms an access after the request body was read. Resolves it again if that took long,
+    /// because the permission may have been revoked; by the repository's id, because the name may
+    /// have moved to another repository.
     pub(crate) async fn confirm(&self, access: ResolvedAccess, operation: &str) -> Result<ResolvedAccess, ApiError> {
         match access.resolved.elapsed() < self.reauthorizer.interval() {
             true => Ok(access),
@@ -155,11 +142,8 @@ impl ApiCall {
         }
     }
 
-    /// Resolves the repository of a path, as [`Self::access`], and then reads the body, after which the access is confirmed. The caller
-    /// holds the permit until the request is done.
-    ///
-    /// # Errors
-    /// As [`Self::access`] and [`RequestBody::read`].
+    /// Resolves the repository of a path, reads the body, and confirms the access. The caller holds
+    /// the permit until the request is done.
     pub(crate) async fn access_and_body<T: Fields>(
         &self,
         path: &RepoPath,
@@ -179,7 +163,7 @@ impl ApiCall {
         Ok(require(response.identity, "identity")?)
     }
 
-    /// Returns what was read of a request that repo-svc was not asked about yet, as [`after_refusal`].
+    /// As [`after_refusal`], for a request that repo-svc has not seen yet.
     pub(crate) async fn after_permission<T>(
         &self,
         check: PermissionCheck,
@@ -188,10 +172,8 @@ impl ApiCall {
         after_refusal(async { self.clients.access().check_access(self.request(check.0)).await }, read).await
     }
 
-    /// Checks the permission of the caller before work that the gateway does by itself. Returns the caller's account, if it has one.
-    ///
-    /// # Errors
-    /// 401, 403 or 404 of repo-svc.
+    /// Checks the caller's permission for work that the gateway does itself. Returns the caller's
+    /// account, if there is one.
     pub(crate) async fn check(&self, check: PermissionCheck) -> Result<Option<i64>, ApiError> {
         let response = self.check_access(check).await?;
         Ok((response.user_id != 0).then_some(response.user_id))
@@ -201,10 +183,8 @@ impl ApiCall {
         Ok(self.clients.access().check_access(self.request(check.0)).await?.into_inner())
     }
 
-    /// Reads the fields of a JSON body. A long one is read only if the caller has the permission of `check`.
-    ///
-    /// # Errors
-    /// For mistakes in the body, if the caller has the permission of `check`; else the permission error.
+    /// Reads the fields of a JSON body. Checks the permission before it reads a long body, and
+    /// reports a permission error before errors in the body.
     pub(crate) async fn checked_body<T: Fields>(
         &self,
         check: PermissionCheck,
@@ -213,17 +193,14 @@ impl ApiCall {
         if body.may_be_long() {
             self.check(check.clone()).await?;
         }
-        // The bodies of these operations are ordinary ones, without a permit to hold.
+        // The bodies of these operations are ordinary, without a permit to hold.
         let read = body.read(&self.body_limits).await.map(|(fields, _permit)| fields);
         self.after_permission(check, read).await
     }
 
-    /// Reads the body of an operation on the repository of a path, as [`Self::checked_body`]. Returns the repository as well: by its id if
-    /// the body is long or slow, because its name may lead to another one by the time that it has come. The caller holds the permit until
-    /// the request is done.
-    ///
-    /// # Errors
-    /// As [`Self::checked_body`].
+    /// As [`Self::checked_body`], for an operation on the repository of a path. Also returns the
+    /// repository: by its id if the body is long or slow, because the name may have moved to
+    /// another repository in the meantime. The caller holds the permit until the request is done.
     pub(crate) async fn repository_body<T: Fields>(
         &self,
         path: &RepoPath,
@@ -242,7 +219,7 @@ impl ApiCall {
             Some(read) => read,
             None => {
                 let response = self.check_access(check(&repository)).await?;
-                // Zero from a repo-svc of the version before.
+                // A repo-svc of the previous version returns zero.
                 if response.repository_id != 0 {
                     repository = RepositoryRef::by_id(response.repository_id);
                 }
@@ -253,12 +230,13 @@ impl ApiCall {
         Ok((repository, read, permit))
     }
 
-    /// Returns the links of a repository, for responses of repo-svc that do not have its name.
+    /// Returns the links of a repository, for responses of repo-svc without its name.
     pub(crate) async fn links_of(&self, repository: RepositoryRef) -> Result<RepositoryLinks, ApiError> {
         Ok(self.id_and_links_of(repository).await?.1)
     }
 
-    /// Returns a repository by its id, with its links: for a call that takes long, which is then about this one whatever its name leads to.
+    /// As [`Self::links_of`], with the id: a long call uses it to keep to this repository if the
+    /// name moves.
     pub(crate) async fn id_and_links_of(
         &self,
         repository: RepositoryRef,
@@ -282,12 +260,10 @@ impl ApiCall {
         User::new(user, &self.links)
     }
 
-    /// Converts users, as [`Self::user`].
     pub(crate) fn users(&self, users: Vec<repo::User>) -> Vec<User> {
         users.into_iter().map(|user| self.user(user)).collect()
     }
 
-    /// Looks up the accounts with the given ids.
     pub(crate) async fn accounts_by_id(&self, ids: impl IntoIterator<Item = i64>) -> Result<Accounts, ApiError> {
         let ids: Vec<_> = ids.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
         let requests =
@@ -295,7 +271,7 @@ impl ApiCall {
         self.accounts(requests).await
     }
 
-    /// Looks up the accounts with the given verified e-mail addresses.
+    /// Looks up the accounts with these verified e-mail addresses.
     pub(crate) async fn accounts_by_email(&self, emails: Emails) -> Result<Accounts, ApiError> {
         let emails: Vec<_> = emails.0.into_iter().collect();
         let requests = emails
@@ -304,7 +280,7 @@ impl ApiCall {
         self.accounts(requests).await
     }
 
-    /// Looks up the accounts with the given ids, as [`Self::accounts_by_id`], except that of the caller, which `access` has.
+    /// As [`Self::accounts_by_id`]; takes the caller's account from `access`.
     pub(crate) async fn accounts_beside_caller(
         &self,
         access: &ResolvedAccess,
@@ -318,8 +294,8 @@ impl ApiCall {
         Ok(accounts)
     }
 
-    /// Looks up the accounts with the given addresses, as [`Self::accounts_by_email`], except that of the caller, which `access` has. A
-    /// commit that names no author is the caller's, and costs no lookup.
+    /// As [`Self::accounts_by_email`]; takes the caller's account from `access`. A commit without
+    /// an explicit author is the caller's, so it needs no lookup.
     pub(crate) async fn accounts_by_email_beside_caller(
         &self,
         access: &ResolvedAccess,
@@ -343,11 +319,11 @@ impl ApiCall {
     }
 }
 
-/// Returns what was read of a request. If there is a mistake in it, `check` asks the service first whether it refuses the caller, who then
-/// learns nothing about the request.
+/// Returns the parsed request. If it has errors, `check` first asks the service whether it refuses
+/// the caller, who must then learn nothing about the request.
 ///
-/// `check` changes nothing: it is `CheckAccess`, or the operation itself with a blank request, which has ids alone. A service finds that
-/// invalid when it has nothing else to refuse.
+/// `check` changes nothing: it is `CheckAccess`, or the operation itself with a blank request,
+/// which has only ids. The service reports that as invalid if it has nothing else to refuse.
 pub(crate) async fn after_refusal<T, R>(
     check: impl Future<Output = Result<R, Status>>,
     read: Result<T, ApiError>,
@@ -361,7 +337,6 @@ pub(crate) async fn after_refusal<T, R>(
     }
 }
 
-/// Returns the account behind an identity.
 fn user_of(identity: Identity) -> repo::User {
     repo::User {
         id: identity.user_id,

@@ -1,5 +1,5 @@
-//! What all files of handlers use: one call of the API, the extractors by which handlers say which credential they take, and the macros
-//! for routes.
+//! Shared by all handlers: the API call, extractors for the kinds of credentials, and macros for
+//! routes.
 
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -29,18 +29,20 @@ const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 /// Where a request comes from, as browsers say (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// One call of the API: the parts that its handler uses, and the metadata for every gRPC call that is made for it: token, request id,
-/// client address, idempotency key and precondition.
+/// An API call: the state, and the metadata of every gRPC call made for it (token, request id,
+/// client address, idempotency key and precondition).
 #[derive(Clone)]
 pub(crate) struct ApiCall {
     pub(super) state: ApiState,
-    /// True on the routes of administrators, on which the caller acts as an administrator of the site.
+    /// Whether the caller acts as an administrator of the site: true on the routes of
+    /// administrators.
     pub(super) as_administrator: bool,
     pub(super) token: Option<Secret>,
     client: ClientHeaders,
     address: Option<IpAddr>,
     idempotency_key: Option<MetadataValue<Ascii>>,
-    /// The precondition of a write, or the question for a version. The channel gives it to the call of its operation alone.
+    /// The precondition of a write, or the request for a version. The channel adds it only to the
+    /// call of its operation.
     versioned: Option<VersionedCall>,
 }
 
@@ -66,17 +68,15 @@ impl ApiCall {
         })
     }
 
-    /// Returns the client as limits count it, with its account where that is known.
     pub(crate) fn counted_client(&self, user: Option<i64>) -> Client {
         Client { address: self.address, user }
     }
 
-    /// True if the request has no token.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.token.is_none()
     }
 
-    /// Makes a call to repo-svc with the client's token, which goes to no other service.
+    /// Builds a call to repo-svc with the client's token, which no other service gets.
     pub(crate) fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = self.request_without_token(message);
         let bearer =
@@ -88,15 +88,16 @@ impl ApiCall {
         request
     }
 
-    /// Makes a call with a grant of repo-svc, for the other services.
+    /// Builds a call to another service with a grant of repo-svc.
     pub(crate) fn request_with_grant<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
         let mut request = self.request_without_token(message);
         grant.insert_into(request.metadata_mut().as_mut());
         request
     }
 
-    /// Makes a call with a grant and a blank request, for [`after_refusal`](super::access::after_refusal). It has neither
-    /// idempotency key nor precondition: those belong to the write.
+    /// Builds a call with a grant and a blank request, for
+    /// [`after_refusal`](super::access::after_refusal). It has no idempotency key and no
+    /// precondition, because those belong to the write.
     pub(crate) fn blank_with_grant<T>(&self, grant: &Grant, message: T) -> tonic::Request<T> {
         let mut request = self.request_with_grant(grant, message);
         request.metadata_mut().remove(metadata::IDEMPOTENCY_KEY);
@@ -104,7 +105,7 @@ impl ApiCall {
         request
     }
 
-    /// Makes a call without the client's token, as the gateway itself.
+    /// Builds a call of the gateway itself, without the client's token.
     pub(crate) fn request_without_token<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = self.client.request(message);
         if let Some(key) = &self.idempotency_key {
@@ -117,17 +118,14 @@ impl ApiCall {
     }
 }
 
-/// Returns the `Idempotency-Key` of a request that may change something.
-///
-/// # Errors
-/// 422 for a malformed or repeated header.
+/// Returns the `Idempotency-Key` of a write. 422 for a malformed or repeated header.
 fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiError> {
     const NAME: HeaderName = HeaderName::from_static(metadata::IDEMPOTENCY_KEY);
     if parts.method.is_safe() {
         return Ok(None);
     }
     let invalid = || {
-        let message = "must be 1 to 255 printable ASCII characters, once";
+        let message = "must be a single header of 1 to 255 printable ASCII characters";
         ApiError::invalid_field("Idempotency-Key", "invalid", message)
     };
     let Some(value) = single_header(&parts.headers, NAME).map_err(|_| invalid())? else { return Ok(None) };
@@ -138,7 +136,7 @@ fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiErr
     MetadataValue::try_from(text).map(Some).map_err(|_| invalid())
 }
 
-/// Extracts a call with a token or without any credential. A password is refused.
+/// Extracts a call with a token or without credentials; rejects passwords.
 pub(crate) struct MaybeAuthenticated(pub(crate) ApiCall);
 
 impl FromRequestParts<ApiState> for MaybeAuthenticated {
@@ -154,7 +152,7 @@ impl FromRequestParts<ApiState> for MaybeAuthenticated {
     }
 }
 
-/// Extracts a call with a token; others are refused.
+/// Extracts a call with a token; rejects all others.
 pub(crate) struct Authenticated(pub(crate) ApiCall);
 
 impl FromRequestParts<ApiState> for Authenticated {
@@ -199,22 +197,19 @@ impl FromRequestParts<ApiState> for BasicAuth {
     }
 }
 
-/// Makes the functions `routes` and `router` of the API's routes, as [`crate::http::routes::operations`].
+/// Defines the functions `routes` and `router` of the API, as [`crate::http::routes::operations`].
 macro_rules! operations {
     ($($routes:tt)+) => {
         $crate::http::routes::operations! { $crate::api::ApiState: $($routes)+ }
     };
 }
 
-/// Makes the functions `routes` and `router` of a folder, with the routes of the modules that it is given.
 macro_rules! groups {
     ($($group:ident)+) => {
-        /// Returns the routes that [`router`] serves.
         pub(crate) fn routes() -> Vec<$crate::http::routes::Route> {
             [$($group::routes()),+].concat()
         }
 
-        /// Returns the router that serves [`routes`].
         pub(crate) fn router() -> axum::Router<$crate::api::ApiState> {
             axum::Router::new()$(.merge($group::router()))+
         }

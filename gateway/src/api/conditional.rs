@@ -33,24 +33,27 @@ use crate::http::error::{ApiError, FieldError};
 use crate::http::if_match::{IfMatch, IfNoneMatch};
 use crate::http::routes::Route;
 
-/// Reads whose tags end in the version, if the service tells one: `"TAG.VERSION"`. The JSON of a webhook does not show its secrets.
+/// Reads whose tags end in the version, `"TAG.VERSION"`, if the service returns one. The JSON of a
+/// webhook does not show its secrets, so a hash of it is not enough.
 const VERSION_TAGGED: [&str; 2] = [operation::GET_CONTENTS, operation::GET_HOOK];
-/// Writes whose body names what they change: the file of another branch than the GET of the path reads. Their GETs are version-tagged.
+/// Writes whose body names what they change, such as a file on another branch than the GET of the
+/// path reads. The tags of their GETs have versions.
 const NAMED_BY_BODY: [&str; 2] = [operation::PUT_CONTENTS, operation::DELETE_CONTENTS];
-/// Headers of a write that its GET does not have: with them it might respond with something else than the whole resource.
+/// Headers of a write that its GET omits, because they could make it return something other than
+/// the whole resource.
 const LEFT_OUT: [HeaderName; 3] = [IF_MODIFIED_SINCE, IF_NONE_MATCH, RANGE];
 
-/// A write, and the GET whose tag its conditions take.
+/// A write, and the GET whose tag its conditions use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConditionalWrite {
     method: &'static str,
     operation: &'static str,
-    /// `None` if no GET of the path has a tag: then no tag is that of the resource, and `If-Match` is never true.
+    /// `None` if no GET of the path has a tag. Then `If-Match` never matches.
     read: Option<&'static str>,
 }
 
 impl ConditionalWrite {
-    /// Returns what is known of a write by its route and the others; `None` for another route.
+    /// Describes the write of a route; `None` for another kind of route.
     pub(crate) fn of(route: &Route, routes: &[Route]) -> Option<Self> {
         if !matches!(route.method, "PATCH" | "PUT" | "DELETE") {
             return None;
@@ -59,13 +62,13 @@ impl ConditionalWrite {
         Some(Self { method: route.method, operation: route.operation, read: read.map(|read| read.operation) })
     }
 
-    /// Returns whether there are tags for its conditions.
+    /// Whether its conditions can use tags.
     #[cfg(test)]
     pub(crate) fn takes_tags(&self) -> bool {
         self.read.is_some()
     }
 
-    /// Returns why its service cannot check these conditions, if it cannot.
+    /// Returns the error if the service cannot check these conditions.
     fn mistake(&self, if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) -> Option<FieldError> {
         let message = match if_none_match? {
             // Their services need not check preconditions.
@@ -95,31 +98,30 @@ pub(super) struct ConditionalWrites {
     posts: HashSet<&'static str>,
 }
 
-/// The conditions of one request.
 struct Conditions {
     write: ConditionalWrite,
     if_match: Option<IfMatch>,
     if_none_match: Option<IfNoneMatch>,
-    /// What is wrong with the headers. No condition is true then.
+    /// Errors in the headers. With errors, no condition is true.
     mistakes: Vec<FieldError>,
-    /// The GET of the same path; `None` if it has no tag, or reads something else than the body names.
+    /// The GET of the same path; `None` if it has no tag, or if it reads something other than what
+    /// the body names.
     read: Option<Read>,
 }
 
-/// A GET for the tag of a resource.
 struct Read {
     operation: &'static str,
     uri: Uri,
     headers: HeaderMap,
 }
 
-/// The result of the GET that a conditional write makes first.
+/// The result of the GET before a conditional write.
 enum Found {
-    /// A resource with its tag, and with its version if the service tells that.
+    /// A resource with its tag, and its version if the service returns one.
     Resource(HeaderValue, Option<Version>),
-    /// No resource that has a tag, or none that the caller may read.
+    /// No resource with a tag, or none that the caller may read.
     Nothing,
-    /// A failure by which nothing is known.
+    /// The GET failed, so nothing is known.
     Failed(Response),
 }
 
@@ -183,7 +185,7 @@ impl ConditionalWrites {
         response
     }
 
-    /// Returns the conditions of a request, if it is a write that has some.
+    /// Returns the conditions of a write, if it has any.
     fn conditions(&self, request: &Request) -> Option<Conditions> {
         let template = request.extensions().get::<MatchedPath>()?;
         let mut writes = self.writes.get(template.as_str())?.iter();
@@ -327,19 +329,18 @@ where
     (response, version)
 }
 
-/// Returns a tag with a version at its end.
 fn with_version(tag: &HeaderValue, version: &Version) -> Option<HeaderValue> {
     let tag = tag.to_str().ok()?.strip_suffix('"')?;
     HeaderValue::try_from(format!("{tag}.{version}\"")).ok()
 }
 
-/// Splits a tag at the version at its end. The first part has no closing quote.
+/// Splits off the version at the end of a tag. The first part has no closing quote.
 fn split_version(tag: &str) -> Option<(&str, Version)> {
     let (tag, version) = tag.trim_end().strip_suffix('"')?.rsplit_once('.')?;
     Some((tag, Version::parse(version)?))
 }
 
-/// Returns a list of tags without the versions at their ends, as the bodies have them.
+/// Removes the versions from a list of tags, which gives the tags of the bodies.
 fn without_versions(list: &HeaderValue) -> HeaderValue {
     let Ok(tags) = list.to_str() else { return list.clone() };
     let without = |tag: &str| split_version(tag).map_or_else(|| tag.to_owned(), |(tag, _)| format!("{tag}\""));
@@ -347,7 +348,7 @@ fn without_versions(list: &HeaderValue) -> HeaderValue {
     HeaderValue::try_from(tags.join(",")).unwrap_or_else(|_| list.clone())
 }
 
-/// Returns the precondition of a write whose resource has no tag, or cannot be read.
+/// Returns the precondition of a write whose resource has no tag or cannot be read.
 fn of_nothing(if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) -> Option<Precondition> {
     match (if_match, if_none_match) {
         (Some(_), _) => Some(Precondition::Never),
@@ -377,7 +378,7 @@ fn of_versions(if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) 
     }
 }
 
-/// Returns the versions at the ends of tags. A tag without one is that of nothing.
+/// Returns the versions of tags. A tag without one matches nothing.
 fn versions(tags: &[Vec<u8>]) -> Vec<Version> {
     let tags = tags.iter().filter_map(|tag| std::str::from_utf8(tag).ok());
     tags.filter_map(|tag| Some(split_version(tag)?.1)).collect()

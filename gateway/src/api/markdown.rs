@@ -1,4 +1,4 @@
-//! Rendering of Markdown, which the gateway does by itself: it needs no repository and looks nothing up.
+//! Markdown rendering. The gateway does it alone: it needs no repository and looks nothing up.
 
 use ferrite_markdown::render::{ReferenceLinks, render};
 use ferrite_proto::operation;
@@ -13,9 +13,8 @@ use crate::http::request::{Fields, OrDefault, RequestBody, Text, fields};
 use crate::http::response::Html;
 use crate::http::routes::variant;
 
-/// Longest text.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
-/// Mode in which references become links.
+/// The mode in which references become links.
 const GFM: &str = "gfm";
 
 operations! {
@@ -24,14 +23,15 @@ operations! {
 }
 
 fields! {
-    /// A text in Markdown. Clients in Go send the names of its fields with a capital letter, and they may.
+    /// A Markdown text. Field names can also be capitalized, as Go clients send them.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct MarkdownText {
         /// The text, at most 1,024 KiB.
         text | "Text": OrDefault<Text> = "See **#1**.",
-        /// With `gfm`, references to issues, users and commits become links; with any other mode they do not.
+        /// With `gfm`, references to issues, users and commits become links. Any other mode leaves
+        /// them as they are.
         mode | "Mode": OrDefault<Text> = "gfm",
-        /// The repository that `#1` and ids of commits belong to, as `owner/repo` or by its URL.
+        /// The repository to which `#1` and commit ids refer, as `owner/repo` or as its URL.
         context | "Context": OrDefault<Text> = "bob/demo",
     }
 }
@@ -41,7 +41,7 @@ async fn of_fields(MaybeAuthenticated(call): MaybeAuthenticated, body: RequestBo
     let read = body.read_with(&call.body_limits, |object, mistakes| {
         let read = MarkdownText::read(object, mistakes);
         if read.as_ref().is_some_and(|read| read.text.len() > MAX_TEXT_BYTES) {
-            mistakes.note("text", "too_long", "must have at most 1,024 KiB");
+            mistakes.note("text", "too_long", "must be at most 1,024 KiB");
         }
         read
     });

@@ -1,7 +1,8 @@
-//! REST v1: a folder for each group of resources, with one file for each resource, which has its routes.
+//! REST v1: one folder per group of resources, with one file per resource and its routes.
 //!
-//! Order of the folders and files: `admin` → `accounts`, `organizations`, `repositories`, `hooks`, `releases` → `issues`, `git`,
-//! `markdown` → `access` → `call`, `response_layer` → `conditional`, `state`. Uses `auth`, `upstream` and `http`.
+//! Modules from top to bottom: `admin` → `accounts`, `organizations`, `repositories`, `hooks`,
+//! `releases` → `issues`, `git`, `markdown` → `access` → `call`, `response_layer` → `conditional`,
+//! `state`.
 
 mod access;
 mod accounts;

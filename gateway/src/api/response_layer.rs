@@ -1,5 +1,6 @@
-//! The layer around all routes: the span of a request, its panics, its conditions, and what completes its response. JSON is written here: small
-//! responses at once, large ones on a blocking thread, and none above the budget.
+//! The layer around all routes: tracing span, panics, conditional requests, and completing the
+//! response. It writes JSON: small responses inline, large ones on a blocking thread, and none
+//! above the size limit.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,22 +24,21 @@ use crate::http::json::{self, OverBudget, Unwritten};
 use crate::http::redirect;
 use crate::http::routes::Route;
 
-/// Most bytes of a response that is written without a change of threads.
+/// Maximum response that is written without switching threads.
 const MAX_INLINE_BYTES: usize = 64 * 1024;
 
-/// The routes that the API's document has, with their names there.
+/// The routes in the OpenAPI document, with their `operationId`.
 static OPERATIONS: LazyLock<Vec<(Route, String)>> = LazyLock::new(|| {
     let routes = super::routes().into_iter().filter(|route| route.describe.is_some());
     routes.map(|route| (route, route.operation_id())).collect()
 });
 
-/// The response to a write that is done, in place of one that would be too large.
+/// The response of a successful write whose real response would be too large.
 #[derive(Serialize)]
 struct Truncated {
     truncated: bool,
 }
 
-/// State of [`respond`].
 #[derive(Clone)]
 pub(crate) struct Responder(Arc<ResponderParts>);
 
@@ -55,7 +55,8 @@ impl Responder {
     }
 }
 
-/// Middleware of all routes; a single one, because axum clones each layer with all those inside of it for every request.
+/// Middleware of all routes. It is a single layer because axum clones each layer, with all those
+/// inside, for every request.
 pub(crate) async fn respond(State(responder): State<Responder>, request: Request, next: Next) -> Response {
     let on_panic = || ApiError::internal().into_response();
     let (method, template) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
@@ -74,15 +75,15 @@ pub(crate) async fn respond(State(responder): State<Responder>, request: Request
     response
 }
 
-/// Returns the name of an operation in the API's document, to which its errors lead.
+/// Returns the `operationId`, to which error responses link.
 fn operation_id(method: &Method, template: &str) -> Option<&'static str> {
     let mut operations = OPERATIONS.iter();
     let (_, id) = operations.find(|(route, _)| route.method == method.as_str() && route.path == template)?;
     Some(id)
 }
 
-/// Makes the response of a handler: writes its JSON unless the client has it, with a tag if it is read, and sends requests by a former name of
-/// a repository on.
+/// Completes a handler's response: writes its JSON and tag unless the client already has it, and
+/// redirects requests with a former repository name.
 async fn complete(State(api): State<ApiState>, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let template = request.extensions().get::<MatchedPath>().cloned();
@@ -105,7 +106,8 @@ async fn complete(State(api): State<ApiState>, request: Request, next: Next) -> 
         }
         Ok((bytes, _)) => response.map(|_| Body::from(bytes)),
         Err(error) if is_read => error.into_response(),
-        // The client must learn that the write is done, also when the threads are busy or its result is too large.
+        // The client must learn that the write is done, even if all threads are busy or the result
+        // is too large.
         Err(_) => {
             let written = unwritten.write(api.max_response_bytes);
             let bytes = written.unwrap_or_else(|OverBudget| json::encode(&Truncated { truncated: true }));
@@ -114,10 +116,10 @@ async fn complete(State(api): State<ApiState>, request: Request, next: Next) -> 
     }
 }
 
-/// Returns the bytes of a response, and their tag if it is `known` or they are many.
+/// Returns the bytes of a response, and their tag if it is `known` or the response is large.
 ///
 /// # Errors
-/// 422 for a response above the budget, 503 when too many large ones are written.
+/// 422 for a response above the limit, 503 if too many large ones are being written.
 async fn bytes(
     api: &ApiState,
     client: Client,
@@ -142,9 +144,9 @@ async fn bytes(
 
 fn over_budget(is_page: bool, max_bytes: usize) -> ApiError {
     if is_page {
-        let message = format!("the response would have more than {max_bytes} bytes, ask for fewer entries");
+        let message = format!("the response would exceed {max_bytes} bytes, request fewer entries");
         return ApiError::invalid_field("limit", "too_long", message);
     }
-    let message = format!("the response would have more than {max_bytes} bytes");
+    let message = format!("the response would exceed {max_bytes} bytes");
     ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
 }

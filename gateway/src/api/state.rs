@@ -1,5 +1,3 @@
-//! State of the API's handlers.
-
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +10,8 @@ use crate::upstream::reauthorize::Reauthorizer;
 use ferrite_api_types::links::Links;
 use ferrite_core::Lifecycle;
 
-/// State of the API's handlers. One `Arc`: the router clones it several times for each request.
+/// State of the API handlers. A single `Arc`, because the router clones it several times per
+/// request.
 #[derive(Clone)]
 pub(crate) struct ApiState(Arc<ApiParts>);
 
@@ -30,22 +29,17 @@ impl Deref for ApiState {
     }
 }
 
-/// The parts of [`ApiState`].
 pub(crate) struct ApiParts {
     pub(crate) clients: Clients,
-    /// Files and archives of git-svc.
     pub(crate) git_client: GitHttpClient,
-    /// Asks about the callers of those that take long.
     pub(crate) reauthorizer: Reauthorizer,
     pub(crate) links: Links,
     pub(crate) body_limits: BodyLimits,
-    /// Bytes of the largest JSON response.
     pub(crate) max_response_bytes: usize,
     pub(crate) blocking: BlockingPools,
-    /// Longest time for which a request waits for an import.
+    /// Longest time that a request waits for an import.
     pub(crate) import_wait: Duration,
-    /// Bytes of the largest file of a release.
     pub(crate) max_asset_bytes: u64,
-    /// Streams of events end with the process.
+    /// Event streams end when the process stops.
     pub(crate) life: Lifecycle,
 }

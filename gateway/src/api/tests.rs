@@ -1,5 +1,5 @@
-//! The order of errors, and the number of calls for a response, with a fake of repo-svc on a real socket that has one token and
-//! a few repositories.
+//! The order of errors and the number of upstream calls, against a fake repo-svc on a real socket
+//! with one token and a few repositories.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ mod tracker;
 const GOOD: &str = "token good";
 const BAD: &str = "token bad";
 
-/// Accepts the token `good` and has a repository for each level, by its name. Counts the calls.
+/// Accepts the token `good`, has one repository per level, named after it, and counts the calls.
 #[derive(Clone, Default)]
 struct FakeRepoService(Arc<AtomicUsize>);
 
@@ -179,7 +179,7 @@ impl AccessService for FakeRepoService {
     }
 }
 
-/// Responds for git-svc, for a few paths. Checks that each request has the grant.
+/// Responds for git-svc on a few paths, and checks that each request has the grant.
 async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));
@@ -207,7 +207,6 @@ async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     (status, response, body)
 }
 
-/// A gateway in front of fake services on a Unix socket.
 struct TestGateway {
     state: AppState,
     life: Lifecycle,

@@ -1,7 +1,5 @@
-//! The `Authorization` header: an access token, or a name and a password. And the check before a long body is read: whose the token is, by
-//! repo-svc.
-//!
-//! Not here: what the caller may do, which handlers ask for.
+//! The `Authorization` header: an access token, or a name and a password. Before a long body is
+//! read, repo-svc is asked whose token it is.
 
 use std::sync::Arc;
 
@@ -20,34 +18,27 @@ use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::clients::Clients;
 
 const MAX_TOKEN_BYTES: usize = 255;
-/// Longest name and password together, in bytes. Base64 makes them a third longer.
+/// Maximum length of name and password together, before base64, which adds a third.
 const MAX_BASIC_BYTES: usize = 2048;
 
-/// The credential of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
-    /// The request has no `Authorization` header.
     Absent,
-    /// An access token.
     Token(Secret),
-    /// A name and a password.
     Basic {
         /// A user name or e-mail address.
         username: String,
-        /// Its password.
         password: Secret,
     },
 }
 
-/// A credential that is not well formed, or more than one.
+/// A malformed credential, or more than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidCredential;
 
 impl Credential {
-    /// Reads the credential in `headers`.
-    ///
-    /// # Errors
-    /// For a malformed credential, and for two headers: none of them counts as an absent header.
+    /// Reads the credential in `headers`. A malformed or repeated header is an error, never an
+    /// absent credential.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, InvalidCredential> {
         let value = single_header(headers, AUTHORIZATION).map_err(|_| InvalidCredential)?;
         let Some(value) = value else { return Ok(Self::Absent) };
@@ -66,7 +57,7 @@ impl Credential {
     }
 }
 
-/// Decodes a name and a password. Padding may be missing.
+/// Decodes a name and a password. Padding is optional.
 fn parse_basic(encoded: &str) -> Option<Credential> {
     if encoded.len() > MAX_BASIC_BYTES * 4 / 3 {
         return None;
@@ -78,8 +69,8 @@ fn parse_basic(encoded: &str) -> Option<Credential> {
     (!is_unusable).then(|| Credential::Basic { username: username.to_owned(), password: Secret::new(password) })
 }
 
-/// Returns the check by the services behind `clients`. A request without a token has no account, one with a password neither: only the
-/// bodies of tokens come with one, and those are short.
+/// Returns a check that asks repo-svc for the account of a token. Requests with a password have no
+/// account here: only token creation accepts one, and its body is short.
 pub(crate) fn credential_check(clients: &Clients) -> CredentialCheck {
     let clients = clients.clone();
     Arc::new(move |headers: &HeaderMap| {
@@ -92,7 +83,6 @@ pub(crate) fn credential_check(clients: &Clients) -> CredentialCheck {
     })
 }
 
-/// Returns the call about the token in `headers`, if there is one.
 fn authentication(headers: &HeaderMap) -> Result<Option<tonic::Request<AuthenticateRequest>>, ApiError> {
     let token = match Credential::of(headers) {
         Ok(Credential::Token(token)) => token.expose().to_owned(),

@@ -1,6 +1,4 @@
-//! Credentials of requests. Nothing is checked here: repo-svc decides whether a credential is valid.
-//!
-//! Uses `upstream` and `http`.
+//! Credentials of requests. repo-svc decides whether a credential is valid.
 
 mod credential;
 

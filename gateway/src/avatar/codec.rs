@@ -1,4 +1,4 @@
-//! PNG and JPEG files as pixels, and pixels as PNG files. The size that a header names is checked before anything is decoded.
+//! Decodes PNG and JPEG files and encodes PNG files. Checks the size in the header before decoding.
 
 use std::io::Cursor;
 
@@ -13,31 +13,27 @@ use super::{MAX_UPLOAD_SIDE_PIXELS, PictureError};
 
 const PNG_SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 const JPEG_SIGNATURE: &[u8] = b"\xff\xd8\xff";
-/// Memory of the decoder of PNG beside the pixels: lines, and blocks of metadata.
+/// Memory of the PNG decoder besides the pixels: lines and metadata chunks.
 const PNG_MEMORY_BYTES: usize = 8 * 1024 * 1024;
-/// Most passes over a progressive JPEG picture; programs write about ten.
+/// Maximum scans of a progressive JPEG file; programs write about ten.
 const MAX_JPEG_SCANS: usize = 32;
-/// Begin of each part of extended XMP metadata, and the most parts in a file. The decoder goes through all parts at every marker; those of a
-/// real file have nearly 64 KiB each.
+/// Prefix of a segment of extended XMP metadata, and how many a file can have. The decoder walks
+/// all segments at every marker; real ones have nearly 64 KiB each.
 const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 const MAX_EXTENDED_XMP_PARTS: usize = 64;
 
-/// A picture.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Bytes of a pixel: grey, grey and alpha, RGB, or RGBA.
+    /// Bytes per pixel: grey, grey and alpha, RGB, or RGBA.
     pub(super) channels: usize,
-    /// Lines from top to bottom, without gaps.
+    /// Rows from top to bottom, without padding.
     pub(super) pixels: Vec<u8>,
     pub(super) orientation: Orientation,
 }
 
-/// Reads a file; of an animation its first picture.
-///
-/// # Errors
-/// [`PictureError`].
+/// Decodes a file. Of an animation, only the first frame.
 pub(super) fn decode(file: &[u8]) -> Result<Picture, PictureError> {
     let picture = match file {
         file if file.starts_with(PNG_SIGNATURE) => decode_png(file)?,
@@ -93,14 +89,13 @@ fn decode_jpeg(file: &[u8]) -> Result<Picture, PictureError> {
     Ok(Picture { width, height, channels: 3, pixels, orientation })
 }
 
-/// Returns the width and height that the header of a JPEG file names.
 fn jpeg_size(file: &[u8]) -> Option<(usize, usize)> {
     let mut at = 2;
     loop {
         let marker = *file.get(at + 1)?;
         match (file.get(at)?, marker) {
             (0xff, 0xff) => at += 1,
-            // Begins of frames, without the tables that have numbers between them.
+            // Start of a frame. The excluded markers between them start tables.
             (0xff, 0xc0..=0xcf) if !matches!(marker, 0xc4 | 0xc8 | 0xcc) => {
                 let size = file.get(at + 5..at + 9)?;
                 let side = |bytes: &[u8]| usize::from(bytes[0]) << 8 | usize::from(bytes[1]);
@@ -115,8 +110,8 @@ fn jpeg_size(file: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// Encodes a square of RGBA pixels, without alpha where it is the same for all. `None` if the encoder fails, which it does not for
-/// pixels of the right number.
+/// Encodes a square of RGBA pixels, without alpha if it is the same for all. `None` if the encoder
+/// fails, which needs a wrong number of pixels.
 pub(super) fn encode_rgba(side: usize, pixels: &[u8]) -> Option<Vec<u8>> {
     if pixels.chunks_exact(4).any(|pixel| pixel[3] != u8::MAX) {
         return encode(side, ColorType::Rgba, BitDepth::Eight, &[], pixels);
@@ -125,7 +120,7 @@ pub(super) fn encode_rgba(side: usize, pixels: &[u8]) -> Option<Vec<u8>> {
     encode(side, ColorType::Rgb, BitDepth::Eight, &[], &opaque)
 }
 
-/// Encodes a square of two colours; each line has a bit for each pixel.
+/// Encodes a square of two colours, one bit per pixel.
 pub(super) fn encode_two_colors(side: usize, colors: [[u8; 3]; 2], lines: &[u8]) -> Option<Vec<u8>> {
     encode(side, ColorType::Indexed, BitDepth::One, &colors.concat(), lines)
 }

@@ -1,4 +1,5 @@
-//! The picture of an account that has uploaded none: a pattern of 5 × 5 fields, left and right alike, drawn from the hash of the id.
+//! The picture of an account without an avatar: a symmetric pattern of 5 × 5 fields, derived from
+//! the hash of the id.
 
 use std::fmt::Write;
 
@@ -6,25 +7,22 @@ use sha2::{Digest, Sha256};
 
 use super::codec::encode_two_colors;
 
-/// Fields a side.
 const FIELDS: usize = 5;
-/// Halves of fields a side, with a border of one.
+/// Half fields per side, including a border of one.
 const HALVES: usize = 2 * FIELDS + 2;
 const BACKGROUND: [u8; 3] = [0xf0, 0xf0, 0xf0];
 /// Saturation and lightness of the colour, in percent.
 const SATURATION: u32 = 50;
 const LIGHTNESS: u32 = 55;
 
-/// The pattern and the colour of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identicon {
-    /// A bit for each field of the left columns and the middle one, by lines.
+    /// One bit per field of the left and middle columns, row by row.
     fields: u16,
     color: [u8; 3],
 }
 
 impl Identicon {
-    /// Returns that of an account, always the same one.
     pub(crate) fn of(user_id: i64) -> Self {
         let hash = Sha256::digest(format!("avatar of {user_id}"));
         let hue = (u32::from(hash[2]) << 8 | u32::from(hash[3])) % 360;
@@ -36,7 +34,6 @@ impl Identicon {
         self.fields >> (line * FIELDS.div_ceil(2) + mirrored) & 1 == 1
     }
 
-    /// Draws it as PNG with so many pixels a side.
     pub(crate) fn png(self, side: usize) -> Option<Vec<u8>> {
         let field =
             |at: usize| (at * HALVES / side).checked_sub(1).map(|half| half / 2).filter(|field| *field < FIELDS);
@@ -53,12 +50,11 @@ impl Identicon {
         encode_two_colors(side, [BACKGROUND, self.color], &lines)
     }
 
-    /// Draws it as SVG with so many pixels a side.
     pub(crate) fn svg(self, side: usize) -> String {
         let mut path = String::new();
         for line in 0..FIELDS {
             for column in (0..FIELDS).filter(|column| self.is_set(*column, line)) {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(path, "M{column}.5 {line}.5h1v1h-1z");
             }
         }
@@ -73,9 +69,10 @@ impl Identicon {
     }
 }
 
-/// Returns the colour of a hue, in degrees.
+/// Returns the RGB colour of a hue, in degrees.
 fn color(hue: u32) -> [u8; 3] {
-    // In steps of a hundredth of 255: the distance of the strongest and the weakest part from the middle.
+    // In hundredths of 255: the distance of the strongest and the weakest component from the
+    // middle.
     let chroma = (100 - (2 * LIGHTNESS).abs_diff(100)) * SATURATION / 100;
     let weakest = LIGHTNESS - chroma / 2;
     let part = |shift: u32| {

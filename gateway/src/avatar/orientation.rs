@@ -1,13 +1,10 @@
-//! The side of a photograph that is up, as cameras write it into a file's metadata.
+//! EXIF orientation.
 
-/// Tag of the orientation.
 const ORIENTATION_TAG: u16 = 0x0112;
-/// Bytes of an entry of a directory.
 const ENTRY_BYTES: usize = 12;
-/// Most entries of a directory that are read.
 const MAX_ENTRIES: usize = 256;
 
-/// The way from a picture as it is stored to the picture as it is shown: a number from 1 to 8.
+/// A number from 1 to 8: how to turn and mirror the stored picture for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Orientation(u8);
 
@@ -18,12 +15,12 @@ impl Default for Orientation {
 }
 
 impl Orientation {
-    /// Reads the orientation in Exif data. Data that cannot be read has none.
+    /// Reads the orientation from EXIF data. Unreadable data means no change.
     pub(super) fn of_exif(exif: &[u8]) -> Self {
         read(exif).unwrap_or_default()
     }
 
-    /// Returns the pixel of a stored square that is shown at `x` and `y`; `last` is the largest of both.
+    /// Returns the stored pixel that is displayed at `x` and `y`; `last` is the largest coordinate.
     pub(super) fn source(self, x: usize, y: usize, last: usize) -> (usize, usize) {
         match self.0 {
             2 => (last - x, y),
@@ -82,7 +79,7 @@ mod tests {
             seen.dedup();
             assert_eq!(seen.len(), 9, "{number}");
         }
-        // The left upper corner of what is stored is shown right above, and left below.
+        // The stored upper left corner is displayed at the upper right, and at the lower left.
         assert_eq!((Orientation(6).source(2, 0, 2), Orientation(8).source(0, 2, 2)), ((0, 0), (0, 0)));
     }
 }

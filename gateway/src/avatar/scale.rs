@@ -1,4 +1,5 @@
-//! The square in the middle of a picture, made small: each pixel is the mean of those that it stands for.
+//! Crops a picture to its square centre and scales it down. Each pixel is the mean of those it
+//! replaces.
 
 use super::codec::Picture;
 
@@ -8,12 +9,12 @@ pub(super) struct Square {
     pub(super) pixels: Vec<u8>,
 }
 
-/// Sums over the pixels that become one.
+/// Sums over the pixels that are merged into one.
 #[derive(Default)]
 struct Mean {
     count: u64,
     alpha: u64,
-    /// Weighted with alpha: what is transparent has no colour.
+    /// Weighted with alpha: transparent pixels have no colour.
     colors: [u64; 3],
 }
 
@@ -40,7 +41,8 @@ impl Mean {
     }
 }
 
-/// Returns the square in the middle of a picture, with at most `max_side` pixels a side, turned as it is to be shown.
+/// Returns the square centre of a picture in its displayed orientation, at most `max_side` pixels
+/// per side.
 pub(super) fn square(picture: &Picture, max_side: usize) -> Square {
     let from = picture.width.min(picture.height);
     let side = from.min(max_side);

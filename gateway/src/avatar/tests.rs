@@ -1,5 +1,3 @@
-//! Pictures as files: what is taken, what becomes of it, and what is refused.
-
 use std::io::Cursor;
 use std::time::{Duration, Instant};
 
@@ -8,7 +6,6 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Encodes pixels as PNG.
 fn png(width: u32, height: u32, color: ColorType, depth: BitDepth, data: &[u8]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
@@ -18,7 +15,7 @@ fn png(width: u32, height: u32, color: ColorType, depth: BitDepth, data: &[u8]) 
     file
 }
 
-/// A PNG file whose header names a size, and whose data is all zeros, of which it has very many.
+/// A PNG decompression bomb: a header with the size, and very many zeros.
 fn bomb(width: u32, height: u32) -> Vec<u8> {
     let mut file = png(1, 1, ColorType::Rgba, BitDepth::Eight, &[0; 4]);
     file[16..20].copy_from_slice(&width.to_be_bytes());
@@ -28,14 +25,13 @@ fn bomb(width: u32, height: u32) -> Vec<u8> {
     file
 }
 
-/// The checksum of a block of a PNG file.
 fn crc(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 })
     })
 }
 
-/// The size and the RGBA pixels of a PNG file.
+/// Decodes a PNG file into its side and RGBA pixels.
 fn read(file: &[u8]) -> (usize, Vec<[u8; 4]>) {
     let picture = codec::decode(file).unwrap();
     assert_eq!(picture.width, picture.height);
@@ -45,7 +41,7 @@ fn read(file: &[u8]) -> (usize, Vec<[u8; 4]>) {
 
 #[test]
 fn a_picture_becomes_the_square_in_its_middle() {
-    // Three pixels beside each other: red, green, blue.
+    // Three pixels in a row: red, green, blue.
     let colors = [255, 0, 0, 0, 255, 0, 0, 0, 255];
     let file = prepare(&png(3, 1, ColorType::Rgb, BitDepth::Eight, &colors)).unwrap();
     assert_eq!(read(&file), (1, vec![[0, 255, 0, 255]]));
@@ -70,7 +66,7 @@ fn every_form_of_png_is_taken() {
 
 #[test]
 fn a_large_picture_is_scaled_down_and_its_metadata_dropped() {
-    // Lines that are black and white by turns become grey.
+    // Alternating black and white rows become grey.
     let lines: Vec<u8> = (0..1_024_usize * 1_030).map(|pixel| if pixel / 1_030 % 2 == 0 { 0 } else { 254 }).collect();
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, 1_030, 1_024);
@@ -95,7 +91,8 @@ fn transparent_pixels_have_no_colour() {
     assert_eq!((side, pixels[0]), (512, [0, 0, 255, 128]));
 }
 
-/// A JPEG picture of 16 × 8 pixels: black on the left, white on the right. With Exif data it is turned by a quarter to the right.
+/// A JPEG file of 16 × 8 pixels: black on the left, white on the right. Its EXIF data turns it 90°
+/// clockwise.
 fn jpeg(with_exif: bool) -> Vec<u8> {
     let plain = include_bytes!("tests/half.jpg");
     if !with_exif {
@@ -144,7 +141,7 @@ fn what_is_no_picture_or_too_large_is_refused() {
 #[test]
 fn few_parts_of_extended_metadata_are_taken() {
     let plain = jpeg(false);
-    // An incomplete text: the decoder keeps its parts until the picture begins.
+    // An incomplete text: the decoder keeps its segments until the picture begins.
     let name = b"http://ns.adobe.com/xmp/extension/\0";
     let part = [&b"\xff\xe1\0\x4d"[..], name, &[0; 32], b"\0\0\0\x09\0\0\0\x01"].concat();
     let with_parts = |count| [&plain[..2], &part.repeat(count), &plain[2..]].concat();
@@ -152,7 +149,6 @@ fn few_parts_of_extended_metadata_are_taken() {
     assert_eq!(prepare(&with_parts(65)), Err(PictureError::Broken));
 }
 
-/// Largest memory that this process has had, in bytes.
 fn peak_memory() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -166,7 +162,7 @@ fn a_picture_that_unpacks_to_gigabytes_is_refused_without_its_memory() {
     for file in [bomb(60_000, 60_000), bomb(u32::MAX >> 1, u32::MAX >> 1), bomb(1_000_000, 4_000)] {
         assert_eq!(prepare(&file), Err(PictureError::TooManyPixels));
     }
-    // Metadata that unpacks to far more than its length is not unpacked.
+    // Metadata that would decompress to much more is not decompressed.
     let mut file = png(1, 1, ColorType::Rgba, BitDepth::Eight, &[1, 2, 3, 4]);
     let mut chunk = b"iCCPname\0\0".to_vec();
     chunk.extend(deflated(512 * 1024 * 1024));
@@ -180,7 +176,7 @@ fn a_picture_that_unpacks_to_gigabytes_is_refused_without_its_memory() {
     }
 }
 
-/// So many zeros, deflated by the encoder of PNG files, which is the only one at hand.
+/// Deflates `bytes` zeros with the PNG encoder, the only encoder at hand.
 fn deflated(bytes: usize) -> Vec<u8> {
     let side = 16_384;
     let mut file = Vec::new();

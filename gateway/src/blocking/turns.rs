@@ -1,5 +1,6 @@
-//! Turns of clients: how many run at once, how many wait, and who is next. Whoever waits with less of its own before it goes first, so
-//! the first request of a client never waits for the tenth of another one.
+//! A fair queue: how many jobs run at once, how many wait, and which is next. The client with the
+//! fewest earlier jobs goes first, so the first request of one client never waits for the tenth of
+//! another.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +9,15 @@ use ferrite_listener::{Client, Quota, QuotaFull, QuotaLimits, Share};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// The order of clients that wait: the jobs that each had before this one, then the order in which they came.
+/// Order in the queue: the number of jobs that the client already had, then the order of arrival.
 type Place = (usize, u64);
 
-/// Turns of one kind of work; clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Turns(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Those that run or wait.
+    /// Jobs that run or wait.
     places: Quota,
     running: Quota,
     queue: Mutex<Queue>,
@@ -36,10 +36,10 @@ struct Waiting {
     start: oneshot::Sender<Turn>,
 }
 
-/// A turn, over when dropped.
+/// A turn, which ends when dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
-    /// Returned first, so that the next one finds them.
+    /// Returned before the next job starts, so that it finds them.
     shares: Option<(Share, Share)>,
     turns: Turns,
 }
@@ -51,7 +51,7 @@ impl Drop for Turn {
     }
 }
 
-/// Takes a client that stops to wait out of the queue.
+/// Removes a client that stops waiting from the queue.
 struct Entry<'t> {
     turns: &'t Turns,
     place: Place,
@@ -65,16 +65,14 @@ impl Drop for Entry<'_> {
 }
 
 impl Turns {
-    /// Lets as many run at once as `running` allows, and `max_waiting` more wait.
+    /// Runs as many jobs at once as `running` allows, and queues up to `max_waiting` more.
     pub(super) fn new(running: QuotaLimits, max_waiting: usize) -> Self {
         let places = Quota::new(QuotaLimits::of(running.total + max_waiting));
         Self(Arc::new(Inner { places, running: Quota::new(running), queue: Mutex::default() }))
     }
 
-    /// Waits for the turn of `client`. Dropping the future gives the place back.
-    ///
-    /// # Errors
-    /// The limit that is reached if all places are taken, or as many as the client may have.
+    /// Waits for the turn of `client`. Dropping the future gives up the place. Fails if the queue,
+    /// or the client's share of it, is full.
     pub(super) async fn wait(&self, client: Client) -> Result<Turn, QuotaFull> {
         let (start, started) = oneshot::channel();
         let place = {
@@ -91,10 +89,10 @@ impl Turns {
         started.await.map_err(|_| QuotaFull::Total)
     }
 
-    /// Starts those that wait, as far as there is room.
     fn start_next(&self) {
         while let Some((turn, start)) = self.next() {
-            // Sent without the lock: one that was not waited for any more is dropped here, and its turn is over.
+            // Send without holding the lock: if the receiver is gone, the turn is dropped here and
+            // ends.
             drop(start.send(turn));
         }
     }
@@ -123,7 +121,7 @@ mod tests {
         let turns = Turns::new(QuotaLimits::of(1), 16);
         let first = turns.wait(client(1)).await.unwrap();
         let mut order = Vec::new();
-        // Five of one client, then two of another one.
+        // Four more jobs of the first client, then two of a second and one of a third.
         for (name, address) in [("a1", 1), ("a2", 1), ("a3", 1), ("a4", 1), ("b1", 2), ("b2", 2), ("c1", 3)] {
             order.push((name, Box::pin(turns.wait(client(address)))));
         }
@@ -159,7 +157,7 @@ mod tests {
         let mut third = Box::pin(turns.wait(client(3)));
         assert!(poll!(&mut third).is_pending());
         drop(first);
-        // A turn that was given and never looked at is over as well.
+        // A turn ends even if its receiver never read it.
         drop(third);
         assert!(turns.wait(client(4)).await.is_ok());
         assert!(turns.0.queue.lock().waiting.is_empty());

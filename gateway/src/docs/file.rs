@@ -17,22 +17,22 @@ use flate2::write::GzEncoder;
 
 use crate::http::etag::{self, BodyTag};
 
-/// What the page may load: its own files, and pictures that its style holds. Its scripts send requests to the API alone.
+/// The page loads only its own files and pictures embedded in its style. Its scripts send requests
+/// to the API only.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// How long clients may keep a file without asking again.
+/// How long clients can cache a file without revalidation.
 #[derive(Clone, Copy, Debug)]
 enum Lifetime {
-    /// Until the next release may have come: five minutes.
+    /// Five minutes: the next release may change the file.
     Short,
-    /// For good, as the version is part of the path.
+    /// The version is part of the path.
     Forever,
 }
 
-/// A representation of a file, with its tag.
 #[derive(Debug)]
 struct Encoded {
     bytes: Bytes,
@@ -45,36 +45,35 @@ impl Encoded {
     }
 }
 
-/// A file that does not change while the program runs.
 #[derive(Debug)]
 pub(super) struct File {
     content_type: &'static str,
     lifetime: Lifetime,
     gzip: Encoded,
-    /// Decompressed for the first client that takes no gzip, unless it is part of the program.
+    /// Embedded, or decompressed for the first client that does not accept gzip.
     plain: OnceLock<Encoded>,
 }
 
 impl File {
-    /// A text that is part of the program.
+    /// An embedded text.
     pub(super) fn text(content_type: &'static str, text: &'static str) -> Self {
         let plain = OnceLock::from(Encoded::new(Bytes::from_static(text.as_bytes())));
         Self { plain, ..Self::rendered(content_type, text) }
     }
 
-    /// A text that is made at run time.
+    /// A text that is rendered at run time.
     pub(super) fn rendered(content_type: &'static str, text: &str) -> Self {
         let gzip = Encoded::new(compress(text.as_bytes()).into());
         Self { content_type, lifetime: Lifetime::Short, gzip, plain: OnceLock::new() }
     }
 
-    /// A file that is part of the program as gzip, and has its version in its path.
+    /// An embedded gzip file with its version in the path.
     pub(super) fn compressed(content_type: &'static str, gzip: &'static [u8]) -> Self {
         let gzip = Encoded::new(Bytes::from_static(gzip));
         Self { content_type, lifetime: Lifetime::Forever, gzip, plain: OnceLock::new() }
     }
 
-    /// Responds with the file, as gzip if the client takes that.
+    /// Responds with the file, compressed if the client accepts gzip.
     pub(super) fn respond(&self, request: &HeaderMap) -> Response {
         let is_gzip = accepts_gzip(request);
         let Encoded { bytes, tag } = if is_gzip { &self.gzip } else { self.plain() };
@@ -115,7 +114,7 @@ fn decompress(gzip: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns whether the client takes gzip (RFC 9110, section 12.5.3).
+/// Whether the client accepts gzip (RFC 9110, section 12.5.3).
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let lists = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|coding| {
@@ -125,7 +124,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Returns the weight that a parameter of a coding is; `None` for another parameter.
+/// Returns the weight of a coding; `None` for parameters other than `q`.
 fn weight(parameter: &str) -> Option<f32> {
     let (name, value) = parameter.split_once('=')?;
     if name.trim().eq_ignore_ascii_case("q") { value.trim().parse().ok() } else { None }

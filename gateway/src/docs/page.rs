@@ -1,4 +1,4 @@
-//! The page of the API's document: HTML without a script, with an anchor for every operation.
+//! Renders the OpenAPI document as HTML without scripts, with an anchor for every operation.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use super::schema::{code, entries, escape, fields, items, kind, prose, reference, row, size, table, text};
 
-/// The keys of operations in an item of `paths`, in the order of the page.
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// What stands in front of the operations. Links are relative: the site may be below a path.
+/// The page up to the operations. Links are relative because the site may be served below a path.
 const BEGINNING: &str = "<!DOCTYPE html>
 <html lang=\"en\">
 <head>
@@ -35,7 +34,6 @@ const END: &str = "<footer>
 </html>
 ";
 
-/// An operation of the document.
 struct Operation<'a> {
     method: &'static str,
     path: &'a str,
@@ -48,7 +46,6 @@ impl Operation<'_> {
     }
 }
 
-/// Makes the page of a document of OpenAPI 3.1.
 pub(super) fn render(document: &Value) -> String {
     let groups = groups(document);
     let mut page = BEGINNING.to_owned();
@@ -73,7 +70,6 @@ pub(super) fn render(document: &Value) -> String {
     page
 }
 
-/// Returns the operations by their groups.
 fn groups(document: &Value) -> BTreeMap<&str, Vec<Operation<'_>>> {
     let mut groups = BTreeMap::<_, Vec<_>>::new();
     for (path, item) in entries(&document["paths"]) {
@@ -85,7 +81,7 @@ fn groups(document: &Value) -> BTreeMap<&str, Vec<Operation<'_>>> {
     groups
 }
 
-/// Returns the group of an operation: its tag, or else the service that it belongs to.
+/// Returns the group of an operation: its tag, or else its service.
 fn group(operation: &Value) -> &str {
     let service = || text(operation, "x-rpc").split('/').next()?.rsplit('.').next()?.strip_suffix("Service");
     operation["tags"][0].as_str().or_else(service).unwrap_or("Others")
@@ -116,7 +112,6 @@ fn section(name: &str, content: &str) -> String {
     if content.is_empty() { String::new() } else { format!("<h4>{name}</h4>\n{content}") }
 }
 
-/// Returns who may send the request, and the name of the operation over gRPC.
 fn access(operation: &Value) -> String {
     let ways = items(&operation["security"]).map(|way| {
         let way: Vec<_> = entries(way).map(|(scheme, scopes)| credential(scheme, scopes)).collect();
@@ -125,7 +120,7 @@ fn access(operation: &Value) -> String {
     let ways: Vec<_> = ways.collect();
     let ways = if ways.is_empty() { "no credential".to_owned() } else { ways.join(", or ") };
     match text(operation, "x-rpc") {
-        // Other operations are bodies over HTTP, or work of the gateway.
+        // Names without a dot are HTTP bodies of git-svc, or work of the gateway itself.
         name if name.contains('.') => format!("Needs {ways}. gRPC: {}.", code(name)),
         _ => format!("Needs {ways}."),
     }
@@ -142,7 +137,7 @@ fn credential(scheme: &str, scopes: &Value) -> String {
     }
 }
 
-/// Returns what a value stands for that may be a reference.
+/// Follows the reference, if the value is one.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let target = value["$ref"].as_str().and_then(|path| document.pointer(path.strip_prefix('#')?));
     target.unwrap_or(value)
@@ -160,12 +155,11 @@ fn parameters(document: &Value, operation: &Value) -> String {
     table(&rows)
 }
 
-/// Returns the types of a body, each with the fields of its object.
 fn body(document: &Value, body: &Value) -> String {
     let mut html = String::new();
     for (media_type, content) in entries(&body["content"]) {
         let schema = &content["schema"];
-        let needed = if body["required"] == true { "required" } else { "may be left out" };
+        let needed = if body["required"] == true { "required" } else { "optional" };
         let bound = body["x-max-bytes"].as_u64().map(|bytes| format!(", at most {}", size(bytes))).unwrap_or_default();
         html.push_str(&format!("<p>{}: {}; {needed}{bound}</p>\n", code(media_type), kind(schema)));
         let alternatives = [schema].into_iter().chain(items(&schema["anyOf"])).chain(items(&schema["oneOf"]));
@@ -174,7 +168,6 @@ fn body(document: &Value, body: &Value) -> String {
     html
 }
 
-/// Returns the responses of an operation; those that it shares with others in one line.
 fn responses(document: &Value, responses: &Value) -> String {
     let (shared, own): (Vec<_>, Vec<_>) = entries(responses).partition(|(_, response)| reference(response).is_some());
     let rows: String = own.iter().map(|(status, one)| response_row(document, status, one)).collect();
@@ -182,7 +175,10 @@ fn responses(document: &Value, responses: &Value) -> String {
     let line = match shared.as_slice() {
         [] => String::new(),
         statuses => {
-            format!("<p class=\"quiet\">Also, <a href=\"#responses\">as everywhere</a>: {}.</p>\n", statuses.join(", "))
+            format!(
+                "<p class=\"quiet\">Also the <a href=\"#responses\">common responses</a> {}.</p>\n",
+                statuses.join(", ")
+            )
         }
     };
     table(&rows) + &line
@@ -212,7 +208,7 @@ fn response_row(document: &Value, status: &str, response: &Value) -> String {
 fn shared_responses(document: &Value) -> String {
     let responses = entries(&document["components"]["responses"]);
     let rows: String = responses.map(|(status, response)| response_row(document, status, response)).collect();
-    format!("<section id=\"responses\">\n<h2>Responses of many operations</h2>\n{}</section>\n", table(&rows))
+    format!("<section id=\"responses\">\n<h2>Common responses</h2>\n{}</section>\n", table(&rows))
 }
 
 fn schemas(document: &Value) -> String {

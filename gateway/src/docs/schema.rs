@@ -1,8 +1,8 @@
-//! JSON Schemas of the document as HTML: the type of a value, what holds for it, and the fields of an object.
+//! Renders JSON Schemas as HTML: the type of a value, its rules, and the fields of an object.
 
 use serde_json::Value;
 
-/// Keywords that bound a value, with the words that say so around their values.
+/// Keywords that constrain a value, with the words before and after their value.
 const RULES: [(&str, &str, &str); 12] = [
     ("format", "", ""),
     ("minLength", "at least ", " characters"),
@@ -11,14 +11,14 @@ const RULES: [(&str, &str, &str); 12] = [
     ("maxItems", "at most ", " entries"),
     ("minimum", "from ", ""),
     ("maximum", "to ", ""),
-    ("x-maximum", "counts as at most ", ""),
+    ("x-maximum", "capped at ", ""),
     ("pattern", "matches ", ""),
-    ("default", "without it ", ""),
+    ("default", "default ", ""),
     ("example", "for example ", ""),
     ("examples", "for example ", ""),
 ];
 
-/// Escapes a text for elements and for attributes in quotes.
+/// Escapes a text for HTML elements and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -34,12 +34,11 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Returns a text as code.
 pub(super) fn code(text: &str) -> String {
     format!("<code>{}</code>", escape(text))
 }
 
-/// Returns a text whose parts in backticks are code.
+/// Renders a text, with the parts in backticks as code.
 pub(super) fn prose(text: &str) -> String {
     let parts: Vec<_> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
@@ -49,32 +48,28 @@ pub(super) fn prose(text: &str) -> String {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// Returns a JSON value as people read it: texts without their quotes.
+/// Returns a JSON value for display: strings without their quotes.
 fn literal(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Returns the value of a text field; empty without one.
 pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// Returns the entries of an object; none of other values.
 pub(super) fn entries(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
-/// Returns the entries of a list; none of other values.
 pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Returns the name of the schema that a schema refers to.
 pub(super) fn reference(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.rsplit('/').next()
 }
 
-/// Returns the type of a value, with a link to each schema that has a name.
+/// Returns the type of a value, with links to named schemas.
 pub(super) fn kind(schema: &Value) -> String {
     if let Some(name) = reference(schema) {
         return format!("<a href=\"#schema-{0}\">{0}</a>", escape(name));
@@ -102,7 +97,6 @@ pub(super) fn kind(schema: &Value) -> String {
     }
 }
 
-/// Returns what holds for a value beside its type.
 fn rules(schema: &Value) -> String {
     let rule = |(key, before, after): &(&str, &str, &str)| {
         let value = match &schema[*key] {
@@ -117,7 +111,6 @@ fn rules(schema: &Value) -> String {
     RULES.iter().filter_map(rule).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the row of a value in a table of three columns.
 pub(super) fn row(name: &str, note: &str, schema: &Value, about: &str) -> String {
     let (name, kind, rules, about) = (code(name), kind(schema), rules(schema), prose(about));
     let quiet =
@@ -126,12 +119,11 @@ pub(super) fn row(name: &str, note: &str, schema: &Value, about: &str) -> String
     format!("<tr><th scope=\"row\">{name}{note}</th><td>{kind}{rules}</td><td>{about}</td></tr>\n")
 }
 
-/// Returns the table of rows; nothing without rows.
 pub(super) fn table(rows: &str) -> String {
     if rows.is_empty() { String::new() } else { format!("<div class=\"scroll\"><table>\n{rows}</table></div>\n") }
 }
 
-/// Returns the table of the fields of an object, those of objects without a name inside of it included.
+/// Returns the table of the fields of an object, including those of unnamed objects in it.
 pub(super) fn fields(schema: &Value) -> String {
     let mut rows = String::new();
     add_fields(&mut rows, "", schema);
@@ -148,7 +140,7 @@ fn add_fields(rows: &mut String, prefix: &str, schema: &Value) {
     }
 }
 
-/// Returns bytes in the largest unit that has no fraction.
+/// Formats a size in the largest unit without a fraction.
 pub(super) fn size(bytes: u64) -> String {
     match bytes {
         1.. if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
@@ -189,7 +181,7 @@ mod tests {
     #[test]
     fn rules_are_told_in_words() {
         let schema = json!({"type": "integer", "minimum": 1, "default": 30, "examples": [7, 8]});
-        let expected = "from <code>1</code>, without it <code>30</code>, for example <code>7</code>";
+        let expected = "from <code>1</code>, default <code>30</code>, for example <code>7</code>";
         assert_eq!(rules(&schema), expected);
         assert_eq!(rules(&json!({"maxLength": 50})), "at most 50 characters");
         assert_eq!([size(4 << 20), size(16 << 10), size(100)], ["4 MiB", "16 KiB", "100 bytes"]);

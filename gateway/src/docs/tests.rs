@@ -1,5 +1,3 @@
-//! The files of the documentation as they are served, and what the page has of the document.
-
 use std::collections::BTreeSet;
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -24,7 +22,6 @@ async fn page() -> String {
     String::from_utf8(get_with("/docs/api", &[]).await.1.to_vec()).unwrap()
 }
 
-/// Returns the values of an attribute, as they stand in the page.
 fn values<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
     let begin = format!(" {attribute}=\"");
     page.split(&begin).skip(1).filter_map(|rest| rest.split('"').next()).collect()
@@ -87,7 +84,7 @@ async fn a_page_with_a_slash_at_its_end_is_found_without_it() {
     for (path, expected) in [("/docs/api/", "../api"), ("/docs/api/guide/", "../guide")] {
         let (moved, body) = get_with(path, &[]).await;
         assert_eq!((moved.status().as_u16(), body.len()), (301, 0), "{path}");
-        // Relative, as the links of the page: the site may be below a path.
+        // Relative, like the links of the page: the site may be served below a path.
         assert_eq!(moved.headers()["location"], expected, "{path}");
         assert!(paths().any(|page| page == path.trim_end_matches('/')), "{path}");
     }

@@ -14,76 +14,66 @@ use tonic_types::StatusExt;
 use crate::auth::InvalidCredential;
 use crate::http::error::whole_seconds;
 
-/// Value of `WWW-Authenticate`.
 const CHALLENGE: &str = "Basic realm=\"Ferrite\"";
-/// `Retry-After` of 429 where repo-svc names no time.
+/// `Retry-After` of a 429 if repo-svc names no time.
 const DEFAULT_ATTEMPT_DELAY: Duration = Duration::from_secs(60);
-/// `Retry-After` of 503 where no service names a time.
+/// `Retry-After` of a 503 if no service names a time.
 const DEFAULT_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Longest line of text that is passed on, in characters.
 const MAX_LINE_CHARS: usize = 200;
 
-/// The error of a request of git over HTTP.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum GitHttpError {
-    /// Credentials are required. Also the response for missing repositories to a request without credentials.
+    /// Also the response for missing repositories if the request has no credentials.
     #[error("credentials are required")]
     CredentialsRequired,
-    /// The credentials are wrong or malformed.
     #[error("credentials are not valid")]
     BadCredentials,
     /// The repository is missing, or hidden from the caller.
     #[error("repository does not exist")]
     NotFound,
-    /// A push to a mirror.
     #[error("mirror repository is read-only")]
     MirrorReadOnly,
-    /// The caller has no permission, with the message of repo-svc.
+    /// The message of repo-svc.
     #[error("{0}")]
     PermissionDenied(String),
-    /// The service is not offered.
-    #[error("service is not offered")]
+    #[error("service is not supported")]
     UnknownService,
-    /// A request of the dumb protocol.
-    #[error("only the smart protocol is served; please upgrade git")]
+    #[error("only the smart protocol is supported; please upgrade git")]
     DumbProtocol,
-    /// A malformed or repeated `Git-Protocol` header.
-    #[error("`Git-Protocol` is not well formed")]
+    #[error("malformed `Git-Protocol` header")]
     InvalidProtocol,
-    /// The body does not have this content type, which the service requires.
     #[error("content type must be {0}")]
     ContentType(&'static str),
-    /// The body has an unsupported content encoding.
     #[error("content encoding must be gzip or none")]
     ContentEncoding,
-    /// Too many wrong passwords; the client may retry after this time.
+    /// Too many wrong passwords, with the time after which the client can retry.
     #[error("too many failed attempts; try again later")]
     TooManyAttempts(Option<Duration>),
-    /// A service cannot be reached or is at a limit; the client may retry after this time.
-    #[error("service is not available now; try again later")]
+    /// A service cannot be reached or is at a limit, with the time after which the client can
+    /// retry.
+    #[error("service is temporarily unavailable; try again later")]
     Unavailable(Option<Duration>),
-    /// git-svc has as much work as it may have, of the caller or of all, as its line says; the client may retry after this time.
+    /// git-svc is at a limit, in total or for the caller, with its line of text and the time after
+    /// which the client can retry.
     #[error("{0}")]
     Busy(String, Option<Duration>),
-    /// The connection to git-svc was lost before its response.
     #[error("connection to the repository was lost")]
     Interrupted,
     /// An error response of git-svc that is passed on: its status and one line of text.
     #[error("{1}")]
     GitService(StatusCode, String),
-    /// A bug or a broken installation; the cause is in the log.
+    /// A bug or a broken installation. The log has the cause.
     #[error("internal error")]
     Internal,
 }
 
 impl GitHttpError {
-    /// Returns the error for a missing or hidden repository.
     pub(super) fn missing(is_anonymous: bool) -> Self {
         if is_anonymous { Self::CredentialsRequired } else { Self::NotFound }
     }
 
-    /// Converts a status of repo-svc. The message of a status without `ErrorInfo`, which comes from the transport, is never
-    /// sent to the client.
+    /// Converts a status of repo-svc. A status without `ErrorInfo` comes from the transport; its
+    /// message is never sent to the client.
     pub(super) fn of_status(status: &Status, is_anonymous: bool) -> Self {
         let retry_after = || status.get_details_retry_info().and_then(|info| info.retry_delay);
         match (status.code(), reason(status)) {
@@ -93,11 +83,11 @@ impl GitHttpError {
             (Code::PermissionDenied, Some(_)) => Self::PermissionDenied(one_line(status.message())),
             (Code::ResourceExhausted, Some(_)) => Self::TooManyAttempts(retry_after()),
             (Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled, _) => {
-                tracing::warn!(code = ?status.code(), "repo-svc is not available to resolve access");
+                tracing::warn!(code = ?status.code(), "repo-svc is unavailable, cannot resolve access");
                 Self::Unavailable(retry_after())
             }
             (_, None) if is_connection_lost(status) => {
-                tracing::warn!("the connection to repo-svc was lost");
+                tracing::warn!("connection to repo-svc lost");
                 Self::Unavailable(None)
             }
             (code, _) => {
@@ -122,7 +112,6 @@ impl GitHttpError {
         }
     }
 
-    /// Returns `Retry-After` in seconds, rounded up.
     fn retry_after(&self) -> Option<u64> {
         let delay = match self {
             Self::TooManyAttempts(delay) => delay.unwrap_or(DEFAULT_ATTEMPT_DELAY),
@@ -157,7 +146,8 @@ impl IntoResponse for GitHttpError {
     }
 }
 
-/// Returns the first line of a text: printable ASCII only, without control sequences of terminals, at most [`MAX_LINE_CHARS`].
+/// Returns the first line of a text, limited to printable ASCII (no terminal escapes) and
+/// [`MAX_LINE_CHARS`].
 pub(super) fn one_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.chars().filter(|char| matches!(char, ' '..='~')).take(MAX_LINE_CHARS).collect()

@@ -1,7 +1,5 @@
-//! Handlers of git over HTTP: each authorizes its caller by one call to repo-svc, then pipes the request to git-svc and the
-//! response back.
-//!
-//! Not here: which requests are well formed ([`super::request`]), and git itself, which runs in git-svc.
+//! Handlers of git over HTTP. Each authorizes its caller with one call to repo-svc, then pipes the
+//! request to git-svc and the response back.
 
 use std::time::Duration;
 
@@ -31,35 +29,28 @@ use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, rea
 use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Reauthorizer;
 
-/// Deadline of `info/refs`. git-svc lets a request wait for half of this until a process may start.
+/// Deadline of `info/refs`. git-svc uses up to half of it to wait until a process can start.
 const ADVERTISE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest error body of git-svc that is read, in bytes.
 const MAX_ERROR_BODY_BYTES: usize = 4096;
-/// Deadline for reading an error body.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// State of the handlers; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct GitHttpState {
-    /// Resolves callers and their permissions.
     pub(crate) access: AccessServiceClient<Channel>,
     pub(crate) git_client: GitHttpClient,
-    /// Asks about the callers of running transfers.
     pub(crate) reauthorizer: Reauthorizer,
 }
 
-/// An authorized request.
 struct Authorized {
     repository_id: i64,
     grant: Grant,
     is_anonymous: bool,
-    /// The access, for [`Reauthorizer::until_revoked`].
+    /// For [`Reauthorizer::until_revoked`].
     reauthorization: Option<ReauthorizeAccessRequest>,
 }
 
 type PathNames = Result<Path<(String, String)>, PathRejection>;
 
-/// Handles `GET info/refs`: the refs of a repository, with which every fetch and push begins.
 pub(super) async fn advertise_refs(
     State(state): State<GitHttpState>,
     names: PathNames,
@@ -77,12 +68,11 @@ pub(super) async fn advertise_refs(
     }
     let response = tokio::time::timeout(ADVERTISE_TIMEOUT, state.send(request, authorized.is_anonymous));
     let body = response.await.map_err(|_| GitHttpError::Unavailable(None))??;
-    // A list of refs may be long, and its reader slow.
+    // A list of refs can be long and its reader slow.
     let body = state.reauthorizer.guard(body, state.reauthorizer.until_revoked(authorized.reauthorization));
     Ok(uncached_response(advertisement_type(service), body))
 }
 
-/// Handles `POST git-upload-pack`: a fetch.
 pub(super) async fn upload_pack(
     State(state): State<GitHttpState>,
     names: PathNames,
@@ -91,7 +81,6 @@ pub(super) async fn upload_pack(
     state.exchange(GitService::UploadPack, names, request).await
 }
 
-/// Handles `POST git-receive-pack`: a push.
 pub(super) async fn receive_pack(
     State(state): State<GitHttpState>,
     names: PathNames,
@@ -101,7 +90,8 @@ pub(super) async fn receive_pack(
 }
 
 impl GitHttpState {
-    /// Pipes a request body to git-svc and its response back. The body is not read before the caller is authorized.
+    /// Pipes a request body to git-svc and its response back. Does not read the body before the
+    /// caller is authorized.
     async fn exchange(
         &self,
         service: GitService,
@@ -125,7 +115,7 @@ impl GitHttpState {
             set_git_protocol(headers, &protocol);
         }
         let mut revoked = self.reauthorizer.until_revoked(authorized.reauthorization);
-        // Dropping the request to git-svc ends its git process.
+        // Dropping the request to git-svc kills its git process.
         let body = tokio::select! {
             body = self.send(request, authorized.is_anonymous) => body?,
             status = &mut revoked => return Err(GitHttpError::of_status(&status, authorized.is_anonymous)),
@@ -133,7 +123,6 @@ impl GitHttpState {
         Ok(uncached_response(result_type(service), self.reauthorizer.guard(body, revoked)))
     }
 
-    /// Resolves the caller and its permission by one call to repo-svc.
     async fn authorize(
         &self,
         service: GitService,
@@ -167,10 +156,7 @@ impl GitHttpState {
         Ok(Authorized { repository_id: response.stored_id, grant, is_anonymous, reauthorization })
     }
 
-    /// Sends a request to git-svc and returns the body of its response.
-    ///
-    /// # Errors
-    /// When git-svc does not respond, or with another status than 200.
+    /// Sends a request to git-svc and returns the response body. Any status but 200 is an error.
     async fn send(&self, request: http::Request<Body>, is_anonymous: bool) -> Result<Incoming, GitHttpError> {
         let response = self.git_client.send(request).await.map_err(|error| match error {
             GitClientError::Unavailable(_) | GitClientError::NoStore(_) => GitHttpError::Unavailable(None),
@@ -185,7 +171,6 @@ impl GitHttpState {
 }
 
 impl Authorized {
-    /// Makes a request to git-svc for the caller.
     fn request(
         &self,
         method: Method,
@@ -201,11 +186,12 @@ impl Authorized {
     }
 }
 
-/// Reads the credential of a request: HTTP Basic only, with a password or an access token in either place.
+/// Reads the credential of a request: HTTP Basic only, with a password or an access token in either
+/// place.
 ///
 /// # Errors
-/// [`GitHttpError::CredentialsRequired`] for a push without one, so that git asks its user for it before it packs;
-/// [`GitHttpError::BadCredentials`] for another scheme and for a malformed header.
+/// [`GitHttpError::CredentialsRequired`] for a push without credentials, so that git asks its user
+/// before it packs; [`GitHttpError::BadCredentials`] for another scheme or a malformed header.
 fn credential_for(service: GitService, headers: &HeaderMap) -> Result<Option<BasicCredential>, GitHttpError> {
     match Credential::of(headers)? {
         Credential::Absent if service == GitService::ReceivePack => Err(GitHttpError::CredentialsRequired),
@@ -217,7 +203,6 @@ fn credential_for(service: GitService, headers: &HeaderMap) -> Result<Option<Bas
     }
 }
 
-/// Converts a response of git-svc whose status is not 200.
 async fn error_of_response(response: http::Response<Incoming>, is_anonymous: bool) -> GitHttpError {
     let (parts, body) = response.into_parts();
     let retry_after =
@@ -226,7 +211,7 @@ async fn error_of_response(response: http::Response<Incoming>, is_anonymous: boo
     match parts.status {
         StatusCode::NOT_FOUND => GitHttpError::missing(is_anonymous),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
-            tracing::warn!(reason, "git-svc has no room");
+            tracing::warn!(reason, "git-svc is at a limit");
             let line = if reason == OVERLOADED { line_of(body).await } else { None };
             match line {
                 Some(line) => GitHttpError::Busy(line, retry_after),
@@ -234,10 +219,10 @@ async fn error_of_response(response: http::Response<Incoming>, is_anonymous: boo
             }
         }
         StatusCode::INSUFFICIENT_STORAGE => {
-            tracing::warn!(reason, "git-svc has no room on its disk");
+            tracing::warn!(reason, "git-svc is out of disk space");
             GitHttpError::GitService(parts.status, line_of(body).await.unwrap_or_else(|| status_phrase(parts.status)))
         }
-        // git-svc refused the grant or the service credential of the gateway, not the credentials of the client.
+        // git-svc refused the gateway's grant or service credential, not the client's credentials.
         status if !status.is_client_error() || status == StatusCode::UNAUTHORIZED => {
             tracing::error!(status = status.as_u16(), reason, "git-svc failed a request");
             GitHttpError::Internal
@@ -246,7 +231,7 @@ async fn error_of_response(response: http::Response<Incoming>, is_anonymous: boo
     }
 }
 
-/// Returns the first line of an error body; `None` if it cannot be read in time or is empty.
+/// Returns the first line of an error body; `None` if it is empty or does not arrive in time.
 pub(crate) async fn line_of(body: Incoming) -> Option<String> {
     let whole = tokio::time::timeout(ERROR_BODY_TIMEOUT, Limited::new(body, MAX_ERROR_BODY_BYTES).collect());
     let line = one_line(&String::from_utf8_lossy(&whole.await.ok()?.ok()?.to_bytes()));
@@ -257,7 +242,7 @@ fn status_phrase(status: StatusCode) -> String {
     status.canonical_reason().unwrap_or("refused").to_lowercase()
 }
 
-/// Makes a response that no cache may keep, with the cache headers of `git http-backend`.
+/// Builds a response that must not be cached, with the cache headers of `git http-backend`.
 fn uncached_response(content_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();

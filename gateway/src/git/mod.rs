@@ -1,16 +1,13 @@
 //! Git over HTTP: the three paths of the smart protocol (gitprotocol-http(5)) for every repository.
 //!
-//! The paths are `info/refs`, `git-upload-pack` and `git-receive-pack`; `O/R.git` and `O/R` name the same repository. Clients
-//! send HTTP Basic only: a user name or e-mail address with a password, or an access token in either place. One call to
-//! repo-svc resolves the caller and its permission, and returns the grant for git-svc, where git runs. Request and response
-//! bodies are piped and never collected; when a client disconnects, its transfer ends.
+//! The paths are `info/refs`, `git-upload-pack` and `git-receive-pack`; `O/R.git` and `O/R` name
+//! the same repository. Clients use HTTP Basic: a user name or e-mail address with a password, or
+//! an access token in either place. One call to repo-svc resolves the caller and its permission,
+//! and returns the grant for git-svc, where git runs. Request and response bodies are piped and
+//! never collected; a transfer ends when its client disconnects.
 //!
-//! A hidden repository and a missing one look the same: 401 to a request without credentials, 404 to one with them. Errors are
-//! one line of plain text, which git shows to its user.
-//!
-//! Order of the files: `http` → `request`, `target` → `error`. Uses `auth`, `upstream` and `http`. Not here: packets, packs and
-//! refs, which git-svc reads; the dumb protocol, which is not served; and the REST API, which takes no passwords for
-//! repositories.
+//! A hidden repository and a missing one look the same: 401 to a request without credentials, 404
+//! to one with them. Errors are one line of plain text, which git shows to its user.
 
 mod error;
 mod http;

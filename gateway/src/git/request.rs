@@ -1,5 +1,3 @@
-//! Requests of git's HTTP protocol: the service that a query asks for, the version, the content type and the content encoding.
-
 use ferrite_core::headers::single_header;
 use ferrite_proto::git_transport::{GIT_PROTOCOL_HEADER, GitProtocol, GitService};
 use http::HeaderMap;
@@ -7,11 +5,12 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
 use super::error::GitHttpError;
 
-/// Returns the service that the query of `info/refs` asks for, compared byte by byte: git neither encodes nor repeats it.
+/// Returns the service in the query of `info/refs`. The comparison is exact: git neither encodes
+/// nor repeats it.
 ///
 /// # Errors
-/// [`GitHttpError::DumbProtocol`] without a service, [`GitHttpError::UnknownService`] for two and for services that are not
-/// offered over HTTP.
+/// [`GitHttpError::DumbProtocol`] without a service, [`GitHttpError::UnknownService`] for two
+/// services or one not offered over HTTP.
 pub(super) fn service_of_query(query: Option<&str>) -> Result<GitService, GitHttpError> {
     let mut names = query.unwrap_or_default().split('&').filter_map(|pair| pair.strip_prefix("service="));
     let (Some(name), second) = (names.next(), names.next()) else { return Err(GitHttpError::DumbProtocol) };
@@ -23,7 +22,6 @@ pub(super) fn service_of_query(query: Option<&str>) -> Result<GitService, GitHtt
     }
 }
 
-/// Returns the content type of requests to a service.
 pub(super) fn request_type(service: GitService) -> &'static str {
     match service {
         GitService::UploadPack => "application/x-git-upload-pack-request",
@@ -32,7 +30,6 @@ pub(super) fn request_type(service: GitService) -> &'static str {
     }
 }
 
-/// Returns the content type of responses of a service.
 pub(super) fn result_type(service: GitService) -> &'static str {
     match service {
         GitService::UploadPack => "application/x-git-upload-pack-result",
@@ -41,7 +38,6 @@ pub(super) fn result_type(service: GitService) -> &'static str {
     }
 }
 
-/// Returns the content type of the refs that a service advertises.
 pub(super) fn advertisement_type(service: GitService) -> &'static str {
     match service {
         GitService::UploadPack => "application/x-git-upload-pack-advertisement",
@@ -50,19 +46,12 @@ pub(super) fn advertisement_type(service: GitService) -> &'static str {
     }
 }
 
-/// Returns the version that the `Git-Protocol` header asks for, if there is one.
-///
-/// # Errors
-/// [`GitHttpError::InvalidProtocol`] for a malformed or repeated header.
 pub(super) fn git_protocol(headers: &HeaderMap) -> Result<Option<GitProtocol>, GitHttpError> {
     let value = single_header(headers, GIT_PROTOCOL_HEADER).map_err(|_| GitHttpError::InvalidProtocol)?;
     value.map(|value| GitProtocol::parse(value.as_bytes()).ok_or(GitHttpError::InvalidProtocol)).transpose()
 }
 
-/// Checks that a request body has the content type of `service`. Parameters of the type are ignored.
-///
-/// # Errors
-/// [`GitHttpError::ContentType`] for another or no content type.
+/// Checks the content type of a request body, without its parameters.
 pub(super) fn check_type(headers: &HeaderMap, service: GitService) -> Result<(), GitHttpError> {
     let declared = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = declared.split(';').next().unwrap_or_default().trim();
@@ -70,10 +59,7 @@ pub(super) fn check_type(headers: &HeaderMap, service: GitService) -> Result<(),
     if essence.eq_ignore_ascii_case(expected) { Ok(()) } else { Err(GitHttpError::ContentType(expected)) }
 }
 
-/// Returns whether a request body is gzip, which git-svc decompresses.
-///
-/// # Errors
-/// [`GitHttpError::ContentEncoding`] for encodings that git does not use.
+/// Whether a request body is gzip, which git-svc decompresses. Git uses no other encodings.
 pub(super) fn is_gzip(headers: &HeaderMap) -> Result<bool, GitHttpError> {
     let value = single_header(headers, CONTENT_ENCODING).map_err(|_| GitHttpError::ContentEncoding)?;
     match value.map(|value| value.as_bytes().trim_ascii().to_ascii_lowercase()).as_deref() {

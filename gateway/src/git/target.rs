@@ -1,22 +1,20 @@
-//! The repository or wiki that the two parts of a path name, for git over HTTP and over SSH.
+//! Resolves a path of git over HTTP or SSH to a repository or its wiki.
 
 use ferrite_proto::repo::RepositoryRef;
 
 const MAX_OWNER_BYTES: usize = 64;
 const MAX_NAME_BYTES: usize = 100;
 
-/// A repository, or its wiki.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     pub(crate) repository: RepositoryRef,
-    /// True for the wiki of the repository.
     pub(crate) is_wiki: bool,
 }
 
-/// Returns what `/{owner}/{repo}` names, with or without `.git` at its end: a repository, or with `.wiki` before that its wiki. `None`
-/// for a name that no repository can have.
+/// Parses `/{owner}/{repo}`, with or without `.git` at the end: a repository, or its wiki if
+/// `.wiki` comes before that. `None` for a name that no repository can have.
 pub(crate) fn parse(owner: &str, repo: &str) -> Option<Target> {
-    // No name of a repository ends with either.
+    // No repository name ends with either.
     let path = strip_suffix(repo, ".git").unwrap_or(repo);
     let (name, is_wiki) = strip_suffix(path, ".wiki").map_or((path, false), |name| (name, true));
     if !is_name(owner, MAX_OWNER_BYTES) || !is_name(name, MAX_NAME_BYTES) {
@@ -25,14 +23,14 @@ pub(crate) fn parse(owner: &str, repo: &str) -> Option<Target> {
     Some(Target { repository: RepositoryRef::by_name(owner, name), is_wiki })
 }
 
-/// Removes a suffix once, whatever its case; `None` if the text does not have it.
+/// Removes a suffix once, ignoring case; `None` if the text does not have it.
 fn strip_suffix<'a>(text: &'a str, suffix: &str) -> Option<&'a str> {
     let (rest, end) = text.split_at_checked(text.len().checked_sub(suffix.len())?)?;
     end.eq_ignore_ascii_case(suffix).then_some(rest)
 }
 
-/// Returns whether `text` can be a name. The rules of repo-svc for new names are stricter, so a name that fails here does not
-/// exist.
+/// Whether `text` can be a name. repo-svc has stricter rules for new names, so a name that fails
+/// here does not exist.
 fn is_name(text: &str, max_bytes: usize) -> bool {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
     is_plain && text.len() <= max_bytes && text.bytes().any(|byte| byte != b'.')

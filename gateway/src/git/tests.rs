@@ -1,5 +1,5 @@
-//! Git over HTTP with services that cannot be reached: which requests are refused before a service is called, and the response
-//! when none responds.
+//! Git over HTTP with unreachable services: which requests are refused before a service is called,
+//! and the response if no service answers.
 
 use std::path::PathBuf;
 use std::time::Duration;

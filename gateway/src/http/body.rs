@@ -1,6 +1,5 @@
-//! Request bodies with JSON: collected within limits of size and time, and only when a handler asks for them.
-//!
-//! Not here: JSON values ([`super::json_value`]) and the fields of an object ([`super::request`]).
+//! Request bodies with JSON. A handler asks for the body after it has checked permissions; size and
+//! time are limited.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,9 +19,10 @@ use super::describe::{BodyDescription, Description, Input};
 use super::error::ApiError;
 use super::json_value::parse_object;
 
-/// Slowest average rate, in bytes per second, of a body whose sender pauses for longer than [`BodyLimits`] allow in all.
+/// Minimum average rate of a body whose sender uses up its pause (see [`BodyLimits`]).
 const MIN_BYTES_PER_SECOND: usize = 8 * 1024;
-/// Slowest average rate, in bytes per second, of what a body has above [`MAX_JSON_BYTES`]: it takes a place that others wait for.
+/// Minimum average rate of the part above [`MAX_JSON_BYTES`], while the body holds a slot that
+/// others wait for.
 const MIN_LARGE_BYTES_PER_SECOND: usize = 32 * 1024;
 
 /// A request body that is not read yet: a handler checks permissions first.
@@ -32,34 +32,33 @@ pub(crate) struct JsonBody {
 }
 
 impl JsonBody {
-    /// Returns the body of a request.
     pub(super) fn of(request: Request) -> Self {
         let (parts, body) = request.into_parts();
         Self { headers: parts.headers, body }
     }
 
-    /// Returns the number of bytes that the client declares.
     fn declared_bytes(&self) -> Option<usize> {
         let header = self.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
         header.or_else(|| usize::try_from(self.body.size_hint().exact()?).ok())
     }
 
-    /// True if the body may have more bytes than are read for anybody.
+    /// Whether the body can exceed the limit for clients that are not authenticated.
     pub(crate) fn may_be_long(&self) -> bool {
         self.declared_bytes().is_none_or(|declared| declared > MAX_UNVERIFIED_BODY_BYTES)
     }
 
-    /// Returns the media type of the body in lower case, without parameters; empty if the client names none.
+    /// Returns the media type in lower case, without parameters; empty if there is none.
     pub(crate) fn media_type(&self) -> String {
         essence(self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default())
     }
 
-    /// Reads the JSON object in the body; with `list_field`, a list in the body as an object with that list in the field. An empty body and
-    /// `null` are an empty object.
+    /// Reads the JSON object in the body. With `list_field`, an array counts as an object with the
+    /// array in that field. An empty body and `null` count as an empty object.
     ///
     /// # Errors
-    /// 415 for another content type, 413 above `max_bytes`, 401 for a long body with a credential that is not valid, 408 for a client that
-    /// sends too slowly, 503 when bodies take too much memory, 400 for what is not JSON, 422 for JSON that is not an object.
+    /// 415 for another content type, 413 above `max_bytes`, 401 for a long body with invalid
+    /// credentials, 408 for a client that sends too slowly, 503 if bodies take too much memory, 400
+    /// for invalid JSON, 422 for JSON that is not an object.
     pub(super) async fn object(
         self,
         limits: &BodyLimits,
@@ -73,10 +72,10 @@ impl JsonBody {
         Ok((parse_object(&bytes, list_field)?, permit))
     }
 
-    /// Reads the body as it is, whatever its content type.
+    /// Reads the raw body, whatever its content type.
     ///
     /// # Errors
-    /// 413, 401, 408 and 503 as [`Self::object`], 400 for a body that ends early.
+    /// 413, 401, 408 and 503 as [`Self::object`], 400 for a truncated body.
     pub(crate) async fn bytes(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, BodyPermit), ApiError> {
         let declared = self.declared_bytes();
         if declared.is_some_and(|declared| declared > max_bytes) {
@@ -88,7 +87,7 @@ impl JsonBody {
             permit.check(limits, &headers).await?;
         }
         let (mut frames, mut deadline) = (body.into_data_stream(), BodyDeadline::new(limits.max_pause));
-        // Grows with what comes. What is declared may never come.
+        // Grows with the received bytes: the declared ones may never arrive.
         let mut bytes = Vec::new();
         loop {
             let frame = tokio::time::timeout(deadline.left(bytes.len()), frames.next())
@@ -105,7 +104,8 @@ impl JsonBody {
             }
             match permit.grow_to(limits, total) {
                 Ok(()) => {}
-                // Clients who are not known have taken what there is for them: who is known has more.
+                // The share of unauthenticated clients is used up: an authenticated client has
+                // more.
                 Err(_) if !permit.is_checked => {
                     permit.check(limits, &headers).await?;
                     permit.grow_to(limits, total)?;
@@ -120,7 +120,7 @@ impl JsonBody {
     }
 }
 
-/// A body with a text of at most `MAX_BYTES` bytes, whatever its content type, that is not read yet.
+/// A body with a text of at most `MAX_BYTES` bytes, of any content type, that is not read yet.
 pub(crate) struct TextBody<const MAX_BYTES: usize>(JsonBody);
 
 impl<S: Send + Sync, const MAX_BYTES: usize> FromRequest<S> for TextBody<MAX_BYTES> {
@@ -133,9 +133,6 @@ impl<S: Send + Sync, const MAX_BYTES: usize> FromRequest<S> for TextBody<MAX_BYT
 
 impl<const MAX_BYTES: usize> TextBody<MAX_BYTES> {
     /// Reads the body. The caller holds the permit until the request is done.
-    ///
-    /// # Errors
-    /// As [`JsonBody::bytes`].
     pub(crate) async fn read(self, limits: &BodyLimits) -> Result<(Vec<u8>, BodyPermit), ApiError> {
         self.0.bytes(limits, MAX_BYTES).await
     }
@@ -148,12 +145,12 @@ impl<const MAX_BYTES: usize> Input for TextBody<MAX_BYTES> {
     }
 }
 
-/// The time that a client has for a body. It follows from the bytes: each second needs so many of them, beside the pause that a client may
-/// make in all.
+/// The time limit of a body: the total pause that a client can make, plus the received bytes
+/// divided by a minimum rate.
 struct BodyDeadline {
     max_pause: Duration,
     started: Instant,
-    /// When the body took one of the places of large bodies, before which there is no time left over.
+    /// When the body took a slot for large bodies. Time left over from before does not count.
     large_since: Option<Instant>,
 }
 
@@ -166,7 +163,7 @@ impl BodyDeadline {
         self.large_since.get_or_insert_with(Instant::now);
     }
 
-    /// Returns the time in which the next bytes must come after the first `received`.
+    /// Returns the time left for the next bytes, after the first `received`.
     fn left(&self, received: usize) -> Duration {
         let (since, earned) = match self.large_since {
             Some(since) => (since, received.saturating_sub(MAX_JSON_BYTES) / MIN_LARGE_BYTES_PER_SECOND),
@@ -278,7 +275,7 @@ mod tests {
         assert_eq!(read(&form, Body::from("name=x"), MAX_JSON_BYTES).await.unwrap_err(), 415);
     }
 
-    /// Returns limits by which the token `good` is one of user 7, and the number of checks.
+    /// Returns limits that know the token `good` of user 7, and the number of checks.
     fn checked() -> (BodyLimits, Arc<AtomicUsize>) {
         let count = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&count);
@@ -340,12 +337,12 @@ mod tests {
         assert_eq!((deadline.left(0), deadline.left(MIN_BYTES_PER_SECOND)), (Duration::ZERO, Duration::ZERO));
         deadline.max_pause = MAX_PAUSE;
         assert!(is_about(deadline.left(0), 30) && is_about(deadline.left(MAX_JSON_BYTES), 30));
-        // The pauses are over: each second needs its bytes.
+        // The pause is used up: each second needs its bytes.
         deadline.max_pause = Duration::from_millis(1);
         std::thread::sleep(Duration::from_millis(2));
         assert_eq!(deadline.left(MIN_BYTES_PER_SECOND - 1), Duration::ZERO);
         assert_eq!(deadline.left(MIN_BYTES_PER_SECOND), deadline.max_pause);
-        // Bytes that came quickly before leave no time for those that take a place.
+        // Bytes that arrived fast before the slot was taken earn no time.
         deadline.begin_large();
         std::thread::sleep(Duration::from_millis(2));
         deadline.begin_large();

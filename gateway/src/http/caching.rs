@@ -1,6 +1,5 @@
-//! What caches may do with responses (RFC 9111). Almost every response depends on who asks, so no cache that several people share may keep it.
-//!
-//! Not here: tags, and the pictures and pages that are the same for everybody.
+//! Cache headers of responses (RFC 9111). Almost every response depends on the caller, so shared
+//! caches must not store it.
 
 use axum::http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, VARY};
 use axum::http::{HeaderMap, HeaderValue};
@@ -9,16 +8,15 @@ use axum::response::{IntoResponse, Response};
 use super::describe::{Description, Output};
 use super::error::ApiError;
 
-/// The client may keep the response, and asks whether it is still the same before it uses it again.
+/// The client can store the response but must revalidate it before use.
 const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
-/// The client may use the response for a day without asking: the same URL never has another one. A day, because the next version of the program
-/// may add fields.
+/// The client can use the response for a day without revalidation, because the URL always has the
+/// same content. Only a day, because the next version of the program may add fields.
 pub(crate) const IMMUTABLE: HeaderValue = HeaderValue::from_static("private, max-age=86400, immutable");
-/// Nobody may keep the response.
 pub(crate) const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// Adds to a response of the API what caches may do with it. Errors, also those outside of the API, and responses to writes are not kept: a 404
-/// without such a word might be, and would hide what is made a moment later.
+/// Adds cache headers to a response. Errors, also outside of the API, and responses to writes are
+/// not stored: a cached 404 would hide what is created a moment later.
 pub(crate) fn complete(response: &mut Response, is_api: bool, is_read: bool) {
     let is_error = response.extensions().get::<ApiError>().is_some();
     if is_error || (is_api && !is_read) {
@@ -28,13 +26,12 @@ pub(crate) fn complete(response: &mut Response, is_api: bool, is_read: bool) {
     }
 }
 
-/// Adds to a read what caches may do with it if it depends on the caller. What its handler said stays.
+/// Adds cache headers to a read that depends on the caller. Headers set by its handler stay.
 pub(crate) fn depends_on_caller(headers: &mut HeaderMap) {
     headers.entry(CACHE_CONTROL).or_insert(PRIVATE);
     headers.append(VARY, HeaderValue::from(AUTHORIZATION));
 }
 
-/// A response whose form the client chooses by `Accept`.
 pub(crate) struct Negotiated<R>(pub(crate) R);
 
 impl<R: IntoResponse> IntoResponse for Negotiated<R> {
@@ -55,7 +52,6 @@ impl<R: Output> Output for Negotiated<R> {
 mod tests {
     use super::*;
 
-    /// Returns `Cache-Control` and `Vary` of a completed response.
     fn completed(response: impl IntoResponse, is_api: bool, is_read: bool) -> [String; 2] {
         let mut response = response.into_response();
         complete(&mut response, is_api, is_read);

@@ -1,7 +1,8 @@
-//! The address of a client: that of its connection, or the one that trusted proxies tell in `X-Forwarded-For` or `Forwarded`.
+//! The address of a client: that of its connection, or the one that trusted proxies name in
+//! `X-Forwarded-For` or `Forwarded`.
 //!
-//! Every part of the gateway takes the address from here: counts of wrong passwords, limits for each address, the audit log and traces.
-//! The PROXY protocol is not here: a connection has been given the address of its client before its first request.
+//! All of the gateway uses this address: rate limits, limits per address, the audit log and traces.
+//! The PROXY protocol is handled earlier, when a connection is accepted.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -14,30 +15,30 @@ use ferrite_proto::metadata;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The address of the client of a request, in the request's extensions; canonical, so never IPv4 mapped into IPv6. Absent when it is not
-/// known: over Unix sockets.
+/// The client's address, in the extensions of a request; canonical, so never IPv4 mapped into IPv6.
+/// Absent over Unix sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
-/// Returns the address under which requests of a client are counted: for IPv6 its /64 network, of which one client has all
-/// addresses.
+/// Returns the address under which a client is counted: for IPv6 its /64 network, because a client
+/// usually has all of it.
 pub(crate) fn client_address(address: IpAddr) -> Option<HeaderValue> {
     HeaderValue::try_from(counted_address(address).to_string()).ok()
 }
 
-/// Returns the client of a request, whose address the middleware has set.
 pub(crate) fn counted_client(headers: &HeaderMap, user: Option<i64>) -> Client {
     let address = headers.get(metadata::CLIENT).and_then(|address| address.to_str().ok()?.parse().ok());
     Client { address, user }
 }
 
-/// Returns the address of the client of a request that came over a connection from `peer`.
+/// Returns the client's address for a request over a connection from `peer`.
 ///
-/// If `peer` is a trusted proxy, it is the rightmost address of the header that is not trusted. An entry that is no address ends the
-/// search, and the address after it counts: that of the last proxy whose word could be read. From other peers the headers mean nothing.
+/// If `peer` is a trusted proxy, this is the rightmost address in the header that is not trusted.
+/// An entry that is not an address ends the search; the address after it counts, which is that of
+/// the last proxy with a readable entry. Headers from other peers are ignored.
 ///
-/// When both headers are there and name different clients, none is believed: a proxy writes one of them, and the other may have passed
-/// it as the client sent it.
+/// If both headers are present and name different clients, both are ignored: the proxy writes one
+/// of them, and may have passed on the other as the client sent it.
 pub(crate) fn resolve(peer: Option<IpAddr>, headers: &HeaderMap, proxies: &TrustedProxies) -> Option<ClientAddress> {
     let peer = peer.map(|peer| peer.to_canonical());
     let has_list = headers.contains_key(X_FORWARDED_FOR);
@@ -60,8 +61,8 @@ pub(crate) fn resolve(peer: Option<IpAddr>, headers: &HeaderMap, proxies: &Trust
     client.map(ClientAddress)
 }
 
-/// Walks from the nearest proxy to the client, as long as the addresses are trusted. `entries` come from right to left; `None` stands for
-/// one that is no address.
+/// Walks from the nearest proxy to the client while addresses are trusted. `entries` come from
+/// right to left; `None` is an entry that is not an address.
 fn rightmost(
     entries: impl Iterator<Item = Option<IpAddr>>,
     peer: Option<IpAddr>,
@@ -78,7 +79,8 @@ fn rightmost(
     client
 }
 
-/// Logs once that a proxy nearby is most likely not configured, so that its clients share its address and its limits.
+/// Logs once that a nearby proxy is probably missing in the settings, so that all its clients share
+/// one address and its limits.
 fn warn_of_unknown_proxy(peer: Option<IpAddr>) {
     static IS_LOGGED: AtomicBool = AtomicBool::new(false);
     let is_near = match peer {
@@ -90,8 +92,8 @@ fn warn_of_unknown_proxy(peer: Option<IpAddr>) {
         let peer = peer.map_or_else(|| "unix".to_owned(), |peer| peer.to_string());
         tracing::warn!(
             peer,
-            "a request came with forwarding headers from a peer that is not in FERRITE_GATEWAY_TRUSTED_PROXIES: its clients are \
-             counted under the address of that peer"
+            "ignoring forwarding headers from a peer that is not in FERRITE_GATEWAY_TRUSTED_PROXIES: its clients share the \
+             address and the limits of the peer"
         );
     }
 }
@@ -99,13 +101,14 @@ fn warn_of_unknown_proxy(peer: Option<IpAddr>) {
 /// Returns the entries of all `X-Forwarded-For` headers, from right to left.
 fn listed(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let values = headers.get_all(X_FORWARDED_FOR).into_iter().rev();
-    // A value that is no text is one entry that is no address.
+    // A value that is not text counts as one entry without an address.
     let entries = values.flat_map(|value| value.to_str().unwrap_or("?").rsplit(','));
     entries.map(str::trim).filter(|entry| !entry.is_empty()).map(address)
 }
 
-/// Returns the `for` of every element of all `Forwarded` headers (RFC 7239), from right to left. A header that is malformed is one entry that
-/// is no address: a quote that a client leaves open could hide what the proxy appended.
+/// Returns the `for` of every element of all `Forwarded` headers (RFC 7239), from right to left. A
+/// malformed header counts as one entry without an address: an open quote from the client could
+/// hide what the proxy appended.
 fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let values = headers.get_all(FORWARDED).into_iter().rev();
     values.flat_map(|value| {
@@ -114,7 +117,6 @@ fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     })
 }
 
-/// Parses the elements of a `Forwarded` header. `None` if the header is malformed.
 fn elements(text: &str) -> Option<Vec<Option<IpAddr>>> {
     let mut elements = Vec::new();
     let (mut current, mut is_empty) = (None, true);
@@ -145,7 +147,8 @@ fn elements(text: &str) -> Option<Vec<Option<IpAddr>>> {
     Some(elements)
 }
 
-/// Splits off a token or a quoted string. No address has a quoted pair in it, so one makes the header malformed.
+/// Splits off a token or a quoted string. A quoted pair makes the header malformed: no address
+/// contains one.
 fn value(text: &str) -> Option<(&str, &str)> {
     if let Some(quoted) = text.strip_prefix('"') {
         return quoted.split_once('"').filter(|(value, _)| !value.contains('\\'));
@@ -154,7 +157,7 @@ fn value(text: &str) -> Option<(&str, &str)> {
     Some(text.split_at(end))
 }
 
-/// Parses an address, which may have a port; IPv6 may be in brackets.
+/// Parses an address with an optional port; IPv6 can be in brackets.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let parsed = IpAddr::from_str(bare).or_else(|_| SocketAddr::from_str(text).map(|address| address.ip())).ok()?;

@@ -1,4 +1,4 @@
-//! Bounds on what the clients of one address have at once: requests, and responses that they have not read.
+//! Limits per address: concurrent requests, and memory for unread responses.
 
 use std::sync::Arc;
 
@@ -10,23 +10,22 @@ use ferrite_listener::{Client, Quota, RequestPermit, ResponseMemory};
 use super::client_address::ClientAddress;
 use super::error::ApiError;
 
-/// The counts of all clients; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientBounds {
     /// Requests without a complete response.
     pub(crate) requests: Quota,
-    /// Responses that wait for their clients.
+    /// Responses that clients have not read yet.
     pub(crate) responses: ResponseMemory,
 }
 
 impl ClientBounds {
-    /// Hands a request to `next`, and counts it and its response until the client has taken that. Beyond a bound, the client is told to
-    /// come back later.
+    /// Passes a request to `next`, and counts it and its response until the client has read that.
+    /// Responds with 503 above a limit.
     pub(crate) async fn run(&self, request: Request, next: Next) -> Response {
         let address = request.extensions().get::<ClientAddress>().map(|ClientAddress(address)| *address);
         let Ok(share) = self.requests.take(Client { address, user: None }) else {
             metrics::counter!("ferrite_requests_refused_total", "reason" => "address").increment(1);
-            return ApiError::busy("too many requests of one address at once").into_response();
+            return ApiError::busy("too many concurrent requests from this address").into_response();
         };
         let version = request.version();
         let response = next.run(request).await;
@@ -37,8 +36,7 @@ impl ClientBounds {
             }
             Err(full) => {
                 metrics::counter!("ferrite_waiting_responses_refused_total").increment(1);
-                let message =
-                    format!("{} bytes of responses wait to be read, try again when they are", full.held_bytes);
+                let message = format!("{} bytes of responses are unread, read them and try again", full.held_bytes);
                 ApiError::busy(message).into_response()
             }
         }

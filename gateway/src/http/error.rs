@@ -1,6 +1,4 @@
-//! Errors of the API, and the one table from gRPC statuses to HTTP.
-//!
-//! Not here: errors of git over HTTP, which are plain text.
+//! API errors, and the one table from gRPC codes to HTTP statuses.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -18,19 +16,18 @@ use super::json;
 use ferrite_api_types::convert::MissingField;
 use ferrite_api_types::links::Links;
 
-/// Value of `WWW-Authenticate`.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");
-/// Message for missing and for hidden repositories alike.
+/// For missing and hidden repositories.
 const REPOSITORY_NOT_FOUND: &str = "repository does not exist";
-/// `Retry-After` where the service names no time, in seconds.
+/// `Retry-After` if the service names no time.
 const DEFAULT_RETRY_SECONDS: u64 = 1;
-/// Most field errors in one response: a small body can have very many.
+/// Limits the field errors in a response: a small body can cause very many.
 const MAX_FIELD_ERRORS: usize = 100;
 
-/// The response of a handler of the API.
 pub(crate) type ApiResult<T = Response> = Result<T, ApiError>;
 
-/// An error response. [`render`] writes its body, which needs the address of the documentation.
+/// An error response. [`render`] writes its body, because it needs the address of the
+/// documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
@@ -41,7 +38,7 @@ pub(crate) struct ApiError {
     moved_to: Option<PresentName>,
 }
 
-/// The present name of a repository that a request named by a former one.
+/// The current name of a renamed repository, for a request with a former name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PresentName {
     pub(crate) owner: String,
@@ -54,7 +51,6 @@ impl PresentName {
     }
 }
 
-/// An error in one field, in the JSON shape of the API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct FieldError {
     pub(crate) field: String,
@@ -67,7 +63,7 @@ impl FieldError {
         Self { field: field.to_owned(), code: code.into(), message: message.into() }
     }
 
-    /// The error of a value that is not `expected` (`a string`).
+    /// A value is not `expected`, for example `a string`.
     pub(super) fn wrong_type(field: &str, expected: &str) -> Self {
         Self::new(field, "type", format!("must be {expected}"))
     }
@@ -113,9 +109,9 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
     }
 
-    /// 503: a service does not respond, or a limit is reached.
+    /// 503: a service does not respond, or is at a limit.
     pub(crate) fn unavailable() -> Self {
-        Self::busy("service is not available now, try again")
+        Self::busy("service is temporarily unavailable, try again")
     }
 
     /// 503: a limit is reached, which `message` names.
@@ -123,7 +119,6 @@ impl ApiError {
         Self { retry_after: Some(DEFAULT_RETRY_SECONDS), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
-    /// 422: fields of the request break a rule.
     pub(crate) fn invalid(mut errors: Vec<FieldError>) -> Self {
         errors.truncate(MAX_FIELD_ERRORS);
         let message = match errors.first() {
@@ -133,12 +128,10 @@ impl ApiError {
         Self { errors, ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, message) }
     }
 
-    /// 422: one field of the request breaks a rule.
     pub(crate) fn invalid_field(field: &str, code: &'static str, message: impl Into<String>) -> Self {
         Self::invalid(vec![FieldError::new(field, code, message)])
     }
 
-    /// Returns the present name of the repository, for a 404 to a request that used a former name.
     pub(crate) fn moved_to(&self) -> Option<&PresentName> {
         self.moved_to.as_ref()
     }
@@ -150,7 +143,7 @@ impl ApiError {
     }
 }
 
-/// Returns the HTTP status for a gRPC code. A few reasons of our services have a status of their own.
+/// Returns the HTTP status for a gRPC code. A few reasons have a status of their own.
 pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
@@ -165,7 +158,8 @@ pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
         (Code::Unauthenticated, _) => StatusCode::UNAUTHORIZED,
         (Code::ResourceExhausted, _) => StatusCode::TOO_MANY_REQUESTS,
         (Code::OutOfRange, _) => StatusCode::PAYLOAD_TOO_LARGE,
-        // A client named the old version of what it replaces, or two raced for one branch. Clients of Gogs never see it.
+        // The client named an outdated version of what it replaces, or two clients raced for one
+        // branch. Gogs clients never see this.
         (Code::Aborted, _) => StatusCode::CONFLICT,
         (Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled, _) => StatusCode::SERVICE_UNAVAILABLE,
         (Code::Unknown | Code::Unimplemented | Code::Internal | Code::DataLoss, _) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -174,7 +168,7 @@ pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
 
 impl From<MissingField> for ApiError {
     fn from(error: MissingField) -> Self {
-        tracing::error!("a service's response cannot be used: {error}");
+        tracing::error!("unusable response of a service: {error}");
         Self::internal()
     }
 }
@@ -205,19 +199,19 @@ impl From<Status> for ApiError {
     }
 }
 
-/// Returns a duration in seconds, rounded up.
+/// Rounds up to whole seconds.
 pub(crate) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-/// Converts a status without `ErrorInfo`, which comes from the transport and not from a service. Its message is logged and never
-/// sent to the client.
+/// Converts a status without `ErrorInfo`. It comes from the transport, not from a service, so its
+/// message is logged and never sent to the client.
 fn from_transport(status: &Status) -> ApiError {
     let is_absent = http_status(status.code(), "") == StatusCode::SERVICE_UNAVAILABLE;
     tracing::warn!(code = ?status.code(), "a call failed: {}", status.message());
     if status.code() == Code::OutOfRange {
-        // The message is above the limit of the service: the body was within our limit, and the rest of the message was added
-        // to it.
+        // The message exceeds the service's limit: the body was within ours, but the rest of the
+        // message came on top.
         return ApiError::too_large();
     }
     if is_absent || is_connection_lost(status) { ApiError::unavailable() } else { ApiError::internal() }
@@ -237,7 +231,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// Extension of an error's response: the operation that was asked for, by its name in the API's document.
+/// Response extension of an error: the `operationId` of the requested operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OperationId(pub(crate) &'static str);
 

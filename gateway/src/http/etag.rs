@@ -1,9 +1,9 @@
-//! Tags of responses to GET: JSON has a strong `ETag`, and a client that sends the same one in `If-None-Match` gets 304.
+//! Entity tags of GET responses: JSON has a strong `ETag`, and a client that sends it in
+//! `If-None-Match` gets a 304.
 //!
-//! The tag of JSON is a hash of its bytes. Where a handler knows everything that determines the bytes, such as the ids of git objects, the tag is
-//! a hash of that instead: the JSON is then written only for clients that do not have it.
-//!
-//! Not here: files and archives, whose tags git-svc makes.
+//! The tag of JSON is a hash of its bytes. If a handler knows everything that determines the bytes,
+//! such as ids of git objects, it hashes that instead, and the JSON is written only for clients
+//! that do not have it. git-svc makes the tags of files and archives.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -14,20 +14,21 @@ use ferrite_core::headers::matches_etag;
 use super::caching::IMMUTABLE;
 use super::describe::{Description, Output};
 
-/// A part of every tag that is made before the JSON: another version of the program may write other JSON of the same objects.
+/// Part of every tag made before the JSON: another version of the program may render the same
+/// objects differently.
 const RENDERER: &str = env!("CARGO_PKG_VERSION");
 
-/// The tag of a body. That of a large one is made on a blocking thread.
+/// The tag of a body. Large bodies are hashed on a blocking thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BodyTag(String);
 
 impl BodyTag {
-    /// Returns the tag of a body.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(format!("\"{}\"", hex::encode(&blake3::hash(bytes).as_bytes()[..16])))
     }
 
-    /// Returns the tag of the body that is made of `parts` and of nothing else. The first part names the kind of the body.
+    /// Returns the tag of a body that depends only on `parts`. The first part names the kind of
+    /// body.
     pub(crate) fn of_parts(parts: &[&[u8]]) -> Self {
         let mut bytes = RENDERER.as_bytes().to_vec();
         for part in parts {
@@ -37,15 +38,16 @@ impl BodyTag {
         Self::of(&bytes)
     }
 
-    /// Returns whether a client names this tag in `If-None-Match`. `*` names none: it is about a resource that exists, which may have to be
-    /// read to know that.
+    /// Whether the client sends this tag in `If-None-Match`. Ignores `*`: it asks whether the
+    /// resource exists, which may need a read.
     pub(crate) fn is_named(&self, headers: &HeaderMap) -> bool {
         let lists = headers.get_all(IF_NONE_MATCH).iter().filter(|list| !list.as_bytes().contains(&b'*'));
         matches_etag(lists, &self.0)
     }
 }
 
-/// Returns `response` with `body` and its tag, which is made here unless it is given; 304 without a body if `if_none_match` has the tag.
+/// Returns `response` with `body` and its tag, which is computed unless given; 304 without a body
+/// if `if_none_match` has the tag.
 pub(crate) fn conditional(
     mut response: Response,
     body: impl AsRef<[u8]> + Into<Body>,
@@ -60,12 +62,11 @@ pub(crate) fn conditional(
     response.map(|_| body.into())
 }
 
-/// Returns whether `if_none_match` has the tag.
 pub(crate) fn matches(tag: &BodyTag, if_none_match: &[HeaderValue]) -> bool {
     matches_etag(if_none_match, &tag.0)
 }
 
-/// Makes a response a 304 without a body. Its other headers stay.
+/// Turns a response into a 304 without a body. Its other headers stay.
 pub(crate) fn not_modified(mut response: Response, tag: &BodyTag) -> Response {
     insert(&mut response, tag);
     *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -82,30 +83,30 @@ fn insert(response: &mut Response, BodyTag(tag): &BodyTag) {
 
 /// A response whose tag is known before its JSON is written.
 pub(crate) struct Tagged<R> {
-    /// `None` for a client that has it.
+    /// `None` for a client that already has it.
     response: Option<R>,
     tag: BodyTag,
     is_immutable: bool,
 }
 
 impl<R> Tagged<R> {
-    /// Makes the response with this tag.
     pub(crate) fn new(tag: BodyTag, response: R) -> Self {
         Self { response: Some(response), tag, is_immutable: false }
     }
 
-    /// Makes the response to a client that has the one with this tag.
+    /// The client already has the response with this tag.
     pub(crate) fn unchanged(tag: BodyTag) -> Self {
         Self { response: None, tag, is_immutable: false }
     }
 
-    /// Lets the client keep the response without asking again, if its URL will never lead to another one.
+    /// Allows the client to reuse the response without revalidation, for a URL whose content never
+    /// changes.
     pub(crate) fn immutable_if(self, is_immutable: bool) -> Self {
         Self { is_immutable, ..self }
     }
 }
 
-/// The tag is an extension of a response that is to be written.
+/// The tag becomes an extension of the unwritten response.
 impl<R: IntoResponse> IntoResponse for Tagged<R> {
     fn into_response(self) -> Response {
         let mut response = match self.response {

@@ -1,7 +1,5 @@
-//! The parameters of a query as structs: what each takes is said once, and its schema follows from it. Every mistake names its parameter,
-//! and all are reported together.
-//!
-//! Not here: pages of lists ([`super::page`]).
+//! Query parameters as structs: one definition gives parsing and schema. Errors name their
+//! parameter and are reported all at once.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -18,21 +16,16 @@ use super::query::Query;
 use super::request::{Flag, Integer, Kind, Text, Time, Word};
 use super::words::{Words, word_schema};
 
-/// A kind of parameter.
 pub(crate) trait Filter {
-    /// What is read.
     type Value;
 
-    /// Reads the first parameter of a name.
-    ///
-    /// # Errors
-    /// The error of the parameter.
+    /// Reads the first parameter with this name.
     fn read(query: &Query, name: &str) -> Result<Self::Value, FieldError>;
 
     fn schema() -> Schema;
 }
 
-/// A text that is searched for, empty when absent. A NUL in it becomes U+FFFD.
+/// A search text, empty if absent. NUL becomes U+FFFD.
 pub(crate) enum Search {}
 
 impl Filter for Search {
@@ -47,7 +40,7 @@ impl Filter for Search {
     }
 }
 
-/// A path or revision, which need not be UTF-8; empty when absent.
+/// A path or revision, not necessarily UTF-8; empty if absent.
 pub(crate) enum RawText {}
 
 impl Filter for RawText {
@@ -62,7 +55,7 @@ impl Filter for RawText {
     }
 }
 
-/// A text. An empty one is absent.
+/// An empty text counts as absent.
 impl<const MAX: usize> Filter for Text<MAX> {
     type Value = Option<String>;
 
@@ -88,7 +81,7 @@ impl Filter for Flag {
     }
 }
 
-/// A whole number. An empty text is absent.
+/// An empty text counts as absent.
 impl Filter for Integer {
     type Value = Option<i64>;
 
@@ -101,7 +94,7 @@ impl Filter for Integer {
     }
 }
 
-/// A whole number. Any other text is absent.
+/// A whole number. Any other text counts as absent.
 pub(crate) enum LooseInteger {}
 
 impl Filter for LooseInteger {
@@ -116,7 +109,7 @@ impl Filter for LooseInteger {
     }
 }
 
-/// A time by RFC 3339. An empty text is absent.
+/// An RFC 3339 time. An empty text counts as absent.
 impl Filter for Time {
     type Value = Option<Timestamp>;
 
@@ -129,7 +122,7 @@ impl Filter for Time {
     }
 }
 
-/// One of the words `W`. An empty text is absent.
+/// An empty text counts as absent.
 impl<W: Words> Filter for Word<W> {
     type Value = Option<W::Meaning>;
 
@@ -142,22 +135,20 @@ impl<W: Words> Filter for Word<W> {
     }
 }
 
-/// A struct of the parameters of a query, as [`filters!`] makes it.
 pub(crate) trait Filters: Sized {
-    /// Reads the parameters. `None` if there are mistakes, which are added to `errors`.
+    /// Reads the parameters. On errors, adds them to `errors` and returns `None`.
     fn read(query: &Query, errors: &mut Vec<FieldError>) -> Option<Self>;
 
-    /// Adds the parameters to those of a query.
     fn describe(parameters: &mut Vec<Parameter>);
 }
 
-/// Reads a parameter. `None` if there is a mistake, which is added to `errors`.
 pub(crate) fn read_filter<F: Filter>(query: &Query, name: &str, errors: &mut Vec<FieldError>) -> Option<F::Value> {
     F::read(query, name).map_err(|error| errors.push(error)).ok()
 }
 
-/// Makes a struct of the parameters of a query: `filters! { struct Name { /// Its meaning. name: Word<State> = "open" } }`. Each has the
-/// type of what is read; an example may be left out. `kind as "type": …` is called `type` in the query.
+/// Defines a struct of query parameters: `filters! { struct Name { /// Its meaning. name:
+/// Word<State> = "open" } }`. The doc comment is required, the example optional. `kind as "type":
+/// …` is called `type` in the query.
 macro_rules! filters {
     (
         $(#[doc = $about:literal])*
@@ -202,7 +193,7 @@ macro_rules! filters {
 
 pub(crate) use filters;
 
-/// A query with the parameters `T` that is not read yet: a handler checks permissions first.
+/// The query parameters `T`, not parsed yet: a handler checks permissions first.
 pub(crate) struct QueryOf<T> {
     query: Query,
     parameters: PhantomData<fn() -> T>,
@@ -217,17 +208,13 @@ impl<S: Send + Sync, T> FromRequestParts<S> for QueryOf<T> {
 }
 
 impl<T> QueryOf<T> {
-    /// Returns the parameters of a query.
     pub(crate) fn of(query: Query) -> Self {
         Self { query, parameters: PhantomData }
     }
 }
 
 impl<T: Filters> QueryOf<T> {
-    /// Reads the parameters.
-    ///
-    /// # Errors
-    /// 422 with every parameter that cannot be read.
+    /// Parses the parameters. 422 with every parameter that is invalid.
     pub(crate) fn read(&self) -> Result<T, ApiError> {
         let mut errors = Vec::new();
         match T::read(&self.query, &mut errors) {

@@ -1,4 +1,4 @@
-//! The headers of a request that mean something to its handler alone, such as `Prefer`.
+//! Request headers that only one handler uses, such as `Prefer`.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -10,21 +10,21 @@ use serde_json::json;
 
 use super::describe::{Description, Input, Parameter};
 
-/// Names of headers, with what each of them means.
 pub(crate) trait HeaderNames {
     const HEADERS: &'static [(&'static str, &'static str)];
 }
 
-/// The headers of a range of a file.
 pub(crate) enum RangeHeaders {}
 
-/// The headers of a range of a file that has a date.
 pub(crate) enum DatedRangeHeaders {}
 
 impl HeaderNames for RangeHeaders {
     const HEADERS: &'static [(&'static str, &'static str)] = &[
-        ("Range", "The bytes that are asked for."),
-        ("If-Range", "The tag of the file of which the client has the rest."),
+        ("Range", "The byte range to return."),
+        (
+            "If-Range",
+            "The entity tag of the file that the client has in part. If it has changed, the whole file is returned.",
+        ),
     ];
 }
 
@@ -32,11 +32,11 @@ impl HeaderNames for DatedRangeHeaders {
     const HEADERS: &'static [(&'static str, &'static str)] = &[
         RangeHeaders::HEADERS[0],
         RangeHeaders::HEADERS[1],
-        ("If-Modified-Since", "The date of the file that the client has. Without effect if there is `If-None-Match`."),
+        ("If-Modified-Since", "The date of the file that the client has. Ignored if `If-None-Match` is present."),
     ];
 }
 
-/// All headers of a request, of which the handler uses those of `N`.
+/// All headers of a request. The handler uses those of `N`.
 pub(crate) struct Headers<N> {
     pub(crate) map: HeaderMap,
     names: PhantomData<fn() -> N>,

@@ -1,6 +1,5 @@
-//! The conditions of requests that write: `If-Match` and `If-None-Match` (RFC 9110, section 13.1).
-//!
-//! Not here: `If-None-Match` of reads, which is in `etag`, and the resource that a condition is about.
+//! Conditions of writes: `If-Match` and `If-None-Match` (RFC 9110, section 13.1). `etag` handles
+//! `If-None-Match` of reads.
 
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue};
@@ -12,15 +11,13 @@ use super::error::FieldError;
 pub(crate) enum IfMatch {
     /// The resource exists.
     Any,
-    /// The resource has one of these strong tags, which are in their quotes. Weak ones match nothing and are left out.
+    /// The resource has one of these strong tags, including their quotes. Weak tags never match and
+    /// are dropped.
     Tags(Vec<Vec<u8>>),
 }
 
 impl IfMatch {
-    /// Returns the condition of a request, if it has one.
-    ///
-    /// # Errors
-    /// What is wrong with a malformed header.
+    /// Parses the condition of a request, if it has one.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, FieldError> {
         let values: Vec<_> = headers.get_all(IF_MATCH).iter().map(|value| value.as_bytes().trim_ascii()).collect();
         match values.as_slice() {
@@ -33,7 +30,8 @@ impl IfMatch {
         }
     }
 
-    /// Returns whether it is true of a resource with this tag, by the strong comparison of RFC 9110, section 8.8.3.2.
+    /// Whether a resource with this tag meets the condition, by the strong comparison of RFC 9110,
+    /// section 8.8.3.2.
     pub(crate) fn matches(&self, etag: &HeaderValue) -> bool {
         match self {
             Self::Any => true,
@@ -47,16 +45,13 @@ impl IfMatch {
 pub(crate) enum IfNoneMatch {
     /// The resource does not exist.
     Any,
-    /// The resource has none of these tags, which are in their quotes and without `W/`.
+    /// The resource has none of these tags, including their quotes but without `W/`.
     Tags(Vec<Vec<u8>>),
 }
 
 impl IfNoneMatch {
-    /// Returns the condition of a request, if it has one. A star among tags counts, as for reads: a client that sends one wants nothing
-    /// replaced.
-    ///
-    /// # Errors
-    /// What is wrong with a malformed header.
+    /// Parses the condition of a request, if it has one. A star among tags counts as a star, as for
+    /// reads: a client that sends one does not want to replace anything.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Option<Self>, FieldError> {
         let lists: Vec<_> = headers.get_all(IF_NONE_MATCH).iter().map(HeaderValue::as_bytes).collect();
         if lists.is_empty() {
@@ -69,7 +64,8 @@ impl IfNoneMatch {
         Ok(Some(tags.map_or(Self::Any, Self::Tags)))
     }
 
-    /// Returns whether it is false of a resource with this tag, by the weak comparison of RFC 9110, section 8.8.3.2.
+    /// Whether a resource with this tag fails the condition, by the weak comparison of RFC 9110,
+    /// section 8.8.3.2.
     pub(crate) fn names(&self, etag: &HeaderValue) -> bool {
         let etag = etag.as_bytes();
         let etag = etag.strip_prefix(b"W/").unwrap_or(etag);
@@ -80,7 +76,6 @@ impl IfNoneMatch {
     }
 }
 
-/// An item of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Item<'a> {
     Star,
@@ -89,7 +84,7 @@ enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Returns the tag in its quotes; `None` for a star.
+    /// Returns the tag including its quotes; `None` for a star.
     fn tag(self) -> Option<Vec<u8>> {
         match self {
             Self::Star => None,
@@ -98,7 +93,7 @@ impl Item<'_> {
     }
 }
 
-/// Returns the items of some lists; `None` if one is malformed, or there is none at all.
+/// Returns the items of all lists; `None` if one is malformed, or there are no items.
 fn items<'a>(lists: &[&'a [u8]]) -> Option<Vec<Item<'a>>> {
     let mut items = Vec::new();
     for list in lists {
@@ -120,7 +115,7 @@ fn items<'a>(lists: &[&'a [u8]]) -> Option<Vec<Item<'a>>> {
     (!items.is_empty()).then_some(items)
 }
 
-/// Returns the strong tags of some lists of tags; `None` if one is malformed, or there is no tag at all.
+/// Returns the strong tags of all lists; `None` if one is malformed, or there are no tags.
 fn strong_tags(lists: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     let items = items(lists)?;
     if items.contains(&Item::Star) {
@@ -129,7 +124,7 @@ fn strong_tags(lists: &[&[u8]]) -> Option<Vec<Vec<u8>>> {
     Some(items.into_iter().filter(|item| matches!(item, Item::Strong(_))).filter_map(Item::tag).collect())
 }
 
-/// Splits off the item at the beginning of a list.
+/// Splits off the first item of a list.
 fn first_item(list: &[u8]) -> Option<(Item<'_>, &[u8])> {
     if let Some(rest) = list.strip_prefix(b"*") {
         return Some((Item::Star, rest));

@@ -1,9 +1,8 @@
-//! JSON responses: compact, and with the characters that HTML and JavaScript interpret escaped.
+//! Writes JSON responses: compact, with the characters that HTML and JavaScript interpret escaped.
 //!
-//! A handler returns a value and a status. The bytes are made afterwards by the layer of the API, from [`Unwritten`], within the budget
-//! of a response: those of a larger one are counted and never made. Long texts of a list are cut so that the list fits.
-//!
-//! Not here: the threads on which large responses are written.
+//! A handler returns a value and a status. The API layer writes the bytes later, from
+//! [`Unwritten`], within the size limit of a response: an oversized response is only counted, never
+//! built. Long texts in a list are cut to make the list fit.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,16 +19,16 @@ use serde_json::Serializer;
 
 pub(crate) const CONTENT_TYPE_JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
-/// Most bytes that a cut text grows by: its mark, `,"truncated":true`.
+/// Length of the mark of a cut text: `,"truncated":true`.
 const MARK_BYTES: usize = 17;
-/// Bytes that the JSON of a value, and that of a page of a list, may have before its buffer grows.
+/// Initial buffers for the JSON of a value and of a page of a list.
 const VALUE_CAPACITY: usize = 256;
 const PAGE_CAPACITY: usize = 32 * 1024;
-/// Bytes of a character that is written as `\u…`.
+/// Length of an escape `\u…`.
 const ESCAPE_BYTES: usize = 6;
 
-/// Returns the bytes of the character that `json` begins with if HTML or JavaScript would interpret it, otherwise 0. JSON has such
-/// characters inside of its strings alone.
+/// Returns the length of the first character of `json` if HTML or JavaScript would interpret it,
+/// otherwise 0. In JSON, such characters occur only inside strings.
 fn escaped_bytes(json: &[u8]) -> usize {
     match json {
         [b'<' | b'>' | b'&', ..] => 1,
@@ -38,14 +37,13 @@ fn escaped_bytes(json: &[u8]) -> usize {
     }
 }
 
-/// Returns the bytes that `json` grows by when it is escaped.
 fn escape_growth(json: &[u8]) -> usize {
     let html = memchr3_iter(b'<', b'>', b'&', json).count();
     let separators = memchr_iter(0xe2, json).filter(|at| escaped_bytes(&json[*at..]) > 0).count();
     html * (ESCAPE_BYTES - 1) + separators * (ESCAPE_BYTES - 3)
 }
 
-/// Escapes `json`, from the end on: it gets `growth` bytes more.
+/// Escapes `json` in place, from the end, adding `growth` bytes.
 fn escape(json: &mut Vec<u8>, growth: usize) {
     let mut end = json.len();
     json.reserve_exact(growth);
@@ -68,7 +66,7 @@ fn escape(json: &mut Vec<u8>, growth: usize) {
     }
 }
 
-/// Returns the bytes with which `character` is written inside of a JSON string.
+/// Returns the length of `character` inside a JSON string.
 fn written_bytes(character: char) -> usize {
     match character {
         '"' | '\\' | '\u{8}' | '\u{c}' | '\n' | '\r' | '\t' => 2,
@@ -77,11 +75,11 @@ fn written_bytes(character: char) -> usize {
     }
 }
 
-/// Bytes of a response as they are written, or their number alone.
+/// The bytes of a response, or only their number.
 struct Output {
     /// `None` if bytes are only counted.
     kept: Option<Vec<u8>>,
-    /// Bytes so far: as they will be escaped if they are only counted, as they are if they are kept.
+    /// Bytes so far: with escapes if they are only counted, without if they are kept.
     count: usize,
     max_bytes: usize,
 }
@@ -95,7 +93,6 @@ impl Output {
         Self { kept: Some(Vec::with_capacity(capacity)), count: 0, max_bytes }
     }
 
-    /// Returns the bytes that were kept, escaped.
     fn finish(self) -> Result<Vec<u8>, OverBudget> {
         let mut json = self.kept.unwrap_or_default();
         let growth = escape_growth(&json);
@@ -113,7 +110,7 @@ impl Write for Output {
         Ok(bytes.len())
     }
 
-    /// Takes whole characters: those of a part of a string, or of what stands between strings.
+    /// Gets whole characters: a part of a string, or what is between strings.
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let growth = if self.kept.is_some() { 0 } else { escape_growth(bytes) };
         self.count = self.count.saturating_add(bytes.len() + growth);
@@ -131,30 +128,28 @@ impl Write for Output {
     }
 }
 
-/// Error of a value whose JSON has more bytes than its output may have.
+/// The JSON of a value exceeds its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OverBudget;
 
-/// Writes a value to `output`.
 fn write_to<T: Serialize + ?Sized>(value: &T, output: &mut Output) -> Result<(), OverBudget> {
     let written = value.serialize(&mut Serializer::new(output));
-    // Responses have string keys and no failing serializer: only the output fails.
+    // Responses have string keys, and their serializers do not fail: only the output can.
     written.map_err(|_| OverBudget)
 }
 
-/// Returns `value` as JSON, whatever its size: for errors and other values whose parts are bounded.
+/// Encodes `value` without a limit, for errors and other values of bounded size.
 pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut output = Output::keeping(128, usize::MAX);
     write_to(value, &mut output).and_then(|()| output.finish()).expect("the output has no limit")
 }
 
-/// A value that can leave out a part of itself and say so.
+/// A value that can drop a part of itself and say so.
 pub(crate) trait Shorten {
-    /// Leaves out what does not fit, so that the JSON has at most `max_bytes`.
+    /// Drops what does not fit, so that the JSON has at most `max_bytes`.
     fn shorten(&mut self, max_bytes: usize);
 }
 
-/// The value of a response that is not written yet.
 trait Payload: Shorten + Send {
     fn write(&self, output: &mut Output) -> Result<(), OverBudget>;
 }
@@ -165,7 +160,7 @@ impl<T: Serialize + Shorten + Send> Payload for T {
     }
 }
 
-/// A value of which nothing may be left out.
+/// A value that cannot be shortened.
 #[derive(Serialize)]
 pub(super) struct Whole<T>(pub(super) T);
 
@@ -173,12 +168,12 @@ impl<T> Shorten for Whole<T> {
     fn shorten(&mut self, _: usize) {}
 }
 
-/// A list whose entries have texts that may be cut.
+/// A list with texts that can be cut.
 #[derive(Serialize)]
 pub(super) struct Texts<T>(pub(super) Vec<T>);
 
 impl<T: Serialize + LongTexts> Shorten for Texts<T> {
-    /// Each text gets the same number of bytes of what the rest leaves.
+    /// Divides the bytes that the rest leaves equally among the texts.
     fn shorten(&mut self, max_bytes: usize) {
         let whole = json_bytes(&self.0);
         if whole <= max_bytes {
@@ -199,14 +194,13 @@ impl<T: Serialize + LongTexts> Shorten for Texts<T> {
     }
 }
 
-/// Returns the bytes of `value` as JSON.
 pub(crate) fn json_bytes<T: Serialize + ?Sized>(value: &T) -> usize {
     let mut whole = Output::counting(usize::MAX);
-    // Fails for a value beyond all limits only.
+    // Fails only for a value beyond all limits.
     write_to(value, &mut whole).map_or(usize::MAX, |()| whole.count)
 }
 
-/// Cuts a text so that it is written with at most `max_bytes`. Returns whether that took anything away.
+/// Cuts a text to at most `max_bytes` of JSON. Returns whether it was longer.
 fn cut(text: &mut String, max_bytes: usize) -> bool {
     let mut written = 0;
     let end = text.char_indices().find(|(_, character)| {
@@ -218,11 +212,11 @@ fn cut(text: &mut String, max_bytes: usize) -> bool {
     true
 }
 
-/// Extension of a response whose value is not written yet. It is written once.
+/// Response extension: the value that is not written yet. It is written once.
 #[derive(Clone)]
 pub(crate) struct Unwritten {
     payload: Arc<Mutex<Option<Box<dyn Payload>>>>,
-    /// True for a page of a list, of which a client can ask for less.
+    /// Whether this is a page of a list, of which a client can request less.
     pub(crate) is_page: bool,
 }
 
@@ -235,10 +229,7 @@ impl Unwritten {
         self.payload.lock().take()
     }
 
-    /// Returns the JSON, if it has at most `max_bytes`. If it has not, nothing is changed.
-    ///
-    /// # Errors
-    /// When the JSON has more bytes.
+    /// Returns the JSON, or an error if it exceeds `max_bytes`. The value stays as it is.
     pub(crate) fn try_write(&self, max_bytes: usize) -> Result<Vec<u8>, OverBudget> {
         let Some(payload) = self.take() else { return Err(OverBudget) };
         let mut output = Output::keeping(if self.is_page { PAGE_CAPACITY } else { VALUE_CAPACITY }, max_bytes);
@@ -249,11 +240,8 @@ impl Unwritten {
         Err(OverBudget)
     }
 
-    /// Returns the JSON, with the texts of a list cut so that they fit into `max_bytes`. Keeps a processor busy; takes no more memory than
-    /// the JSON has bytes.
-    ///
-    /// # Errors
-    /// When the JSON has more bytes all the same.
+    /// Returns the JSON, with the texts of a list cut to fit into `max_bytes`. CPU-bound; needs no
+    /// more memory than the JSON. Fails if the rest alone exceeds the limit.
     pub(crate) fn write(&self, max_bytes: usize) -> Result<Vec<u8>, OverBudget> {
         let Some(mut payload) = self.take() else { return Err(OverBudget) };
         payload.shorten(max_bytes);
@@ -273,12 +261,10 @@ impl Unwritten {
     }
 }
 
-/// Returns a status with a value.
 pub(super) fn value(status: StatusCode, value: impl Serialize + Shorten + Send + 'static) -> Response {
     Unwritten::new(value, false).into_response(status)
 }
 
-/// Returns 200 with a page of a list and the headers of the page.
 pub(super) fn page(value: impl Serialize + Shorten + Send + 'static, headers: HeaderMap) -> Response {
     let mut response = Unwritten::new(value, true).into_response(StatusCode::OK);
     response.headers_mut().extend(headers);

@@ -1,5 +1,4 @@
-//! JSON values of request bodies, parsed within a limit on their number. Not here: the fields of an operation
-//! ([`super::request`]).
+//! Parses JSON request bodies, with a limit on the number of values.
 
 use std::fmt::Display;
 
@@ -7,16 +6,17 @@ use serde_json::{Map, Value};
 
 use super::error::{ApiError, FieldError};
 
-/// Most values in one document. No operation needs nearly as many, and a few bytes of JSON take many bytes in memory.
+/// Maximum values per document. No operation needs nearly as many, and a few bytes of JSON can take
+/// many bytes of memory.
 const MAX_VALUES: usize = 100_000;
-/// Name of the whole document, for errors that need a field.
+/// Names the whole document in errors that need a field.
 const ROOT: &str = "$";
 
-/// Parses the object in `bytes`. Blanks only and `null` are an empty object; with `list_field`, a list is an object with that list in the
-/// field.
+/// Parses the object in `bytes`. Blanks and `null` count as an empty object. With `list_field`, an
+/// array counts as an object with the array in that field.
 ///
 /// # Errors
-/// 400 for what is not JSON or has too many values, 422 for another value.
+/// 400 for invalid JSON or too many values, 422 for another type of value.
 pub(super) fn parse_object(bytes: &[u8], list_field: Option<&str>) -> Result<Map<String, Value>, ApiError> {
     match (parse(bytes)?, list_field) {
         (Value::Object(fields), _) => Ok(fields),
@@ -37,12 +37,12 @@ fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
     if count_values(bytes) > MAX_VALUES {
         return Err(invalid(&"too many values"));
     }
-    // Values are at most 128 deep, a limit of the parser.
+    // The parser limits the depth to 128.
     serde_json::from_slice(bytes).map_err(|error| invalid(&error))
 }
 
-/// Returns the number of values in a document, without making any of them. Counts the beginnings and the commas of lists and objects
-/// outside of texts; for bytes that are not JSON the number means nothing.
+/// Returns the number of values in a document without building any. Counts the starts and commas of
+/// arrays and objects outside strings; the result means nothing for invalid JSON.
 fn count_values(bytes: &[u8]) -> usize {
     let (mut count, mut is_text, mut is_escaped, mut is_begun) = (1, false, false, false);
     for byte in bytes {
@@ -54,7 +54,7 @@ fn count_values(bytes: &[u8]) -> usize {
         if byte.is_ascii_whitespace() {
             continue;
         }
-        // A list or object that ends where it begins holds no value.
+        // An empty array or object holds no value.
         count += usize::from(is_begun && !matches!(byte, b']' | b'}'));
         count += usize::from(*byte == b',');
         is_begun = matches!(byte, b'[' | b'{');

@@ -1,7 +1,5 @@
-//! Middleware around the whole router: request ids, internal headers, the bounds of clients, normalized paths, the bodies of
-//! errors, and what caches may do.
-//!
-//! Not here: credentials, and what needs to know the route.
+//! Middleware around the whole router: request ids, internal headers, limits per client, path
+//! normalization, error bodies, and cache headers.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -31,24 +29,21 @@ const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
 const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);
 const API_PREFIX: &str = "/api/v1";
 
-/// Extension of HEAD requests, which the routes see as GET, so that handlers skip making an expensive body.
+/// Extension of HEAD requests, which routes see as GET, so that handlers can skip an expensive
+/// body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadRequest;
 
-/// State of the middleware.
 #[derive(Debug)]
 pub(crate) struct MiddlewareState {
-    /// Links inside error bodies.
     pub(crate) links: Links,
-    /// True if the API accepts a token in the query.
     pub(crate) allow_query_token: bool,
-    /// Proxies whose word about their clients is believed.
     pub(crate) trusted_proxies: TrustedProxies,
-    /// Counts of what the clients of each address have at once.
     pub(crate) client_bounds: ClientBounds,
 }
 
-/// Gives a request its id and the address of its client, normalizes its path, and completes the response.
+/// Sets the id and the client address of a request, normalizes its path, and completes the
+/// response.
 pub(crate) async fn handle(State(state): State<Arc<MiddlewareState>>, mut request: Request, next: Next) -> Response {
     let id = request_id(request.headers());
     strip_internal_headers(request.headers_mut());
@@ -96,7 +91,8 @@ async fn handle_api(state: &MiddlewareState, mut request: Request, next: Next) -
     state.client_bounds.run(request, next).await
 }
 
-/// Returns the URI without a slash at the end of its path; `None` for a path with empty or dot segments, encoded ones too.
+/// Returns the URI without a trailing slash in its path; `None` for empty or dot segments, also
+/// encoded ones.
 fn normalize_uri(method: &Method, uri: &Uri) -> Option<Uri> {
     let path = uri.path();
     let trimmed = path.strip_suffix('/').unwrap_or(path);
@@ -120,8 +116,8 @@ fn has_empty_or_dot_segment(path: &str) -> bool {
     decoded.split(|byte| *byte == b'/').any(|segment| matches!(segment, b"" | b"." | b".."))
 }
 
-/// Returns whether a request writes or removes a file. git-svc checks the path of that file and names the field in its error,
-/// so only the part of the path in front of it is checked here.
+/// Whether the request writes or deletes a file. git-svc checks that file's path and names the
+/// field in its error, so the middleware checks only the part before it.
 fn is_file_write(method: &Method, path: &str) -> bool {
     if !matches!(*method, Method::PUT | Method::DELETE) {
         return false;
@@ -132,7 +128,7 @@ fn is_file_write(method: &Method, path: &str) -> bool {
         && !has_empty_or_dot_segment(&before.join("/"))
 }
 
-/// Returns the request id that the client sent, if it is safe in logs and headers, or else a new one.
+/// Returns the client's request id if it is safe in logs and headers, otherwise a new one.
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let is_sane = |value: &&HeaderValue| {
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -145,7 +141,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     headers.get(REQUEST_ID).filter(is_sane).cloned().unwrap_or_else(new)
 }
 
-/// Removes the headers that only Ferrite's own processes may send.
+/// Removes headers that only Ferrite's own processes may send.
 fn strip_internal_headers(headers: &mut HeaderMap) {
     let internal: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("ferrite-")).cloned().collect();
     for name in internal {
@@ -164,12 +160,10 @@ fn without_body(response: Response) -> Response {
     Response::from_parts(parts, Body::empty())
 }
 
-/// Responds to a request whose path no route has.
 pub(crate) async fn unknown_path() -> ApiError {
     ApiError::not_found("not found")
 }
 
-/// Responds to a request whose path has a route, but not for its method.
 pub(crate) async fn method_not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
 }

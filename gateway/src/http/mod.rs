@@ -1,12 +1,3 @@
-//! HTTP on the client's side: requests, JSON bodies, queries, pages, routes and errors of the API. Lowest room, beside
-//! `upstream`.
-//!
-//! Order of the files, each using those to its right: `middleware` → `client_bounds`, `query_token`, `unread_body`; `client_bounds` →
-//! `client_address`, `error`; `redirect`, `if_match` → `error`; `etag` → `caching` → `describe`; `upload` → `body_limits` → `client_address`; `body` → `json_value`,
-//! `body_limits` → `error` → `json`; `filters` → `request` → `body`, `words`; `filters` and `page` → `query` → `path`; `page` → `response` → `caching`;
-//! `request` and `query` → `times`; `body`, `headers`, `response`, `path` and `routes` → `describe` → `error`. Not here: the
-//! operations, and the services that carry them out.
-
 pub(crate) mod body;
 pub(crate) mod body_limits;
 pub(crate) mod caching;

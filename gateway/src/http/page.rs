@@ -1,4 +1,5 @@
-//! Pages of lists: `page` and `limit` of a query, and the headers `X-Total-Count` and `Link` of the response.
+//! Pagination: `page` and `limit` of the query, and the response headers `X-Total-Count` and
+//! `Link`.
 
 use std::convert::Infallible;
 
@@ -15,17 +16,16 @@ use ferrite_api_types::links::Links;
 
 const TOTAL_COUNT: HeaderName = HeaderName::from_static("x-total-count");
 
-/// The page of a list that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     /// From 1.
     pub(crate) number: i32,
-    /// Items of a page, at least 1.
+    /// Items per page, at least 1.
     pub(crate) size: i32,
 }
 
 impl Page {
-    /// Returns the items of the page, of a list that is there as a whole.
+    /// Returns the items of the page from a complete list.
     pub(crate) fn of<T>(self, items: Vec<T>) -> impl Iterator<Item = T> {
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         let before = usize::try_from(self.number - 1).unwrap_or(usize::MAX).saturating_mul(size);
@@ -33,29 +33,30 @@ impl Page {
     }
 }
 
-/// How many entries a list has, as far as that is known.
+/// The number of entries in a list, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Total {
-    /// So many.
     All(i64),
-    /// So many were counted, and there are more.
+    /// Counting stopped at this number.
     AtLeast(i64),
-    /// Only whether there are more behind the page.
-    Unknown { has_more: bool },
+    /// Only whether more entries follow the page.
+    Unknown {
+        has_more: bool,
+    },
 }
 
 impl Total {
-    /// Returns the number of a list that was counted, perhaps in part.
+    /// The total of a list that may have been counted only in part.
     pub(crate) fn counted(total: i64, is_partial: bool) -> Self {
         if is_partial { Self::AtLeast(total) } else { Self::All(total) }
     }
 
-    /// Returns the number of a list that is known at its end only.
+    /// The total of a list that is known only at its end.
     pub(crate) fn known_at_end(total: Option<i64>, has_more: bool) -> Self {
         total.map_or(Self::Unknown { has_more }, Self::All)
     }
 
-    /// Returns the number of a list that is there as a whole.
+    /// The total of a complete list.
     pub(crate) fn of<T>(entries: &[T]) -> Self {
         Self::All(i64::try_from(entries.len()).unwrap_or(i64::MAX))
     }
@@ -67,22 +68,21 @@ impl From<i64> for Total {
     }
 }
 
-/// The page of a list that a request asks for, of `DEFAULT` entries unless it names their number, and of at most `MAX`. With
-/// `HAS_PAGE_SIZE`, `pageSize` is another name of `limit`.
+/// The requested page, with `DEFAULT` entries unless the request says otherwise, and at most `MAX`.
+/// With `HAS_PAGE_SIZE`, `pageSize` is an alias of `limit`.
 pub(crate) struct PageQuery<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool = false> {
     query: Query,
     pub(crate) page: Page,
 }
 
-/// A page of a list that existing clients expect whole.
+/// For lists that existing clients expect as a whole.
 pub(crate) type WholeList = PageQuery<1000, 1000>;
-/// A page of a list that may be very long: a search, or issues.
+/// For lists that can be very long: searches and issues.
 pub(crate) type LargeList = PageQuery<10, 50>;
-/// A page of commits.
 pub(crate) type CommitList = PageQuery<30, 100, true>;
-/// A page of followers, or of accounts that a user follows.
+/// For followers and followed users.
 pub(crate) type FollowList = PageQuery<40, 40>;
-/// A page of a list that is an extension of this API: deliveries of a webhook, imports, the audit log, git stores.
+/// For lists that Gogs does not have: deliveries of a webhook, imports, the audit log, git stores.
 pub(crate) type ExtensionList = PageQuery<50, 100>;
 
 impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> FromRequestParts<S>
@@ -96,7 +96,7 @@ impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bo
 }
 
 impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
-    /// Returns the page that the parameters ask for. Values that are not positive numbers count as absent.
+    /// Values that are not positive numbers count as absent.
     fn of(query: Query) -> Self {
         let at_least_one = |value: i64| i32::try_from(value.min(i64::from(i32::MAX))).ok().filter(|value| *value > 0);
         let names: &[&str] = if HAS_PAGE_SIZE { &["limit", "pageSize"] } else { &["limit"] };
@@ -105,17 +105,16 @@ impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DE
         Self { query, page: Page { number, size: size.unwrap_or(DEFAULT).min(MAX) } }
     }
 
-    /// Returns the page, with its entries, of a list of `total` entries.
     pub(crate) fn list<T>(&self, entries: Vec<T>, total: impl Into<Total>, links: &Links) -> List<T> {
         self.paged(entries, total, links)
     }
 
-    /// Returns the page, as [`Self::list`], whose entries have long texts.
+    /// As [`Self::list`], for entries with long texts.
     pub(crate) fn text_list<T>(&self, entries: Vec<T>, total: impl Into<Total>, links: &Links) -> TextList<T> {
         TextList { entries, headers: self.headers(total.into(), links) }
     }
 
-    /// Returns the page, as [`Self::list`], in a value that has more than its entries.
+    /// As [`Self::list`], for a value that has more than its entries.
     pub(crate) fn paged<T>(&self, value: T, total: impl Into<Total>, links: &Links) -> Paged<T> {
         Paged { value, headers: self.headers(total.into(), links) }
     }
@@ -138,7 +137,7 @@ impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DE
         }
     }
 
-    /// Returns the `Link` header, with the last page if that is known; `None` for the only page.
+    /// Returns the `Link` header, including the last page if it is known; `None` for the only page.
     fn link_header(&self, has_next: bool, last: Option<i64>, links: &Links) -> Option<(HeaderName, HeaderValue)> {
         let number = i64::from(self.page.number);
         let mut entries = Vec::new();
@@ -155,7 +154,8 @@ impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DE
         (!value.is_empty()).then_some((LINK, value))
     }
 
-    /// Returns one link of a `Link` header (RFC 8288): the address of this request with another `page`, at the end of the query.
+    /// Returns one link of a `Link` header (RFC 8288): this request's URL with another `page`, at
+    /// the end of the query.
     fn link_to(&self, page: i64, relation: &str, links: &Links) -> String {
         let kept: String = self
             .query
@@ -170,12 +170,12 @@ impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DE
 impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> Input for PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
     fn describe(about: &mut Description) {
         let schema = json!({"type": "integer", "minimum": 1, "default": 1});
-        about.query.push(Parameter::new("page", &["The number of the page."], schema));
-        // No `maximum`: a client that asks for more gets as many.
+        about.query.push(Parameter::new("page", &["The page number, starting at 1."], schema));
+        // No `maximum`: a client that asks for more gets `MAX` entries.
         let schema = json!({"type": "integer", "minimum": 1, "default": DEFAULT, "x-maximum": MAX});
-        about.query.push(Parameter::new("limit", &["The entries of a page."], schema.clone()));
+        about.query.push(Parameter::new("limit", &["The number of entries per page."], schema.clone()));
         if HAS_PAGE_SIZE {
-            about.query.push(Parameter::new("pageSize", &["Another name of `limit`, which comes first."], schema));
+            about.query.push(Parameter::new("pageSize", &["An alias of `limit`, which takes precedence."], schema));
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Names, numbers and paths of a URL. Paths inside a repository are bytes: git does not promise UTF-8.
+//! Names, numbers and paths in a URL. Paths inside a repository are bytes because git does not
+//! promise UTF-8.
 //!
-//! The extractors here never refuse a request, unlike those of axum: a name or number that cannot exist is replaced by one that
-//! does not, so that the service responds with 404 in its order of checks.
+//! Unlike axum's, these extractors never reject a request: they replace an impossible name or
+//! number by one that does not exist, so that the service responds with 404 in its order of checks.
 
 use std::convert::Infallible;
 
@@ -14,24 +15,23 @@ use super::describe::Input;
 
 const MAX_NAME_BYTES: usize = 255;
 
-/// Decodes the `%XX` of a part of a URL.
 pub(crate) fn decode(text: &str) -> Vec<u8> {
     percent_decode_str(text).collect()
 }
 
-/// Decodes a name: UTF-8, 1 to 255 bytes, without control characters.
+/// Decodes a name: UTF-8, 1 to 255 bytes, no control characters.
 pub(crate) fn name(part: &str) -> Option<String> {
     let name = String::from_utf8(decode(part)).ok()?;
     let is_sane = (1..=MAX_NAME_BYTES).contains(&name.len()) && !name.chars().any(char::is_control);
     is_sane.then_some(name)
 }
 
-/// Returns U+FFFD, which is never a valid name, so the lookup responds with 404.
+/// Returns U+FFFD. It is never a valid name, so the lookup responds with 404.
 fn unparsable_name() -> String {
     "\u{fffd}".to_owned()
 }
 
-/// Parses a positive 64-bit number, of digits only.
+/// Parses a positive 64-bit number, digits only.
 pub(crate) fn number(part: &[u8]) -> Option<i64> {
     let is_plain = !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(part).ok().filter(|_| is_plain)?.parse().ok()?;
@@ -43,7 +43,7 @@ pub(crate) fn number(part: &[u8]) -> Option<i64> {
 pub(crate) struct RepoPath {
     owner: String,
     repo: String,
-    /// Everything after the operation, decoded; a slash may have been written as `%2F`.
+    /// Everything after the operation, decoded. Slashes can be written as `%2F`.
     pub(crate) rest: Vec<u8>,
 }
 
@@ -55,8 +55,8 @@ impl RepoPath {
         Self { owner, repo, rest }
     }
 
-    /// Returns the repository that the path names. A name that no repository can have becomes U+FFFD, so that repo-svc responds
-    /// as for any missing repository.
+    /// Returns the repository in the path. An impossible name becomes U+FFFD, so that repo-svc
+    /// responds as for a missing repository.
     pub(crate) fn repository(&self) -> RepositoryRef {
         let owner = name(&self.owner).unwrap_or_else(unparsable_name);
         let name = name(&self.repo)
@@ -76,7 +76,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RepoPath {
 
 impl Input for RepoPath {}
 
-/// The path of a page of a repository outside of the API: `/{owner}/{repo}/{page}/{rest}`.
+/// The path of a repository page outside of the API: `/{owner}/{repo}/{page}/{rest}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PagePath(pub(crate) RepoPath);
 
@@ -84,14 +84,14 @@ impl<S: Send + Sync> FromRequestParts<S> for PagePath {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        // As a path of the API has it, behind its first three parts.
+        // The same as an API path after its first three parts.
         Ok(Self(RepoPath::parse(&format!("/api/v1/repos{}", parts.uri.path()))))
     }
 }
 
 impl Input for PagePath {}
 
-/// The parameters of a route, not decoded.
+/// The parameters of a route, still encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Params(Vec<(String, String)>);
 
@@ -108,13 +108,13 @@ impl Params {
         self.0.iter().find(|(name, _)| name == parameter).map_or("", |(_, text)| text)
     }
 
-    /// Returns a parameter as a name. One that cannot exist becomes U+FFFD: the service decides what is missing, and when to
-    /// say so.
+    /// Returns a parameter as a name. An impossible one becomes U+FFFD: the service decides what is
+    /// missing, and when to say so.
     pub(crate) fn name(&self, parameter: &str) -> String {
         name(self.raw(parameter)).unwrap_or_else(unparsable_name)
     }
 
-    /// Returns a parameter as a name, as [`Self::name`]; `None` if the route has no such parameter.
+    /// As [`Self::name`]; `None` if the route has no such parameter.
     pub(crate) fn optional_name(&self, parameter: &str) -> Option<String> {
         self.has(parameter).then(|| self.name(parameter))
     }
@@ -123,12 +123,13 @@ impl Params {
         self.0.iter().any(|(name, _)| name == parameter)
     }
 
-    /// Returns a parameter as an id. Anything but a positive number becomes `i64::MAX`, which is never assigned.
+    /// Returns a parameter as an id. Anything but a positive number becomes `i64::MAX`, which is
+    /// never assigned.
     pub(crate) fn id(&self, parameter: &str) -> i64 {
         number(self.raw(parameter).as_bytes()).unwrap_or(i64::MAX)
     }
 
-    /// Returns a parameter as an id; zero if the route has no such parameter.
+    /// As [`Self::id`]; zero if the route has no such parameter.
     pub(crate) fn id_or_zero(&self, parameter: &str) -> i64 {
         if self.has(parameter) { self.id(parameter) } else { 0 }
     }

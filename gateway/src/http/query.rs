@@ -1,4 +1,4 @@
-//! Query parameters, decoded as a form is: `%XX` and `+`. Not here: pages of lists ([`super::page`]).
+//! Query parameters, decoded like a form: `%XX` and `+`.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use super::error::FieldError;
 use super::path::decode;
 use super::times::{MUST_BE_RFC_3339, parse_time};
 
-/// The path and query of a request, as the client wrote them.
+/// The path and query of a request, as sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
     pub(super) path: String,
@@ -31,12 +31,11 @@ impl Query {
         Self { path: path.to_owned(), query: query.to_owned() }
     }
 
-    /// Returns the parameters as they were written, `key=value` each.
+    /// Returns the encoded parameters, each `key=value`.
     pub(super) fn pairs(&self) -> impl Iterator<Item = &str> {
         self.query.split('&').filter(|pair| !pair.is_empty())
     }
 
-    /// Returns the first value of a parameter.
     pub(super) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.pairs().find_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -44,18 +43,18 @@ impl Query {
         })
     }
 
-    /// Returns the first value of a parameter as text. Invalid UTF-8 becomes U+FFFD.
+    /// As [`Self::bytes`]. Invalid UTF-8 becomes U+FFFD.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.bytes(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Returns the first value of a parameter as a search text, empty when absent.
+    /// Returns a parameter as a search text, empty if absent.
     pub(super) fn filter(&self, name: &str) -> String {
-        // No stored text has a NUL, and databases refuse parameters with one.
+        // No stored text has a NUL, and databases reject parameters with one.
         self.text(name).unwrap_or_default().replace('\0', "\u{fffd}")
     }
 
-    /// Returns the first value of a parameter as a whole number, clamped to 64 bits; `None` for what is not a number.
+    /// Returns a parameter as a whole number, clamped to 64 bits; `None` if it is not a number.
     pub(super) fn number(&self, name: &str) -> Option<i64> {
         let text = self.text(name)?;
         let digits = text.strip_prefix('-').unwrap_or(&text);
@@ -65,10 +64,7 @@ impl Query {
         Some(text.parse().unwrap_or(if text.starts_with('-') { i64::MIN } else { i64::MAX }))
     }
 
-    /// Returns the first value of a parameter as [`Self::number`]; `None` when it is absent or empty.
-    ///
-    /// # Errors
-    /// The error of the parameter, for another text.
+    /// As [`Self::number`]; `None` if absent or empty, an error for other text.
     pub(super) fn whole_number(&self, name: &str) -> Result<Option<i64>, FieldError> {
         if self.text(name).is_none_or(|text| text.is_empty()) {
             return Ok(None);
@@ -76,21 +72,15 @@ impl Query {
         self.number(name).map(Some).ok_or_else(|| FieldError::new(name, "invalid", "must be a whole number"))
     }
 
-    /// Returns the first value of a parameter as a time by RFC 3339; `None` when it is absent or empty.
-    ///
-    /// # Errors
-    /// The error of the parameter, for another text.
+    /// Parses an RFC 3339 time; `None` if absent or empty.
     pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, FieldError> {
         let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-        // A `+` that was not encoded was decoded to a blank.
+        // An unencoded `+` was decoded as a blank.
         let time = parse_time(&text.replace(' ', "+"));
         time.map(Some).ok_or_else(|| FieldError::new(name, "invalid", MUST_BE_RFC_3339))
     }
 
-    /// Returns the meaning of the first value of a parameter, one of `words`; `None` when it is absent or empty.
-    ///
-    /// # Errors
-    /// The error of the parameter, for another word.
+    /// Returns the meaning of a parameter that is one of `words`; `None` if absent or empty.
     pub(super) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, FieldError> {
         let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
         match words.iter().find(|(word, _)| *word == text) {
@@ -103,7 +93,6 @@ impl Query {
     }
 }
 
-/// Returns whether `key`, as it stands in a query, is the parameter `name`.
 pub(super) fn is_named(key: &str, name: &str) -> bool {
     decode(&key.replace('+', " ")) == name.as_bytes()
 }

@@ -1,5 +1,6 @@
-//! Access tokens in the query (`?token=`). They are removed from the URI of every request to the API, so that no
-//! log, trace or `Link` header has one; a setting decides whether they count as credentials.
+//! Access tokens in the query (`?token=`). They are removed from every API request, so that they
+//! never appear in logs, traces or `Link` headers. A setting decides whether they count as
+//! credentials.
 
 use axum::extract::{OriginalUri, Request};
 use axum::http::header::AUTHORIZATION;
@@ -9,17 +10,19 @@ use axum::http::{HeaderValue, Uri};
 use super::path::decode;
 use super::query::is_named;
 
-/// The parameters; the first one that has a value counts.
+/// The first parameter with a value counts.
 const PARAMETERS: [&str; 2] = ["token", "access_token"];
 
-/// Removes tokens from the query of a request. If `is_allowed`, a token replaces the request's `Authorization`.
+/// Removes tokens from the query of a request. If `is_allowed`, a token replaces the
+/// `Authorization` header.
 pub(super) fn take_token_from_query(request: &mut Request, is_allowed: bool) {
     let Some((uri, token)) = split_token(request.uri()) else { return };
     if is_allowed
         && !is_tokens_collection(uri.path())
         && let Some(token) = token
     {
-        // A token that no header can have becomes a malformed credential, which is refused; it is not ignored.
+        // A token that is not a valid header value becomes a malformed credential, which is
+        // rejected, not ignored.
         let value = HeaderValue::try_from(format!("token {token}"));
         let mut value = value.unwrap_or_else(|_| HeaderValue::from_static("token"));
         value.set_sensitive(true);
@@ -29,7 +32,7 @@ pub(super) fn take_token_from_query(request: &mut Request, is_allowed: bool) {
     *request.uri_mut() = uri;
 }
 
-/// Returns the URI without token parameters, and the token; `None` for a URI without such a parameter.
+/// Returns the URI without token parameters, and the token; `None` if the URI has none.
 fn split_token(uri: &Uri) -> Option<(Uri, Option<String>)> {
     let key = |pair: &str| pair.split_once('=').map_or(pair, |(key, _)| key).to_owned();
     let is_token = |pair: &&str| PARAMETERS.iter().any(|name| is_named(&key(pair), name));
@@ -48,7 +51,7 @@ fn split_token(uri: &Uri) -> Option<(Uri, Option<String>)> {
     Some((Uri::from_parts(parts).unwrap_or_default(), token))
 }
 
-/// Returns whether `path` is below `/api/v1/users/{username}/tokens`, where only a password counts.
+/// Whether `path` is below `/api/v1/users/{username}/tokens`, which accepts passwords only.
 fn is_tokens_collection(path: &str) -> bool {
     let mut parts = path.split('/').skip(3);
     parts.next() == Some("users") && parts.nth(1) == Some("tokens")

@@ -1,8 +1,8 @@
-//! Requests that are sent on: those by the former name of a repository to the same path below its present name, and all of a plain
-//! listener to the public URL.
+//! Redirects: from a former name of a repository to the same path below its current name, and from
+//! the plain HTTP listener to the public URL.
 //!
-//! Not here: the right to learn the present name, which repo-svc decides; a caller without it gets the 404 of a missing repository. The
-//! plain listener, and its limits.
+//! repo-svc decides whether the caller may learn the current name; otherwise it gets the 404 of a
+//! missing repository.
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
@@ -13,8 +13,9 @@ use axum::response::{IntoResponse, Response};
 use super::error::{ApiError, PresentName};
 use ferrite_api_types::links::Links;
 
-/// Turns the error for a former name into a redirect: 301 for reads, and 307 for other methods, whose clients repeat method and body. A
-/// route without a repository in its `template` keeps the error, and other responses stay as they are.
+/// Turns the error for a former name into a redirect: 301 for reads, and 307 for other methods, so
+/// that clients repeat method and body. Routes without a repository in their `template` keep the
+/// error. Other responses stay as they are.
 pub(crate) fn to_present_name(
     links: &Links,
     template: Option<&MatchedPath>,
@@ -30,7 +31,8 @@ pub(crate) fn to_present_name(
     }
 }
 
-/// Returns `path` with the present name where `template` has owner and name; `None` for a template without them.
+/// Returns `path` with the current name in place of owner and name in `template`; `None` if the
+/// template has none.
 fn present_path(template: &str, path: &str, name: &PresentName) -> Option<String> {
     let mut parts: Vec<_> = path.split('/').collect();
     let mut replaced = 0;
@@ -53,13 +55,13 @@ fn location(links: &Links, path: &str, uri: &Uri) -> Option<HeaderValue> {
 
 fn redirect(method: &Method, location: HeaderValue) -> Response {
     let status = if *method == Method::GET { StatusCode::MOVED_PERMANENTLY } else { StatusCode::TEMPORARY_REDIRECT };
-    let mut response = ApiError::new(status, "repository has another name").into_response();
+    let mut response = ApiError::new(status, "repository has moved").into_response();
     response.headers_mut().insert(LOCATION, location);
     response
 }
 
-/// Returns a router that responds to every request with 308 and the same path and query below `public_url`, whose clients repeat method and
-/// body there. The name that the client used (`Host`) is not looked at.
+/// Returns a router that redirects every request to the same path and query below `public_url`,
+/// with 308, so that clients repeat method and body. Ignores the `Host` header.
 pub(crate) fn https_router(public_url: &str) -> Router {
     Router::new().fallback(redirect_to_https).with_state(public_url.to_owned())
 }
@@ -71,7 +73,7 @@ async fn redirect_to_https(State(public_url): State<String>, request: Request) -
     } else {
         *response.status_mut() = StatusCode::BAD_REQUEST;
     }
-    // The next request goes to the other port, and a body that was sent with this one is not read.
+    // The next request goes to the other port, and the body of this one is not read.
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

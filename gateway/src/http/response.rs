@@ -1,6 +1,4 @@
-//! The responses of handlers as types, so that a signature tells the status and the value.
-//!
-//! Not here: the bytes of JSON, which [`super::json`] writes.
+//! Responses of handlers as types, so that a signature shows status and value.
 
 use std::marker::PhantomData;
 
@@ -17,51 +15,49 @@ use super::caching::NO_STORE;
 use super::describe::{Description, Output, Success, bytes_schema};
 use super::json::{self, Shorten, Texts, Whole};
 
-/// Media type of server-sent events.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
 /// 200 with a value.
 pub(crate) struct Json<T>(pub(crate) T);
 
-/// 200 with a value that leaves out what does not fit into a response.
+/// 200 with a value that drops what exceeds the size limit of a response.
 pub(crate) struct Shortened<T>(pub(crate) T);
 
-/// 201 with a value, and the URL that it has in the API.
+/// 201 with a value and its API URL.
 pub(crate) struct Created<T> {
     value: T,
     location: String,
 }
 
-/// 202 with a value, for an operation that goes on.
+/// 202 with a value, for an operation that continues in the background.
 pub(crate) struct Accepted<T>(pub(crate) T);
 
 /// 202 without a body.
 pub(crate) struct Started;
 
-/// 204, for an operation without a result.
+/// 204 without a body.
 pub(crate) struct NoContent;
 
-/// 200 with a value that has a page of a list.
+/// 200 with a value that contains a page of a list.
 pub(crate) struct Paged<T> {
     pub(super) value: T,
-    /// Those of the page.
     pub(super) headers: HeaderMap,
 }
 
 /// 200 with a page of a list.
 pub(crate) type List<T> = Paged<Vec<T>>;
 
-/// 200 with a page of a list whose entries have long texts, which are cut where the page would not fit into a response.
+/// 200 with a page of a list whose long texts are cut if the page exceeds the size limit of a
+/// response.
 pub(crate) struct TextList<T> {
     pub(super) entries: Vec<T>,
-    /// Those of the page.
     pub(super) headers: HeaderMap,
 }
 
-/// 200 with a value that has a part of a list and the cursor of the next one.
+/// 200 with a part of a list and the cursor of the next part.
 pub(crate) struct CursorPage<T>(pub(crate) T);
 
-/// 200 with HTML that a browser shows as no part of this site.
+/// 200 with HTML that browsers treat as foreign to this site.
 pub(crate) struct Html(pub(crate) String);
 
 /// 200 with a text.
@@ -70,30 +66,26 @@ pub(crate) struct PlainText(pub(crate) String);
 /// 200 with server-sent events.
 pub(crate) struct EventStream(pub(crate) Body);
 
-/// A response with a file, which the handler made: the file or a range of it, or the statuses 304 and 416.
+/// A file response made by the handler: the file or a range of it, 304 or 416.
 pub(crate) struct File<M> {
     response: Response,
     media: PhantomData<fn() -> M>,
 }
 
-/// The media types of a [`File`].
 pub(crate) trait Media {
-    /// One for each form that the file may have.
     const TYPES: &'static [&'static str];
-    /// True if a client may ask for a range.
     const HAS_RANGES: bool = true;
-    /// True if it has a date, `Last-Modified`.
+    /// Whether it has `Last-Modified`.
     const HAS_DATE: bool = false;
 }
 
-/// The results of a search.
 #[derive(Debug, Serialize)]
 pub(crate) struct SearchResults<T> {
     pub(crate) data: Vec<T>,
     pub(crate) ok: bool,
 }
 
-/// Without a name of its own: it differs for each kind of results.
+/// Unnamed in the document, because it differs for each kind of result.
 impl<T: Shape> Shape for SearchResults<T> {
     fn schema(schemas: &mut Schemas) -> Schema {
         json!({
@@ -104,14 +96,12 @@ impl<T: Shape> Shape for SearchResults<T> {
     }
 }
 
-/// One of two responses.
 pub(crate) enum Either<A, B> {
     First(A),
     Second(B),
 }
 
 impl<T> Created<T> {
-    /// Makes the response with a value that is at `location`.
     pub(crate) fn at(location: String, value: T) -> Self {
         Self { value, location }
     }
@@ -138,7 +128,7 @@ impl<T: Serialize + Shorten + Send + 'static> IntoResponse for Shortened<T> {
 impl<T: Serialize + Send + 'static> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
         let mut response = json::value(StatusCode::CREATED, Whole(self.value));
-        // URLs are encoded, so each is a value of a header.
+        // URLs are encoded, so they are always valid header values.
         if let Ok(location) = HeaderValue::try_from(self.location) {
             response.headers_mut().insert(LOCATION, location);
         }
@@ -182,7 +172,6 @@ impl<T: Serialize + Send + 'static> IntoResponse for CursorPage<T> {
     }
 }
 
-/// Returns 200 with a body that is not JSON.
 fn response_of(content_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -192,7 +181,7 @@ fn response_of(content_type: &'static str, body: Body) -> Response {
 impl IntoResponse for Html {
     fn into_response(self) -> Response {
         let mut response = response_of("text/html; charset=utf-8", Body::from(self.0));
-        // A page of another site may send a form here.
+        // A page of another site can send a form here.
         let policy = HeaderValue::from_static("default-src 'none'; sandbox");
         response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
         response

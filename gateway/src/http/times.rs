@@ -1,4 +1,4 @@
-//! Times and durations as texts of requests.
+//! Parses times and durations in requests.
 
 use chrono::{DateTime, Datelike as _};
 use prost_types::Timestamp;
@@ -7,18 +7,16 @@ use prost_types::Timestamp;
 pub(super) const MUST_BE_RFC_3339: &str =
     "must be a time by RFC 3339 of the years 1 to 9999, such as `2026-01-02T03:04:05Z`";
 
-/// Units of a duration, in seconds.
 const DURATION_UNITS: [(char, i64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
 
-/// A time, and its offset from UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OffsetTime {
     pub(crate) time: Timestamp,
-    /// Minutes to the east.
+    /// Minutes east of UTC.
     pub(crate) offset_minutes: i32,
 }
 
-/// Parses a time by RFC 3339.
+/// Parses an RFC 3339 time.
 pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
     parse_offset_time(text).map(|parsed| parsed.time)
 }
@@ -36,7 +34,7 @@ pub(super) fn parse_offset_time(text: &str) -> Option<OffsetTime> {
     Some(OffsetTime { time, offset_minutes })
 }
 
-/// Parses a duration as Go writes it (`8h0m0s`, `90m`), or a whole number of seconds. Returns seconds.
+/// Parses a Go duration (`8h0m0s`, `90m`) or a whole number of seconds. Returns seconds.
 pub(super) fn parse_duration(text: &str) -> Option<i64> {
     if let Ok(seconds) = text.parse() {
         return Some(seconds);

@@ -1,5 +1,5 @@
-//! Responses that are sent before the body of their request was read: a short rest of it is received, and otherwise the client is told
-//! that the connection ends, and may still read the response.
+//! Handles responses that are sent before the request body was read: drains a short rest; otherwise
+//! closes the connection in a way that lets the client still read the response.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,12 +16,11 @@ use ferrite_listener::UnreadBody;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 
-/// Largest body that is received after its response is known, so that the connection may be used again.
+/// Maximum body that is drained after its response, to keep the connection usable.
 const MAX_DRAINED_BYTES: u64 = 64 * 1024;
-/// Longest time for that.
 const MAX_DRAIN: Duration = Duration::from_secs(1);
 
-/// A request body, and whether it was read to its end.
+/// A request body, and whether it was read to the end.
 struct Watched {
     body: Mutex<Body>,
     is_read: AtomicBool,
@@ -43,7 +42,6 @@ impl Watched {
     }
 }
 
-/// The body that the handler of the request gets.
 struct WatchedBody(Arc<Watched>);
 
 impl HttpBody for WatchedBody {
@@ -63,16 +61,17 @@ impl HttpBody for WatchedBody {
     }
 }
 
-/// The body of a request over HTTP/1, as far as it was read when the response is ready.
+/// Watches how far the body of an HTTP/1 request is read by the time its response is ready.
 pub(super) struct BodyWatch {
     watched: Arc<Watched>,
-    /// False for a long body, and for one that the client sends only when it is asked for.
+    /// False for a long body, and for one that the client sends only on `100 Continue`.
     is_drained: bool,
     connection: Option<UnreadBody>,
 }
 
 impl BodyWatch {
-    /// Watches the body of `request`. Returns `None` for a request without one, and over HTTP/2, where streams end by themselves.
+    /// Returns `None` for a request without a body, and over HTTP/2, where streams end on their
+    /// own.
     pub(super) fn of(request: &mut Request) -> Option<Self> {
         if request.version() > Version::HTTP_11 || request.body().is_end_stream() {
             return None;
@@ -85,7 +84,6 @@ impl BodyWatch {
         Some(Self { watched, is_drained, connection: request.extensions_mut().remove::<UnreadBody>() })
     }
 
-    /// Completes the response.
     pub(super) async fn finish(self, response: &mut Response) {
         if self.watched.is_read.load(Ordering::Relaxed) || self.drain().await {
             return;
@@ -96,7 +94,7 @@ impl BodyWatch {
         }
     }
 
-    /// Receives the rest of a short body that nothing else reads any more. Returns whether it has come.
+    /// Drains the rest of a short body that nobody reads any more. Returns whether it has arrived.
     async fn drain(&self) -> bool {
         if !self.is_drained || Arc::strong_count(&self.watched) > 1 {
             return false;
@@ -144,7 +142,7 @@ mod tests {
     async fn a_response_before_the_end_of_a_long_body_closes_the_connection() {
         let long = || Request::new(Body::from(vec![b'x'; 100_000]));
         assert!(is_closed(long(), 0).await && !is_closed(long(), 1).await);
-        // Without a length, it may be long.
+        // A body without a length can be long.
         assert!(is_closed(in_pieces(), 0).await && is_closed(in_pieces(), 1).await);
         assert!(!is_closed(Request::new(Body::empty()), 0).await);
         let mut http2 = long();

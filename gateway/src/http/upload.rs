@@ -1,5 +1,5 @@
-//! Bodies with one file: `multipart/form-data` with the file as its first part, or the bytes of the file alone. The file is never held
-//! in memory: it is read as fast as it is taken.
+//! Bodies with one file: `multipart/form-data` with the file as its first part, or the raw bytes of
+//! the file. Files are streamed, never held in memory.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -21,17 +21,15 @@ use super::body_limits::{BodyLimits, UploadPermit};
 use super::describe::{BodyDescription, Description, Input, file_schema};
 use super::error::ApiError;
 
-/// Bytes in front of a part with a file that are read to find its beginning.
+/// Bytes that are read before the part with the file.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Media type of a body that is a file.
 const FILE_TYPE: &str = "application/octet-stream";
 
-/// The part of a multipart body that has the file.
 pub(crate) trait Part {
     const NAME: &'static str;
 }
 
-/// A request whose body is a file, which is not opened yet: a handler checks permissions first.
+/// A request whose body is a file, not opened yet: a handler checks permissions first.
 pub(crate) struct FileBody<P> {
     request: Request,
     part: PhantomData<fn() -> P>,
@@ -46,10 +44,6 @@ impl<S: Send + Sync, P> FromRequest<S> for FileBody<P> {
 }
 
 impl<P: Part> FileBody<P> {
-    /// Reads the request up to the beginning of the file.
-    ///
-    /// # Errors
-    /// As [`Upload::open`].
     pub(crate) async fn open(self, limits: &BodyLimits, user: i64, max_bytes: u64) -> Result<Upload, ApiError> {
         Upload::open(self.request, limits, user, max_bytes, P::NAME).await
     }
@@ -65,26 +59,26 @@ impl<P: Part> Input for FileBody<P> {
     }
 }
 
-/// A file of which the content is not read yet.
+/// A file whose content is not read yet.
 pub(crate) struct Upload {
-    /// The name that the client gave the file in a multipart body.
     pub(crate) name: Option<String>,
-    /// The media type of the file, as the client names it.
+    /// The media type that the client sent.
     pub(crate) content_type: String,
-    /// The content.
     pub(crate) content: Body,
-    /// True once the content has turned out not to be as its form requires.
+    /// Set once the multipart body turns out to be malformed.
     pub(crate) is_malformed: Arc<AtomicBool>,
-    /// Kept until the file is passed on.
+    /// Held until the file is streamed.
     pub(crate) permit: UploadPermit,
 }
 
 impl Upload {
-    /// Reads a request up to the beginning of the file that `user` sends: in a multipart body, the part `field`, which must be the first one.
+    /// Reads a request up to the start of the file of `user`: in a multipart body, the part
+    /// `field`, which must be the first one.
     ///
     /// # Errors
-    /// 415 for another content type, 413 for a body that declares more than `max_bytes`, 503 for too many files at once, 408 for a client
-    /// that sends too slowly, 400 for a malformed body, 422 for one with another first part.
+    /// 415 for another content type, 413 for a body that declares more than `max_bytes`, 503 for
+    /// too many concurrent files, 408 for a client that sends too slowly, 400 for a malformed body,
+    /// 422 if another part comes first.
     async fn open(
         request: Request,
         limits: &BodyLimits,
@@ -111,7 +105,7 @@ impl Upload {
             return Ok(Self { name, content_type, content: body, is_malformed: Arc::default(), permit });
         }
         let boundary = multer::parse_boundary(content_type)
-            .map_err(|_| ApiError::bad_request("content type names no boundary of parts"))?;
+            .map_err(|_| ApiError::bad_request("content type has no multipart boundary"))?;
         tokio::time::timeout(limits.max_pause, open_part(body, boundary, field, permit))
             .await
             .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?
@@ -126,7 +120,7 @@ async fn open_part(body: Body, boundary: String, field: &str, permit: UploadPerm
     let Some(part) = part.filter(|part| part.name() == Some(field)) else {
         return Err(ApiError::invalid_field(field, "required", "must be the first part of the body"));
     };
-    // The head is read: from here on the number of bytes is another one's to limit.
+    // The head is complete. The receiver of the content limits its bytes from here.
     head_bytes.store(HEAD_IS_READ, Ordering::Relaxed);
     // Some clients send a path.
     let name = part.file_name().and_then(|name| name.rsplit('/').next()).map(str::to_owned);
@@ -141,16 +135,16 @@ async fn open_part(body: Body, boundary: String, field: &str, permit: UploadPerm
     Ok(Upload { name, content_type, content, is_malformed, permit })
 }
 
-/// Value of a count of bytes that does not grow any more.
+/// Stops the count of head bytes.
 const HEAD_IS_READ: usize = usize::MAX;
 
-/// The chunks of a body, one at a time: the parser reads for as long as there is a chunk, and keeps them all. Ends with an error when
-/// the head has too many bytes.
+/// Yields the chunks of a body one at a time, because the parser reads and keeps all that are
+/// available. Ends with an error if the head has too many bytes.
 struct PacedChunks {
     chunks: BodyDataStream,
-    /// Bytes of the head so far; [`HEAD_IS_READ`] once the head has ended.
+    /// Bytes of the head so far; [`HEAD_IS_READ`] once it is complete.
     head_bytes: Arc<AtomicUsize>,
-    /// False directly after a chunk.
+    /// False right after a chunk.
     is_next: bool,
 }
 
@@ -165,7 +159,7 @@ impl Stream for PacedChunks {
         }
         let head_bytes = self.head_bytes.load(Ordering::Relaxed);
         if head_bytes != HEAD_IS_READ && head_bytes > MAX_HEAD_BYTES {
-            return Poll::Ready(Some(Err("the head of the part is too long".into())));
+            return Poll::Ready(Some(Err("part header is too long".into())));
         }
         let chunk = std::task::ready!(self.chunks.poll_next_unpin(cx));
         self.is_next = false;

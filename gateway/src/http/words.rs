@@ -1,15 +1,11 @@
-//! Words that requests have for values, such as the states of an issue.
-
 use ferrite_api_types::schema::{self, Schema};
 
-/// Words, with what each of them means. [`words!`] makes them.
+/// Words with their meanings, defined by [`words!`].
 pub(crate) trait Words {
-    /// What a word means.
     type Meaning: Copy + 'static;
 
     const WORDS: &'static [(&'static str, Self::Meaning)];
 
-    /// Says what a field of a body must be.
     fn message() -> String {
         let names: Vec<_> = Self::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
         match names.split_last() {
@@ -20,19 +16,17 @@ pub(crate) trait Words {
     }
 }
 
-/// Returns what a word means.
 pub(super) fn meaning<W: Words>(text: &str) -> Option<W::Meaning> {
     W::WORDS.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning)
 }
 
-/// Returns the schema of a text that is one of the words.
 pub(super) fn word_schema<W: Words>() -> Schema {
     let words: Vec<_> = W::WORDS.iter().map(|(word, _)| *word).collect();
     schema::words(&words)
 }
 
-/// Makes a type with [`Words`]: `words! { enum Name: Meaning { "word" = Meaning::Variant } }`. A message behind the meaning, `Meaning,
-/// "must be …"`, stands in place of the usual one of a body.
+/// Defines a type with [`Words`]: `words! { enum Name: Meaning { "word" = Meaning::Variant } }`. A
+/// message after the meaning, `Meaning, "must be …"`, replaces the default error message.
 macro_rules! words {
     (
         $(#[doc = $about:literal])*
@@ -66,7 +60,6 @@ mod tests {
     use super::*;
 
     words! {
-        /// Directions.
         enum Direction: i32 { "up" = 1, "down" = -1 }
     }
 

@@ -1,5 +1,3 @@
-//! A connection that another task can end.
-
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -16,7 +14,6 @@ pub(super) struct CancellableStream {
 }
 
 impl CancellableStream {
-    /// Wraps `stream` until `token` is cancelled.
     pub(super) fn new(stream: Stream, token: &CancellationToken) -> Self {
         Self { stream, cancelled: Box::pin(token.clone().cancelled_owned()) }
     }

@@ -1,5 +1,3 @@
-//! One SSH channel, from its opening to the end of its one command.
-
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,27 +20,26 @@ use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::grant::Grant;
 use crate::upstream::reauthorize::Revoked;
 
-/// Exit status of everything but a command that git has ended.
+/// Exit status if git did not set one.
 const EXIT_FAILURE: u32 = 1;
-/// Most messages of a client that are buffered until the session of its command is open.
+/// Messages of a client that are buffered until git-svc has opened the session.
 const MAX_BUFFERED_MESSAGES: usize = 16;
 
-/// A request for a program on a channel.
 pub(super) enum ChannelRequest {
-    /// A shell.
     Shell,
-    /// A command, and the version of git's protocol from the environment.
+    /// A command, and the git protocol version from the environment.
     Command(Result<Command, SshCommandError>, Option<GitProtocol>),
 }
 
-/// The end of a command: its result in metrics, an error for the client's standard error, and the exit status.
+/// How a command ended: its result for metrics, an error for the client's standard error, and the
+/// exit status.
 struct CommandEnd {
     result: &'static str,
     error: Option<SshCommandError>,
     exit_status: u32,
 }
 
-/// Serves a channel until its command has ended, the client has disconnected, or `cancelled` is cancelled.
+/// Serves a channel until its command ends, the client disconnects, or `cancelled` is cancelled.
 pub(super) async fn serve(
     state: Arc<SshState>,
     client: SshClient,
@@ -97,7 +94,7 @@ async fn run(
     let service = command.as_ref().map_or("none", |command| command.service.name());
     let headers = ClientHeaders::new(&request_id, client.address.clone());
     let mut buffered = Vec::new();
-    // Dropping `open` frees the place of a waiting client in git-svc's queue.
+    // Dropping `open` leaves git-svc's queue.
     let opened = tokio::select! {
         opened = open(state, client, command, protocol, &headers) => opened,
         () = closed(read, &mut buffered) => return None,
@@ -116,7 +113,7 @@ async fn run(
     metrics::counter!("ferrite_ssh_commands_total", "service" => service, "result" => result).increment(1);
     let duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
     let key = client.key.fingerprint.as_str();
-    tracing::info!(request_id, service, result, duration_ms, key, "a command over SSH");
+    tracing::info!(request_id, service, result, duration_ms, key, "SSH command finished");
     Some(end)
 }
 
@@ -130,7 +127,8 @@ fn end_of_session(end: SessionEnd) -> CommandEnd {
     CommandEnd { result, error, exit_status }
 }
 
-/// Waits for the request of a channel; `None` if the client closes it. Data that arrives before the request is dropped.
+/// Waits for the request on a channel; `None` if the client closes it. Drops data that arrives
+/// before.
 async fn wait_for_request(
     read: &mut ChannelReadHalf,
     request: oneshot::Receiver<ChannelRequest>,
@@ -138,14 +136,15 @@ async fn wait_for_request(
     loop {
         match read.wait().await? {
             ChannelMsg::Close => return None,
-            // The handler of the connection parses the message and sends the request next.
+            // The connection's handler parses the message and then sends the request.
             ChannelMsg::Exec { .. } | ChannelMsg::RequestShell { .. } => return request.await.ok(),
             _ => {}
         }
     }
 }
 
-/// Returns when the client closes the channel. Buffers its messages, and stops reading at [`MAX_BUFFERED_MESSAGES`].
+/// Returns when the client closes the channel. Buffers its messages and stops reading at
+/// [`MAX_BUFFERED_MESSAGES`].
 async fn closed(read: &mut ChannelReadHalf, buffered: &mut Vec<ChannelMsg>) {
     while buffered.len() < MAX_BUFFERED_MESSAGES {
         match read.wait().await {
@@ -156,7 +155,8 @@ async fn closed(read: &mut ChannelReadHalf, buffered: &mut Vec<ChannelMsg>) {
     std::future::pending::<()>().await;
 }
 
-/// Authorizes a command and opens its session. Also returns the future that completes when the permission is revoked.
+/// Authorizes a command and opens its session. Also returns a future that completes when the
+/// permission is revoked.
 async fn open(
     state: &SshState,
     client: &SshClient,

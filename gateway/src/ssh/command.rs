@@ -1,29 +1,26 @@
-//! Parsing of command lines. Only git's three services with the path of a repository are commands; nothing is passed to a shell.
+//! Parses command lines. Only git's three services with a repository path are accepted; nothing
+//! reaches a shell.
 
 use ferrite_proto::git_transport::GitService;
 
 use super::error::SshCommandError;
 
 const MAX_COMMAND_BYTES: usize = 4096;
-/// Characters that a shell interprets outside of quotes. An argument with one of them is refused, because it is not meant
-/// literally.
+/// Characters that a shell interprets outside of quotes. An argument with one of them is rejected
+/// because it is not meant literally.
 const SHELL_SPECIAL: &str = "$`;&|<>(){}*?[]#~\n\r\0";
 
-/// A service of git and the repository that it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) service: GitService,
-    /// The owner in the path, as it was written.
     pub(super) owner: String,
-    /// The name in the path, with or without `.git`.
+    /// With or without `.git`.
     pub(super) repo: String,
 }
 
 impl Command {
-    /// Parses a command line such as `git-upload-pack 'ada/demo.git'` or `git upload-pack ada/demo`.
-    ///
-    /// # Errors
-    /// [`SshCommandError::UnknownCommand`] for another command, [`SshCommandError::InvalidPath`] for another argument.
+    /// Parses a command line such as `git-upload-pack 'ada/demo.git'` or `git upload-pack
+    /// ada/demo`.
     pub(super) fn parse(line: &[u8]) -> Result<Self, SshCommandError> {
         let text = std::str::from_utf8(line).ok().filter(|text| text.len() <= MAX_COMMAND_BYTES);
         let text = text.ok_or(SshCommandError::UnknownCommand)?.trim();
@@ -38,7 +35,8 @@ impl Command {
         let service = GitService::parse(name.as_bytes()).ok_or(SshCommandError::UnknownCommand)?;
         let path = unquote(argument.trim()).ok_or(SshCommandError::InvalidPath)?;
         let path = path.strip_prefix('/').unwrap_or(&path);
-        // As over HTTP, where git puts one slash between the path and `info/refs`, whether or not the path ends in one.
+        // As over HTTP, where git puts one slash between the path and `info/refs`, whether or not
+        // the path ends in one.
         let path = path.strip_suffix('/').unwrap_or(path);
         match path.split_once('/') {
             Some((owner, repo)) if !owner.is_empty() && !repo.is_empty() && !repo.contains('/') => {
@@ -49,8 +47,8 @@ impl Command {
     }
 }
 
-/// Returns the one word that `text` is to a shell, without its quotes; `None` for no word, several words, and anything that a
-/// shell would expand.
+/// Returns the single word that a shell reads from `text`, without quotes; `None` for no word,
+/// several words, or anything that a shell would expand.
 fn unquote(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut chars = text.chars();

@@ -1,6 +1,5 @@
-//! The SSH messages of one connection: authentication, and the requests on its channels.
-//!
-//! Not here: commands, each of which runs in the task of its channel ([`super::channel`]).
+//! Handles the SSH messages of a connection: authentication, and requests on its channels. Each
+//! command runs in the task of its channel ([`super::channel`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,24 +20,20 @@ use super::command::Command;
 use super::state::{ConnectionTracker, Key, KeyOwner, SshClient, SshState};
 use crate::upstream::client_headers::ClientHeaders;
 
-/// Most keys that one connection may offer.
 const MAX_OFFERED_KEYS: u32 = 20;
-/// Most open channels of one connection; a client may run several commands on one connection.
+/// Open channels per connection; clients can run several commands over one.
 const MAX_CHANNELS: usize = 10;
-/// The one environment variable that is accepted.
+/// The only environment variable that is accepted.
 const GIT_PROTOCOL: &str = "GIT_PROTOCOL";
 
-/// An error that ends a connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SshError {
-    /// The SSH protocol, or the network.
     #[error(transparent)]
     Ssh(#[from] russh::Error),
-    /// repo-svc cannot be asked for the owner of a key.
-    #[error("keys cannot be checked now")]
+    /// repo-svc cannot look up the owner of a key.
+    #[error("keys cannot be verified at the moment")]
     Unavailable,
-    /// The client has offered too many keys.
-    #[error("too many keys were offered")]
+    #[error("too many keys offered")]
     TooManyKeys,
 }
 
@@ -48,24 +43,22 @@ struct PendingChannel {
     protocol: Option<GitProtocol>,
 }
 
-/// Handles the messages of one connection.
 pub(super) struct ConnectionHandler {
     state: Arc<SshState>,
     client_address: Option<HeaderValue>,
     tracker: ConnectionTracker,
-    /// Ends the channels of the connection.
+    /// Stops the channels of the connection.
     cancelled: CancellationToken,
     offered_keys: u32,
-    /// The last key that has an owner, so that repo-svc is not asked again for the signature after the offer.
+    /// The last key found by repo-svc, so that the signature after the offer needs no second
+    /// lookup.
     resolved_key: Option<Key>,
-    /// The key by which the client has authenticated.
     key: Option<Key>,
-    /// Open channels; `None` for those whose command has started.
+    /// Open channels; `None` once the command has started.
     channels: HashMap<ChannelId, Option<PendingChannel>>,
 }
 
 impl ConnectionHandler {
-    /// Makes the handler of a new connection.
     pub(super) fn new(
         state: Arc<SshState>,
         client_address: Option<HeaderValue>,
@@ -84,10 +77,7 @@ impl ConnectionHandler {
         }
     }
 
-    /// Resolves a key by repo-svc; `None` for a key without an owner, and for algorithms that are no longer safe.
-    ///
-    /// # Errors
-    /// When repo-svc cannot be asked, or the connection has offered too many keys.
+    /// Looks up a key in repo-svc; `None` for a key without an owner and for unsafe algorithms.
     async fn resolve_key(&mut self, key: &PublicKey, algorithm: &Algorithm) -> Result<Option<Key>, SshError> {
         self.tracker.key_offered();
         if matches!(algorithm, Algorithm::Dsa | Algorithm::Rsa { hash: None }) {
@@ -116,24 +106,23 @@ impl ConnectionHandler {
                 Ok(self.resolved_key.clone())
             }
             Err(status) if status.code() == Code::Unauthenticated && reason(&status).is_some() => {
-                tracing::debug!(key = fingerprint, "an SSH key without an owner");
+                tracing::debug!(key = fingerprint, "SSH key without an owner");
                 Ok(None)
             }
             Err(status) => {
-                tracing::warn!(code = ?status.code(), "cannot ask repo-svc about a key");
+                tracing::warn!(code = ?status.code(), "cannot look up an SSH key in repo-svc");
                 Err(SshError::Unavailable)
             }
         }
     }
 
-    /// Starts the command of a channel. Returns false if the channel has had one already.
+    /// Starts the command of a channel. Returns false if the channel already had one.
     fn start(&mut self, id: ChannelId, request: impl FnOnce(Option<GitProtocol>) -> ChannelRequest) -> bool {
         let pending = self.channels.get_mut(&id).and_then(Option::take);
         pending.is_some_and(|pending| pending.request.send(request(pending.protocol)).is_ok())
     }
 }
 
-/// Responds to a request on a channel.
 fn reply(session: &mut Session, id: ChannelId, is_granted: bool) -> Result<(), SshError> {
     Ok(if is_granted { session.channel_success(id) } else { session.channel_failure(id) }?)
 }

@@ -1,4 +1,4 @@
-//! Host keys, by which clients recognise the site: created on the first start, and read from their files afterwards.
+//! Host keys: created on the first start, then read from their files.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -14,10 +14,8 @@ const ED25519_FILE: &str = "ssh_host_ed25519_key";
 const RSA_FILE: &str = "ssh_host_rsa_key";
 const RSA_BITS: usize = 3072;
 
-/// Returns the keys in `folder` and creates those that are missing. Processes that start at the same time get the same keys.
-///
-/// # Errors
-/// When a key cannot be created, read or parsed, or a file has a key of another kind.
+/// Returns the keys in `folder` and creates missing ones. Processes that start at the same time get
+/// the same keys.
 pub(super) fn ensure(folder: &Path) -> Result<Vec<PrivateKey>, String> {
     DirBuilder::new()
         .recursive(true)
@@ -28,14 +26,13 @@ pub(super) fn ensure(folder: &Path) -> Result<Vec<PrivateKey>, String> {
     let rsa = key(folder, RSA_FILE, || RsaKeypair::random(&mut safe_rng(), RSA_BITS).map(PrivateKey::from))?;
     if ed25519.algorithm() != Algorithm::Ed25519 || !matches!(rsa.algorithm(), Algorithm::Rsa { .. }) {
         return Err(format!(
-            "host keys in {}: a file holds a key of another kind than its name says",
+            "host keys in {}: a file contains a key of a different type than its name says",
             folder.display()
         ));
     }
     Ok(vec![ed25519, rsa])
 }
 
-/// Reads the key in the file `name`, and creates the file if it is missing.
 fn key(
     folder: &Path,
     name: &str,
@@ -50,12 +47,12 @@ fn key(
     }
     let text = std::fs::read_to_string(&path).map_err(failed)?;
     let key = PrivateKey::from_openssh(text);
-    key.ok().filter(|key| !key.is_encrypted()).ok_or_else(|| {
-        format!("host key {}: not a private key in OpenSSH's format without a passphrase", path.display())
-    })
+    key.ok()
+        .filter(|key| !key.is_encrypted())
+        .ok_or_else(|| format!("host key {}: not an unencrypted private key in OpenSSH format", path.display()))
 }
 
-/// Writes a private file and syncs it. A file that another process has created meanwhile stays.
+/// Writes and syncs a private file, unless another process has created it in the meantime.
 fn publish(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     let temporary = folder.join(format!(".{name}.{}", uuid::Uuid::new_v4()));
     let written = (|| {

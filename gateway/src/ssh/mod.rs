@@ -1,17 +1,14 @@
 //! Git over SSH.
 //!
-//! A client authenticates with a public key, under any user name: the key identifies its owner. repo-svc is asked for the owner
-//! when the client authenticates, so that unknown keys get `Permission denied (publickey)`, and again for every command, so
-//! that a removed key loses its access on open connections too. A command becomes a session of git-svc (see
-//! [`ferrite_proto::session`]), whose bytes are piped in both directions and never collected. When a client disconnects, its
-//! git process ends.
+//! A client authenticates with a public key, under any user name: the key identifies its owner. The
+//! gateway looks up the owner in repo-svc when the client authenticates, so that unknown keys get
+//! `Permission denied (publickey)`, and again for every command, so that a removed key loses access
+//! on open connections too. A command becomes a session of git-svc (see
+//! [`ferrite_proto::session`]); its bytes are piped in both directions and never collected. When a
+//! client disconnects, its git process ends.
 //!
-//! The commands are `git-upload-pack`, `git-receive-pack` and `git-upload-archive`; a shell request gets a greeting. There are no
-//! terminals, subsystems, forwarding or compression.
-//!
-//! Order of the files: `server` → `handler` → `channel` → `session`, `command` → `state`, `error`. Uses the
-//! repository names and error lines of `git`, `upstream` and `http`. Not here: git's protocol, which runs in git-svc, and permissions,
-//! which repo-svc decides.
+//! The commands are `git-upload-pack`, `git-receive-pack` and `git-upload-archive`; a shell request
+//! gets a greeting. There are no terminals, subsystems, forwarding or compression.
 
 mod cancellable_stream;
 mod channel;
@@ -31,13 +28,11 @@ use ferrite_core::startup::StartError;
 
 pub(crate) use state::SshState;
 
-/// Listens on `address` and serves until the lifecycle of `state` stops. Creates the host keys in `key_folder` that are missing.
-///
-/// # Errors
-/// When the address cannot be bound, or a host key cannot be created or read.
+/// Listens on `address` and serves until the lifecycle of `state` stops. Creates missing host keys
+/// in `key_folder`.
 pub(crate) async fn start(address: &Address, key_folder: &Path, state: SshState) -> Result<(), StartError> {
     let listener = address.bind().await?;
-    // Blocks the thread; nothing is served yet.
+    // Blocking is fine here: nothing is served yet.
     let keys = host_key::ensure(key_folder).map_err(StartError::Other)?;
     tracing::info!(address = %listener.address()?, "serving git over SSH");
     let (life, config) = (state.life.clone(), Arc::new(server::config(keys)));

@@ -1,4 +1,4 @@
-//! The SSH listener: limits on connections, the configuration of the protocol, and the timeouts of a connection.
+//! The SSH listener: connection limits, protocol configuration, and timeouts.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -19,32 +19,32 @@ use super::handler::{ConnectionHandler, SshError};
 use super::state::{ConnectionState, ConnectionTracker, SshState};
 use crate::http::client_address::client_address;
 
-/// Delay of the response to a rejected key, but the first one.
+/// Delay before a key is rejected, except for the first one.
 const REJECTION_DELAY: Duration = Duration::from_millis(300);
-/// Time between keepalive messages to a silent client.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
-/// Unanswered keepalive messages after which a connection ends.
 const MAX_UNANSWERED_KEEPALIVES: usize = 4;
-/// Connections of one address that end without authentication within [`FAILURE_WINDOW`] before its connections are refused.
+/// Failed authentications per address within [`FAILURE_WINDOW`], after which its connections are
+/// refused.
 const MAX_FAILURES: u64 = 60;
-/// As [`MAX_FAILURES`], for an address from which somebody authenticated within [`KNOWN_ADDRESS_WINDOW`]: a person whose key is wrong does
-/// not keep out the others behind one address.
+/// As [`MAX_FAILURES`], for an address with a successful authentication within
+/// [`KNOWN_ADDRESS_WINDOW`], so that one person with a wrong key does not lock out others behind
+/// the same address.
 const MAX_FAILURES_KNOWN: u64 = 600;
 const FAILURE_WINDOW: Duration = Duration::from_secs(600);
 const KNOWN_ADDRESS_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
-/// Packets of a channel that are buffered until git reads them, of at most [`MAX_PACKET_BYTES`] each.
+/// Packets of up to [`MAX_PACKET_BYTES`] that are buffered per channel until git reads them.
 const CHANNEL_BUFFER_PACKETS: usize = 16;
 const MAX_PACKET_BYTES: u32 = 32 << 10;
-/// Flow control window of a channel.
 const WINDOW_BYTES: u32 = 2 << 20;
-/// Pause after a failure to accept a connection, which is most likely a lack of file descriptors.
+/// Pause after a failed accept, most likely for lack of file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Time between the end of the last command and the end of its connection at a stop, for the last messages of the command.
+/// On shutdown, time between the end of the last command and closing the connection, for the
+/// command's last messages.
 const FLUSH_TIME: Duration = Duration::from_millis(100);
-/// Part of the grace period after which connections with running commands are ended at a stop.
+/// On shutdown, part of the grace period after which connections with running commands are closed.
 const GRACE_FRACTION: f64 = 0.9;
 
-/// Returns the configuration of SSH: no algorithm with SHA-1, no compression, and authentication by public key only.
+/// No SHA-1, no compression, and authentication by public key only.
 pub(super) fn config(keys: Vec<PrivateKey>) -> Config {
     let mut methods = MethodSet::empty();
     methods.push(MethodKind::PublicKey);
@@ -81,7 +81,8 @@ pub(super) fn config(keys: Vec<PrivateKey>) -> Config {
     }
 }
 
-/// Accepts connections until the lifecycle stops. Commands that run then may finish within the grace period.
+/// Accepts connections until the lifecycle stops. Running commands can then finish within the grace
+/// period.
 pub(super) async fn serve(listener: Listener, state: Arc<SshState>, config: Arc<Config>) {
     loop {
         let accepted = tokio::select! {
@@ -96,7 +97,8 @@ pub(super) async fn serve(listener: Listener, state: Arc<SshState>, config: Arc<
                 continue;
             }
         };
-        // Connections of a trusted proxy belong to many clients: they are counted once the client is known.
+        // A trusted proxy carries many clients: its connections are counted once the client is
+        // known.
         let address = peer.map(|peer| peer.ip()).filter(|address| !state.transport.is_trusted_proxy(*address));
         let mut slot = match state.connections.admit(address) {
             Ok(slot) => slot,
@@ -115,8 +117,8 @@ pub(super) async fn serve(listener: Listener, state: Arc<SshState>, config: Arc<
     }
 }
 
-/// Reads the header of the PROXY protocol, if one is expected, and counts the connection under the address of its client. `None` if the
-/// connection has to end.
+/// Reads the PROXY protocol header, if one is expected, and counts the connection under the
+/// client's address. `None` if the connection must be closed.
 async fn establish(
     state: &SshState,
     stream: Stream,
@@ -130,7 +132,7 @@ async fn establish(
     let (stream, client) = match established {
         Ok(Ok(established)) => established,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "an SSH connection is not established");
+            tracing::debug!(%error, "SSH connection not established");
             count("not_established");
             return None;
         }
@@ -149,7 +151,6 @@ async fn establish(
     Some((stream, client))
 }
 
-/// Counts a connection that exceeds a limit.
 fn count_refused(full: QuotaFull) {
     count(match full {
         QuotaFull::Total => "full",
@@ -157,12 +158,10 @@ fn count_refused(full: QuotaFull) {
     });
 }
 
-/// Counts a connection by its result.
 fn count(result: &'static str) {
     metrics::counter!("ferrite_ssh_connections_total", "result" => result).increment(1);
 }
 
-/// Serves one connection to its end.
 async fn serve_connection(state: &Arc<SshState>, config: Arc<Config>, stream: Stream, peer: Option<SocketAddr>) {
     let address = peer.and_then(|peer| client_address(peer.ip()));
     let counted = address.as_ref().and_then(|address| address.to_str().ok()).unwrap_or_default();
@@ -186,16 +185,16 @@ async fn serve_connection(state: &Arc<SshState>, config: Arc<Config>, stream: St
     let outcome: Result<(), SshError> = tokio::select! {
         outcome = &mut session => outcome,
         reason = enforce_timeouts(state, connection.clone()) => {
-            tracing::debug!(reason, "an SSH connection is ended");
+            tracing::debug!(reason, "closing SSH connection");
             cancelled.cancel();
             session.await
         }
     };
-    // Ends the tasks of channels that still run.
+    // Stops the tasks of open channels.
     cancelled.cancel();
     let connection = *connection.borrow_and_update();
     if let Err(error) = outcome {
-        tracing::debug!(%error, "an SSH connection ended early");
+        tracing::debug!(%error, "SSH connection ended early");
     }
     if connection.is_authenticated {
         count("ok");
@@ -206,12 +205,12 @@ async fn serve_connection(state: &Arc<SshState>, config: Arc<Config>, stream: St
         count("stranger");
         state.limiter.count(&failures_key, FAILURE_WINDOW).await;
     } else {
-        // A probe of the port, as load balancers send.
+        // A port probe, such as a load balancer's.
         count("silent");
     }
 }
 
-/// Returns when a timeout of the connection has passed or a stop is due, with the reason for the log.
+/// Returns when the connection times out or must close for shutdown, with the reason for the log.
 async fn enforce_timeouts(state: &SshState, mut connection: watch::Receiver<ConnectionState>) -> &'static str {
     let opened = Instant::now();
     loop {
@@ -229,16 +228,17 @@ async fn enforce_timeouts(state: &SshState, mut connection: watch::Receiver<Conn
         };
         tokio::select! {
             changed = connection.changed() => if changed.is_err() {
-                // The connection has ended, which its own future reports.
+                // The connection has ended; its own future reports that.
                 return std::future::pending().await;
             },
-            () = expired => return if now.is_authenticated { "idle" } else { "not signed in in time" },
+            () = expired => return if now.is_authenticated { "idle" } else { "authentication timeout" },
             () = state.life.stopping() => return wait_for_commands(state, connection).await,
         }
     }
 }
 
-/// Returns at a stop when the last command of the connection has ended, or shortly before the end of the grace period.
+/// On shutdown, returns when the last command of the connection has ended, or shortly before the
+/// grace period is over.
 async fn wait_for_commands(state: &SshState, mut connection: watch::Receiver<ConnectionState>) -> &'static str {
     let grace = state.life.grace().mul_f64(GRACE_FRACTION);
     let idle = async { connection.wait_for(|connection| connection.commands == 0).await.is_ok() };

@@ -1,7 +1,3 @@
-//! A session of git-svc for one command: its opening, and the bytes between it and a channel.
-//!
-//! Not here: the frames of a session, see [`ferrite_proto::session`].
-
 use std::time::Duration;
 
 use axum::body::Body;
@@ -22,48 +18,36 @@ use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, reason_of, set_git_protocol};
 use crate::upstream::grant::Grant;
 
-/// Deadline for opening a session. git-svc lets a session wait half a minute for a permit and half a minute until a process may
-/// start.
+/// Deadline for opening a session. git-svc lets it wait half a minute for a permit and half a
+/// minute for a process.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(75);
-/// Deadline for the last line of a channel, and for its exit status.
+/// Deadline for the last line and the exit status of a channel.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// `SSH_EXTENDED_DATA_STDERR` (RFC 4254, section 5.2).
 const STDERR: u32 = 1;
 
-/// A request for a session.
 pub(super) struct OpenSession<'a> {
     pub(super) repository_id: i64,
     pub(super) grant: Grant,
     pub(super) service: GitService,
-    /// The version of git's protocol that the client asks for.
     pub(super) protocol: Option<GitProtocol>,
     pub(super) headers: &'a ClientHeaders,
 }
 
-/// The end of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SessionEnd {
-    /// git exited with this status.
     Exited(u8),
-    /// The client disconnected before git exited.
     ClientDisconnected,
-    /// The connection to git-svc was lost.
     ServiceLost,
 }
 
-/// A last line for the user of a channel.
+/// The last line for the user of a channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message<'a> {
-    /// For standard output.
     Output(&'a str),
-    /// For standard error.
     Error(&'a str),
 }
 
-/// Opens a session.
-///
-/// # Errors
-/// When git-svc does not respond in time or refuses the session.
 pub(super) async fn open(
     git_client: &GitHttpClient,
     session: OpenSession<'_>,
@@ -92,7 +76,7 @@ pub(super) async fn open(
         StatusCode::NOT_FOUND => return Err(SshCommandError::Missing),
         StatusCode::FORBIDDEN if reason == "MIRROR_READ_ONLY" => return Err(SshCommandError::MirrorReadOnly),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
-            tracing::warn!(reason, "git-svc has no room");
+            tracing::warn!(reason, "git-svc is at a limit");
             let line = if reason == OVERLOADED { line_of(response.into_body()).await } else { None };
             return Err(line.map_or(SshCommandError::Unavailable, SshCommandError::Busy));
         }
@@ -104,7 +88,8 @@ pub(super) async fn open(
     hyper::upgrade::on(response).await.map(TokioIo::new).map_err(|_| SshCommandError::Interrupted)
 }
 
-/// Pipes bytes in both directions until git exits or the client disconnects. Neither side is read faster than the other takes it.
+/// Pipes bytes in both directions until git exits or the client disconnects, with backpressure on
+/// both sides.
 pub(super) async fn exchange<S: AsyncRead + AsyncWrite>(
     session: S,
     buffered: Vec<ChannelMsg>,
@@ -118,7 +103,7 @@ pub(super) async fn exchange<S: AsyncRead + AsyncWrite>(
     }
 }
 
-/// Pipes the client's messages to git, the buffered ones first. Returns when the client disconnects.
+/// Pipes the client's messages to git, buffered ones first. Returns when the client disconnects.
 async fn pipe_to_git<W: AsyncWrite>(buffered: Vec<ChannelMsg>, read: &mut ChannelReadHalf, to_git: W) {
     let mut to_git = std::pin::pin!(to_git);
     let mut buffered = buffered.into_iter();
@@ -134,19 +119,20 @@ async fn pipe_to_git<W: AsyncWrite>(buffered: Vec<ChannelMsg>, read: &mut Channe
             Some(ChannelMsg::Close) | None => return,
             Some(_) => Ok(()),
         };
-        // A lost session ends `pipe_to_client` too, which reports it; until then the client's messages are dropped.
+        // A lost session also ends `pipe_to_client`, which reports it. Until then, client messages
+        // are dropped.
         is_open &= sent.is_ok();
     }
 }
 
-/// Sends one message as a frame, or as several if it is longer than a frame may be.
+/// Sends a message as one frame, or as several if it exceeds the frame limit.
 async fn send<W: AsyncWrite + Unpin>(to_git: &mut W, kind: FrameKind, content: &[u8]) -> std::io::Result<()> {
     let mut frame = Vec::with_capacity(FRAME_HEADER_BYTES + content.len().min(MAX_CONTENT_BYTES));
     let (first, rest) = content.split_at(content.len().min(MAX_CONTENT_BYTES));
     frame.extend_from_slice(&FrameHeader { kind, length: first.len() }.encode());
     frame.extend_from_slice(first);
     to_git.write_all(&frame).await?;
-    // SSH packets are shorter than a frame, so there is no rest in practice.
+    // SSH packets are shorter than a frame, so in practice nothing remains.
     for chunk in rest.chunks(MAX_CONTENT_BYTES) {
         to_git.write_all(&FrameHeader { kind, length: chunk.len() }.encode()).await?;
         to_git.write_all(chunk).await?;
@@ -154,7 +140,6 @@ async fn send<W: AsyncWrite + Unpin>(to_git: &mut W, kind: FrameKind, content: &
     to_git.flush().await
 }
 
-/// Pipes git's output to the client until git exits.
 async fn pipe_to_client<R: AsyncRead>(from_git: R, write: &ChannelWriteHalf<Msg>) -> SessionEnd {
     let mut from_git = std::pin::pin!(from_git);
     loop {
@@ -181,7 +166,8 @@ async fn pipe_to_client<R: AsyncRead>(from_git: R, write: &ChannelWriteHalf<Msg>
     }
 }
 
-/// Sends a last line and the exit status, and closes a channel. The line is left out if the client does not read.
+/// Sends the last line and the exit status, and closes the channel. Skips the line if the client
+/// does not read.
 pub(super) async fn close(write: &ChannelWriteHalf<Msg>, message: Option<Message<'_>>, exit_status: u32) {
     let line = async {
         match message {
@@ -191,7 +177,8 @@ pub(super) async fn close(write: &ChannelWriteHalf<Msg>, message: Option<Message
         }
     };
     drop(tokio::time::timeout(CLOSE_TIMEOUT, line).await);
-    // These take no room in the window of a client that does not read, and end its wait when it reads on.
+    // These need no flow control window, so they reach a client that does not read as soon as it
+    // does.
     let end = async {
         write.eof().await?;
         write.exit_status(exit_status).await?;

@@ -1,10 +1,11 @@
-//! The operations of the API's contract, each with a route.
+//! The operations of the API contract, each with a route.
 
 use std::collections::BTreeSet;
 
 use crate::routes;
 
-/// Methods and paths below `/api/v1`. A part that varies is `{}`, which may stand for several parts at the end.
+/// Methods and paths below `/api/v1`. `{}` stands for a parameter, at the end possibly for several
+/// segments.
 const OPERATIONS: &[(&str, &[&str])] = &[
     ("/admin/orgs/{}/teams", &["POST"]),
     ("/admin/teams/{}/members", &["GET"]),
@@ -82,7 +83,7 @@ const OPERATIONS: &[(&str, &[&str])] = &[
     ("/users/{}/tokens", &["GET", "POST"]),
 ];
 
-/// Returns the path template of a route below the API with `{}` for each part that varies.
+/// Returns the path template of a route with `{}` for each parameter.
 fn shape(path: &str) -> String {
     let parts = path.trim_start_matches("/api/v1").split('/');
     parts.map(|part| if part.starts_with('{') { "{}" } else { part }).collect::<Vec<_>>().join("/")

@@ -8,20 +8,20 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Deadline of a call. A client gets 503 after it.
+/// Deadline of a call, after which the client gets a 503.
 pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(20);
-/// Deadline of a call that makes a commit or a repository.
+/// Deadline of a call that creates a commit or a repository.
 pub(crate) const LONG_CALL_DEADLINE: Duration = Duration::from_secs(30);
-/// Largest response of a service, in bytes: services cut pages of texts at 16 MiB, and the contents of a directory at 8 MiB.
+/// Maximum response of a service: services limit pages of texts to 16 MiB and directory listings to
+/// 8 MiB.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Channels to the services; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Clients {
     pub(crate) repo: Channel,
     pub(crate) issue: Channel,
     pub(crate) hook: Channel,
-    /// Channel to the git stores: calls go where the grant's repository is.
+    /// Routes each call to the git store that the grant names.
     pub(crate) git: StoreChannel,
 }
 
@@ -31,9 +31,6 @@ impl Clients {
     }
 
     /// Checks the health of repo-svc, which every request needs.
-    ///
-    /// # Errors
-    /// When repo-svc cannot be reached or is not ready.
     pub(crate) async fn probe(&self) -> Result<(), tonic::Status> {
         let request = HealthCheckRequest { service: String::new() };
         let response = HealthClient::new(self.repo.clone()).check(request).await?.into_inner();
@@ -46,7 +43,8 @@ impl Clients {
     }
 }
 
-/// Makes a function for each client over one channel, which is named as the package of its services.
+/// Defines a function for each client over one channel, which is named after the package of its
+/// services.
 macro_rules! clients {
     ($package:ident over $channel:ident: $($name:ident is $module:ident::$client:ident;)+) => {
         impl Clients {

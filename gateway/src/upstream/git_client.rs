@@ -1,8 +1,8 @@
-//! HTTP client of git-svc for bodies of any size. Packs and raw files are HTTP/1.1 bodies on a pool of connections of their
-//! own, so that a large transfer never delays a gRPC call.
+//! HTTP/1.1 client of git-svc for packs and raw files. It has a connection pool of its own, so that
+//! a large transfer never delays a gRPC call.
 //!
-//! No body is collected here: it is read from one side as fast as the other side takes it. Dropping a response closes its
-//! connection, which ends the work of git-svc.
+//! Bodies are streamed, never collected. Dropping a response closes its connection, which stops the
+//! work of git-svc.
 
 use std::future::Future;
 use std::io;
@@ -24,39 +24,38 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tower::Service;
 
-/// Deadline for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Pause before another attempt while the store, which may be restarting, refuses connections.
+/// Pause before a retry while the store refuses connections, for example during a restart.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
-/// Idle connections are closed after this time. Shorter than git-svc's own idle timeout, so that the pool does not hand out a
-/// connection that git-svc is closing.
+/// Idle timeout of a pooled connection. Shorter than that of git-svc, so that the pool never hands
+/// out a connection that git-svc is closing.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most idle connections in the pool.
 const MAX_IDLE_CONNECTIONS: usize = 32;
-/// Bytes that are buffered per connection and direction.
+/// Buffer per connection and direction.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Reason of git-svc for work that a limit leaves no room for. Its line of text names the limit.
+/// git-svc's reason if a limit leaves no room. Its line of text names the limit.
 pub(crate) const OVERLOADED: &str = "OVERLOADED";
-/// Host in the URIs of requests to the only store. Others have the name of their store: connections are pooled by it.
+/// Host in request URIs if there is only one store. Otherwise it is the store's name, by which
+/// connections are pooled.
 const AUTHORITY: &str = "git-svc";
 
-/// A request to git-svc without a response.
+/// Why a request to git-svc got no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GitClientError {
-    /// No connection could be opened. The request was not sent, and may succeed later.
+    /// No connection could be opened. The request was not sent and can be retried.
     #[error("git-svc cannot be reached")]
     Unavailable(#[source] ClientError),
-    /// The settings have no address of the store. The request was not sent.
+    /// The settings have no address for the store. The request was not sent.
     #[error("git-svc has no address")]
     NoStore(#[from] NoStoreAddress),
     /// The connection was lost before the response. The request may have been carried out.
-    #[error("git-svc did not answer")]
+    #[error("git-svc did not respond")]
     Interrupted(#[source] ClientError),
-    /// The request has the access token of a user, which is a bug of the gateway. It was not sent.
-    #[error("request has the token of a user")]
+    /// The request carries a user's access token, which is a bug of the gateway. It was not sent.
+    #[error("request carries the access token of a user")]
     Token,
     /// The path is not a valid URI, which is a bug of the gateway.
-    #[error("path is not valid")]
+    #[error("invalid path")]
     Path(#[from] http::Error),
 }
 
@@ -69,7 +68,6 @@ pub(crate) struct GitHttpClient {
 }
 
 impl GitHttpClient {
-    /// Makes a pool for the git stores at `stores`. Connects on the first request.
     #[must_use]
     pub(crate) fn new(stores: impl Into<StoreAddresses>, credentials: ChannelCredentials) -> Self {
         let stores = stores.into();
@@ -82,11 +80,9 @@ impl GitHttpClient {
         Self { client, stores, credentials }
     }
 
-    /// Sends `request`, whose URI is a path of git-svc, to the store that its header `ferrite-store` names, and returns the response as
-    /// soon as its headers have arrived. Adds the service credential and the trace context; the caller adds the grant with the store.
-    ///
-    /// # Errors
-    /// When no response came, which is logged with its causes. An error response of git-svc is a response.
+    /// Sends `request`, whose URI is a path of git-svc, to the store in its header `ferrite-store`.
+    /// Returns the response as soon as its headers have arrived, whatever its status. Adds the
+    /// service credential and the trace context; the caller adds the grant with the store.
     pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Incoming>, GitClientError> {
         let sent = self.try_send(request).await;
         sent.inspect_err(|error| tracing::warn!(error = error as &dyn std::error::Error, "no response from git-svc"))
@@ -111,19 +107,18 @@ impl GitHttpClient {
     }
 }
 
-/// Returns the reason of a failure of git-svc; "none" if its response names none.
+/// Returns git-svc's reason for a failure, or "none".
 pub(crate) fn reason_of(headers: &HeaderMap) -> &str {
     headers.get(metadata::REASON).and_then(|reason| reason.to_str().ok()).unwrap_or("none")
 }
 
-/// Adds the version of git's protocol that a client asks for to a request to git-svc.
 pub(crate) fn set_git_protocol(headers: &mut HeaderMap, protocol: &GitProtocol) {
     if let Ok(value) = HeaderValue::from_str(protocol.as_str()) {
         headers.insert(GIT_PROTOCOL_HEADER, value);
     }
 }
 
-/// Opens connections to the store that is the host of a URI.
+/// Connects to the store that is the host of a URI.
 #[derive(Clone, Debug)]
 struct Connector {
     stores: StoreAddresses,
@@ -157,12 +152,11 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Returns whether nothing listens on the port, or on the socket.
+/// Whether nothing listens on the port or socket.
 fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)
 }
 
-/// A connection in the pool.
 #[derive(Debug)]
 struct PooledStream(TokioIo<Stream>);
 

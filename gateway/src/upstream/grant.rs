@@ -1,22 +1,20 @@
-//! A grant of repo-svc with the store that has its repository: what requests to the other services carry.
+//! A grant of repo-svc with the git store of its repository. Requests to the other services carry
+//! it.
 
 use ferrite_proto::metadata;
 use http::HeaderMap;
 use http::header::{HeaderValue, InvalidHeaderValue};
 
-/// A grant, and the name of the git store to which requests with it go.
+/// A grant, and the name of the git store that serves its requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     text: HeaderValue,
-    /// `None` if repo-svc names no store, as one before there were several.
+    /// `None` if repo-svc names no store, as older versions do.
     store: Option<HeaderValue>,
 }
 
 impl Grant {
-    /// Returns the grant of a response of repo-svc.
-    ///
-    /// # Errors
-    /// When a text cannot be sent as a header, which is a bug of repo-svc.
+    /// Fails if a text is not a valid header value, which is a bug of repo-svc.
     pub(crate) fn new(text: &str, store: &str) -> Result<Self, InvalidHeaderValue> {
         let mut text = HeaderValue::from_str(text)?;
         text.set_sensitive(true);
@@ -24,7 +22,6 @@ impl Grant {
         Ok(Self { text, store })
     }
 
-    /// Adds the grant and the store to the headers, or the metadata, of a request.
     pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
         headers.insert(metadata::GRANT, self.text.clone());
         if let Some(store) = &self.store {

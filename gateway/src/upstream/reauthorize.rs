@@ -1,5 +1,5 @@
-//! Repeated authorization of long transfers: repo-svc is asked again while a transfer lasts, by the id of the credential, and a transfer
-//! whose caller lost its permission is cut off, whether its client reads or not.
+//! Rechecks the permission of long transfers with repo-svc, by the id of the credential. Cuts off a
+//! transfer whose caller lost its permission, whether the client reads or not.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tonic::{Code, Status};
 
-/// Deadline of one question. The next one follows after the interval.
+/// Deadline of one check. The next one follows after the interval.
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A future that completes when the permission of a caller is revoked, with the status of repo-svc.
+/// Completes with repo-svc's status when the caller's permission is revoked.
 pub(crate) type Revoked = Pin<Box<dyn Future<Output = Status> + Send>>;
 
-/// Asks repo-svc about the callers of running transfers; cheap to clone.
+/// Rechecks the permission of running transfers; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Reauthorizer {
     access: AccessServiceClient<Channel>,
@@ -34,18 +34,17 @@ pub(crate) struct Reauthorizer {
 }
 
 impl Reauthorizer {
-    /// Returns one that asks about a transfer at least every `interval`.
+    /// `interval` is the longest time between two checks of a transfer.
     pub(crate) fn new(access: AccessServiceClient<Channel>, interval: Duration, life: Lifecycle) -> Self {
         Self { access, interval, life }
     }
 
-    /// Returns the time after which repo-svc is asked again.
     pub(crate) fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Asks about `access`, as repo-svc named it, until repo-svc refuses it. A failure to reach repo-svc revokes nothing, and without a
-    /// name there is nothing to ask about.
+    /// Checks `access` until repo-svc refuses it. A failure to reach repo-svc revokes nothing.
+    /// Without `access` there is nothing to check.
     pub(crate) fn until_revoked(&self, access: Option<ReauthorizeAccessRequest>) -> Revoked {
         let Some(access) = access else { return Box::pin(std::future::pending()) };
         let (client, interval) = (self.access.clone(), self.interval);
@@ -63,8 +62,8 @@ impl Reauthorizer {
         })
     }
 
-    /// Returns `body` as one that ends with an error when `revoked` completes. The source of the body is dropped then, even if the client
-    /// does not read.
+    /// Wraps `body` so that it ends with an error when `revoked` completes. Its source is dropped
+    /// at that moment, even if the client does not read.
     pub(crate) fn guard<B>(&self, body: B, revoked: Revoked) -> axum::body::Body
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -77,7 +76,7 @@ impl Reauthorizer {
             tokio::select! {
                 _ = is_dropped => {}
                 status = revoked => {
-                    tracing::debug!(%status, "a transfer is cut off");
+                    tracing::debug!(%status, "transfer cut off, permission revoked");
                     cut(&own);
                 }
             }
@@ -86,14 +85,15 @@ impl Reauthorizer {
     }
 }
 
-/// Returns three quarters of an interval or more, at random, so that transfers that began together are not asked about together.
+/// Returns a random time between three quarters of the interval and all of it, so that transfers
+/// that began together are not checked together.
 fn shortened(interval: Duration) -> Duration {
     let random = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
     interval * (3 * 256 + random) / 1024
 }
 
-/// Returns whether a status refuses the caller; one that is throttled is refused as well. A status without `ErrorInfo` comes from the
-/// transport and says nothing about the caller.
+/// Whether a status refuses the caller, which includes rate limits. A status without `ErrorInfo`
+/// comes from the transport and says nothing about the caller.
 fn is_refusal(status: &Status) -> bool {
     let is_about_caller = matches!(
         status.code(),
@@ -102,14 +102,12 @@ fn is_refusal(status: &Status) -> bool {
     is_about_caller && reason(status).is_some()
 }
 
-/// A body, and the task that waits for it.
 struct Guarded<B> {
-    /// `None` once the permission was revoked.
+    /// `None` once the permission is revoked.
     body: Option<B>,
     reader: Option<Waker>,
 }
 
-/// Drops the source of a body and wakes its reader.
 fn cut<B>(shared: &Mutex<Guarded<B>>) {
     let mut guarded = lock(shared);
     let (body, reader) = (guarded.body.take(), guarded.reader.take());
@@ -121,14 +119,13 @@ fn cut<B>(shared: &Mutex<Guarded<B>>) {
 }
 
 fn lock<B>(shared: &Mutex<Guarded<B>>) -> MutexGuard<'_, Guarded<B>> {
-    // A body that panicked is polled no more.
+    // A body that panicked is not polled again.
     shared.lock()
 }
 
-/// A body that ends with an error when the permission of its reader is revoked.
 struct ReauthorizedBody<B> {
     shared: Arc<Mutex<Guarded<B>>>,
-    /// Dropped with the body, which ends the task that asks.
+    /// Dropped with the body, which stops the checks.
     _is_read: oneshot::Sender<()>,
 }
 
@@ -143,7 +140,7 @@ where
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let mut guarded = lock(&self.shared);
         let Some(body) = &mut guarded.body else {
-            return Poll::Ready(Some(Err("the caller may not go on".into())));
+            return Poll::Ready(Some(Err("permission revoked".into())));
         };
         let frame = Pin::new(body).poll_frame(cx).map_err(Into::into);
         if frame.is_pending() && !guarded.reader.as_ref().is_some_and(|reader| reader.will_wake(cx.waker())) {
@@ -180,7 +177,7 @@ mod tests {
         let never: Revoked = Box::pin(std::future::pending());
         let whole = reauthorizer().guard(Full::new(Bytes::from("abc")), never).collect().await.unwrap().to_bytes();
         assert_eq!(&whole[..], b"abc");
-        // A source that waits, and a reader that waits for it.
+        // The source blocks, and the reader waits for it.
         let (revoke, revoked) = oneshot::channel::<()>();
         let revoked: Revoked = Box::pin(async move {
             drop(revoked.await);

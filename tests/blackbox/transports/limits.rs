@@ -231,8 +231,7 @@ async fn a_transfer_ends_soon_after_revocation(cluster: &Cluster) {
         wait_until("git runs twice", || running() == 2).await;
         revoke(transport, "short").await;
         let message = open.end().await;
-        let is_refused =
-            message.contains("401 Unauthorized") || message.contains("This key is not registered any more");
+        let is_refused = message.contains("401 Unauthorized") || message.contains("This key is no longer registered");
         assert!(is_refused, "{message}");
         wait_until("one git has ended", || running() == 1).await;
         drop(staying);

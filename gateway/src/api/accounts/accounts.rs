@@ -1,5 +1,3 @@
-//! Users: the caller, others by name, and a search.
-
 use ferrite_api_types::User;
 use ferrite_api_types::convert::require;
 use ferrite_proto::operation;
@@ -19,9 +17,10 @@ operations! {
 }
 
 filters! {
-    /// The users to search for.
+    /// Filters of a user search.
     struct UserFilters {
-        /// A part of a user name or full name, matched without case, literally. Nothing matches an empty one.
+        /// A part of the user name or full name, ignoring case and without wildcards. An empty text
+        /// matches nothing.
         q: Search = "ada",
     }
 }

@@ -1,4 +1,4 @@
-//! Pictures of users and organizations. They are public, as the accounts are.
+//! Avatars of users and organizations. They are public, like the accounts.
 
 use std::convert::Infallible;
 
@@ -23,19 +23,18 @@ use crate::http::request::{Base64, RequestBody, Required, fields};
 use crate::http::response::{File, Media, NoContent};
 use crate::http::routes::organization;
 
-/// Pixels a side of a drawn picture, by default and at most, and at least.
+/// Side of a generated picture in pixels: default and maximum, and minimum.
 const DEFAULT_SIDE_PIXELS: usize = 256;
 const MIN_SIDE_PIXELS: usize = 16;
 const MAX_SIDE_PIXELS: usize = 512;
-/// A picture may be shown for five minutes after it was replaced.
+/// Clients can show a replaced picture for five more minutes.
 const CACHE_POLICY: HeaderValue = HeaderValue::from_static("public, max-age=300");
 const PNG: HeaderValue = HeaderValue::from_static("image/png");
 const SVG: &str = "image/svg+xml";
-/// Version of the drawing, a part of its tag: changes with the way in which pictures are drawn.
+/// Part of the tag of generated pictures. Increase it when they change.
 const DRAWING_VERSION: u32 = 1;
-/// Digits of the hash of a picture in its tag.
 const TAG_DIGITS: usize = 32;
-/// Media types of pictures that are sent as they are.
+/// Media types of pictures sent as raw bytes.
 const PICTURE_TYPES: [&str; 2] = ["image/png", "image/jpeg"];
 
 operations! {
@@ -46,14 +45,12 @@ operations! {
         delete remove as organization(operation::DELETE_AVATAR);
 }
 
-/// The form of a drawn picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Png,
     Svg,
 }
 
-/// The media types of pictures that are returned.
 enum Picture {}
 
 impl Media for Picture {
@@ -62,23 +59,25 @@ impl Media for Picture {
 }
 
 filters! {
-    /// How a picture is drawn.
+    /// How a picture is generated.
     struct AvatarFilters {
-        /// The side of a drawn picture in pixels, from 16 to 512; 256 if it is absent or negative.
+        /// The side of a generated picture in pixels, from 16 to 512. The default is 256, also for
+        /// negative values.
         size: LooseInteger = 64,
     }
 }
 
 fields! {
-    /// A new picture.
+    /// A new avatar.
     struct NewAvatar {
-        /// A PNG or JPEG file of at most 1,024 KiB and 4,096 × 4,096 pixels, as base64. Its middle is kept, of at most 512 × 512 pixels.
+        /// A PNG or JPEG file in base64, at most 1,024 KiB and 4,096 × 4,096 pixels. It is cropped
+        /// to its square centre and scaled down to at most 512 × 512 pixels.
         image: Required<Base64<true>> =
             "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGMwTpsJAAICATNWh+JUAAAAAElFTkSuQmCC",
     }
 }
 
-/// A body with a picture that is not read yet: the picture as it is, or as base64 in JSON.
+/// A picture that is not read yet: raw, or in base64 as JSON.
 struct PictureBody(RequestBody<NewAvatar>);
 
 impl<S: Send + Sync> FromRequest<S> for PictureBody {
@@ -90,7 +89,6 @@ impl<S: Send + Sync> FromRequest<S> for PictureBody {
 }
 
 impl PictureBody {
-    /// Reads the picture.
     async fn read(self, limits: &BodyLimits) -> Result<Vec<u8>, ApiError> {
         let Self(body) = self;
         if PICTURE_TYPES.contains(&body.media_type().as_str()) {
@@ -148,8 +146,8 @@ async fn get(
     Ok(File::from(response))
 }
 
-/// Returns the id of the account that a file name has, and the form in which its picture is drawn: that of the name's ending, or SVG for
-/// a client that names it among the types it accepts. Another name gets an id that no account has.
+/// Returns the account id in a file name, and the format of a generated picture: that of the
+/// extension, or SVG if `Accept` lists it. Any other name gets an id that no account has.
 fn parse_file(name: &str, headers: &HeaderMap) -> (i64, Form) {
     let (id, form) = match name.rsplit_once('.') {
         Some((id, "png")) => (id, Form::Png),
@@ -168,8 +166,8 @@ fn side_pixels(size: Option<i64>) -> usize {
     asked.map_or(DEFAULT_SIDE_PIXELS, |side| side.clamp(MIN_SIDE_PIXELS, MAX_SIDE_PIXELS))
 }
 
-/// Keeps a picture of the caller, or of the organization that the route names. The permission is checked first: a picture takes memory and
-/// time to decode.
+/// Sets the avatar of the caller, or of the organization in the path. Checks the permission first,
+/// because decoding a picture takes memory and time.
 async fn set(Authenticated(call): Authenticated, path: Params, body: PictureBody) -> ApiResult<NoContent> {
     let organization = path.optional_name("org");
     let check = PermissionCheck::of(operation::SET_AVATAR);

@@ -1,5 +1,3 @@
-//! The caller's e-mail addresses.
-
 use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_api_types::shape;
 use ferrite_proto::operation;
@@ -21,7 +19,7 @@ operations! {
         delete remove as operation::DELETE_EMAILS;
 }
 
-/// At most 100 addresses. The service refuses other texts.
+/// At most 100 addresses, validated by the service.
 enum Addresses {}
 
 impl Kind for Addresses {
@@ -43,14 +41,14 @@ impl Kind for Addresses {
 }
 
 fields! {
-    /// Addresses to add.
+    /// E-mail addresses to add.
     struct NewEmails | emails {
         emails: Required<Addresses> = ["ada@example.com"],
     }
 }
 
 fields! {
-    /// Addresses to remove.
+    /// E-mail addresses to remove.
     struct RemovedEmails | emails {
         emails: OrDefault<Texts<100>> = ["ada@example.com"],
     }
@@ -61,9 +59,10 @@ shape! {
     #[derive(Clone, Debug, Serialize)]
     struct Email {
         email: String,
-        /// True if an administrator has set or verified the address, which then links commits to the account.
+        /// Whether an administrator has set or verified the address. A verified address links
+        /// commits to the account.
         verified: bool,
-        /// True if commits made through the API carry the address.
+        /// Whether commits made through the API use this address.
         primary: bool,
     }
 }

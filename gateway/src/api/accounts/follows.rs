@@ -1,5 +1,3 @@
-//! Followers of users, and the users whom they follow.
-
 use ferrite_api_types::User;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{

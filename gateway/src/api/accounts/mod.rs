@@ -1,5 +1,3 @@
-//! Users: their accounts, access tokens, e-mail addresses, public keys, followers and pictures.
-
 mod accounts;
 mod avatars;
 mod emails;

@@ -1,5 +1,3 @@
-//! SSH keys of users.
-
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::{Links, encode};
 use ferrite_api_types::shape;
@@ -27,7 +25,7 @@ operations! {
 }
 
 fields! {
-    /// A new key.
+    /// A new SSH key.
     pub(crate) struct NewPublicKey {
         title: Required<Text<255>> = "laptop",
         key: Required<Text<16384>> =
@@ -36,11 +34,11 @@ fields! {
 }
 
 shape! {
-    /// A key of a user.
+    /// An SSH key of a user.
     #[derive(Clone, Debug, Serialize)]
     struct PublicKey {
         id: i64,
-        /// Type, base64 and comment, as OpenSSH writes them.
+        /// Type, base64 and comment, in OpenSSH's format.
         key: String,
         url: String,
         title: String,
@@ -49,18 +47,19 @@ shape! {
 }
 
 shape! {
-    /// A key as its owner sees it.
+    /// An SSH key as its owner sees it.
     #[derive(Clone, Debug, Serialize)]
     pub(crate) struct OwnPublicKey {
         #[serde(flatten)]
         key: PublicKey,
-        /// The token to which the key is bound: it opens no more than the token and ends with it. Null for a key of the user's own.
+        /// The token that limits the key: the key has the access of the token and expires with it.
+        /// Null for an unlimited key.
         token: Option<KeyToken>,
     }
 }
 
 shape! {
-    /// The token to which a key is bound.
+    /// The token that limits a key.
     #[derive(Clone, Debug, Serialize)]
     struct KeyToken {
         id: i64,
@@ -117,7 +116,7 @@ async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json
     Ok(Json(OwnPublicKey::new(require(response.key, "key")?, &call.links)?))
 }
 
-/// Adds a key to the caller's account, or to that of `username` for a caller that acts as an administrator.
+/// Adds a key to the caller's account, or to that of `username` for an administrator.
 pub(crate) async fn create(
     Authenticated(call): Authenticated,
     path: Params,
@@ -127,11 +126,11 @@ pub(crate) async fn create(
     let as_administrator = username.is_some();
     let check = PermissionCheck::of(operation::CREATE_PUBLIC_KEY).by_administrator(as_administrator);
     let NewPublicKey { title, key } = call.checked_body(check, body).await?;
-    // A key alone is for its owner to read.
+    // Only the owner can read a single key.
     let keys_of_user = username.as_ref().map(|name| format!("/users/{}/keys", encode(name.as_bytes())));
     let request = CreatePublicKeyRequest { title, key, username: username.unwrap_or_default(), as_administrator };
     let response = call.clients.public_keys().create_public_key(call.request(request)).await?.into_inner();
-    // A key that an administrator gives is bound to no token, as its owner sees as well.
+    // A key added by an administrator is bound to no token, and its owner sees that too.
     let key = OwnPublicKey::new(require(response.key, "key")?, &call.links)?;
     let location = keys_of_user.map_or_else(|| key.key.url.clone(), |path| call.links.api(&path));
     Ok(Created::at(location, key))

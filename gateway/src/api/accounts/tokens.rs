@@ -27,18 +27,19 @@ operations! {
 }
 
 fields! {
-    /// A new access token. The password is checked together with the request, so the body has no more bytes than are read for anybody.
+    /// A new access token. The password is checked together with the request.
     #[max_bytes = MAX_UNVERIFIED_BODY_BYTES]
     struct NewAccessToken {
         name: Required<Text<255>> = "ci",
         scopes: OrDefault<ScopeNames> = ["repo:read", "issue"],
-        /// When it expires; absent for never. Must lie in the future, within 100 years.
+        /// The expiry time, in the future and within 100 years. Without it, the token never
+        /// expires.
         expires_at: NonEmpty<Time> = "2030-01-01T00:00:00Z",
         repositories: OrDefault<Texts<100>> = ["acme/site"],
     }
 }
 
-/// Names of scopes. Others are left to repo-svc, which refuses them.
+/// Names of scopes. repo-svc rejects unknown ones.
 enum ScopeNames {}
 
 impl Kind for ScopeNames {
@@ -53,7 +54,6 @@ impl Kind for ScopeNames {
     }
 }
 
-/// The name of a scope.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct ScopeName(&'static str);
 
@@ -68,7 +68,8 @@ shape! {
     #[derive(Clone, Debug, Serialize)]
     struct AccessToken {
         name: String,
-        /// The token itself when it was just created, else a digest that cannot be used to sign in.
+        /// The token itself right after its creation, later a digest that cannot be used to sign
+        /// in.
         sha1: String,
     }
 }
@@ -78,16 +79,17 @@ shape! {
     #[derive(Clone, Debug, Serialize)]
     struct TokenLimits {
         scopes: Vec<ScopeName>,
-        /// Null for never.
+        /// The expiry time; null if the token never expires.
         expires_at: Option<Time>,
-        /// The repositories to which the token gives access, beside public ones; absent for a token without such a limit.
+        /// The repositories to which the token is limited, besides public ones. Absent for a token
+        /// without this limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         repositories: Option<Vec<String>>,
     }
 }
 
 impl TokenLimits {
-    /// Takes the limits of `token`; leaves its list of repositories empty.
+    /// Takes the limits of `token`, except its list of repositories.
     fn take(token: &mut repo::AccessToken) -> Result<Self, MissingField> {
         let expires_at = Time::optional(token.expire_time, "expire_time")?;
         let repositories = std::mem::take(&mut token.repositories);
@@ -118,14 +120,14 @@ impl NewToken {
 }
 
 shape! {
-    /// A token in the list of its owner, with a digest instead of its value.
+    /// A token in its owner's list, with a digest in place of its value.
     #[derive(Clone, Debug, Serialize)]
     struct ListedToken {
         id: i64,
         #[serde(flatten)]
         token: AccessToken,
         created_at: Time,
-        /// About when it was last used; null for never.
+        /// The approximate time of the last use; null if it was never used.
         last_used_at: Option<Time>,
         #[serde(flatten)]
         limits: TokenLimits,
@@ -207,7 +209,7 @@ fn error_with_challenge(status: tonic::Status) -> ApiError {
     ApiError::from(status).with_challenge()
 }
 
-/// Returns the error of a request in which `error` was found: a wrong password comes first.
+/// Returns the error of an invalid request: a wrong password is reported first.
 async fn prefer_password_error(
     call: &ApiCall,
     credential: BasicCredential,

@@ -1,5 +1,3 @@
-//! The audit log, for administrators of the site.
-
 use std::collections::BTreeMap;
 
 use ferrite_api_types::convert::MissingField;
@@ -22,36 +20,37 @@ operations! {
 filters! {
     /// Filters of the audit log.
     struct AuditFilters {
-        /// The user name of the actor at the time of the event.
+        /// The name of the actor at the time of the event.
         actor: Search = "bob",
-        /// The target: the name of a user or organization, `owner/name` of a repository, or `organization/team`.
+        /// The target: the name of a user or organization, `owner/name` of a repository, or
+        /// `organization/team`.
         target: Search = "bob/demo",
         /// The action, or its part before the dot.
         action: Search = "collaborator.add",
-        /// Not before this time.
+        /// Only events at this time or later.
         since: Time = "2026-01-02T03:04:05Z",
-        /// Before this time.
+        /// Only events before this time.
         until: Time = "2026-01-03T03:04:05Z",
     }
 }
 
 ferrite_api_types::shape! {
-    /// An event of the audit log: one change of access, accounts, tokens or settings.
+    /// An event in the audit log: a change of access, accounts, tokens or settings.
     #[derive(Clone, Debug, Serialize)]
     struct AuditEvent {
         id: i64,
         time: Time,
         actor: AuditActor,
-        /// The token it was done with; zero for a password or the command line.
+        /// The token that was used; zero for a password or the command line.
         token_id: i64,
-        /// Such as `collaborator.add`.
+        /// The action, such as `collaborator.add`.
         action: String,
         target: AuditTarget,
-        /// Further details, such as a permission or the name of a key; never a secret.
+        /// Further details, such as a permission or the name of a key. Never contains secrets.
         details: BTreeMap<String, String>,
-        /// The client's address; empty if it is unknown.
+        /// The client's address; empty if unknown.
         address: String,
-        /// The id of the request in the logs; empty when it had none.
+        /// The request id in the logs; empty if there was none.
         request_id: String,
     }
 }
@@ -60,7 +59,7 @@ ferrite_api_types::shape! {
     /// The account that made a change.
     #[derive(Clone, Debug, Serialize)]
     struct AuditActor {
-        /// Zero for the operator at the command line.
+        /// The id of the account; zero for the operator at the command line.
         id: i64,
         /// The name at that time.
         username: String,
@@ -68,10 +67,10 @@ ferrite_api_types::shape! {
 }
 
 ferrite_api_types::shape! {
-    /// What it was done to.
+    /// The target of a change.
     #[derive(Clone, Debug, Serialize)]
     struct AuditTarget {
-        /// `user`, `organization`, `team`, `repository`, `store` or `site`.
+        /// The kind: `user`, `organization`, `team`, `repository`, `store` or `site`.
         kind: String,
         id: i64,
         /// The name at that time.

@@ -1,5 +1,3 @@
-//! Operations of administrators of the site: users, git stores, quotas and the audit log.
-
 mod audit;
 mod quotas;
 mod stores;

@@ -1,5 +1,3 @@
-//! Quotas of users and organizations, for administrators of the site.
-
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{self, GetQuotaRequest, LimitChange, UpdateQuotaRequest};
@@ -17,41 +15,45 @@ operations! {
 }
 
 fields! {
-    /// The changes of the limits of an account. What is absent is not changed.
+    /// Changes of an account's limits. Absent fields stay unchanged.
     struct ChangedQuota {
-        /// Number of repositories; -1 for no limit, null for that of the site.
+        /// The maximum number of repositories; -1 for no limit, null for the site's default.
         repositories: Nullable<Integer> = 500,
-        /// Number of organizations that the user creates; -1 for no limit, null for that of the site.
+        /// The maximum number of organizations that the user creates; -1 for no limit, null for the
+        /// site's default.
         organizations: Nullable<Integer> = 10,
-        /// Bytes of all repositories together; -1 for no limit, null for that of the site.
+        /// The maximum size of all repositories together, in bytes; -1 for no limit, null for the
+        /// site's default.
         bytes: Nullable<Integer> = 10_737_418_240_i64,
-        /// Percentage of the limits per hour, at most 1,000,000; -1 for no limits, null for those of the site.
+        /// The hourly limits in percent of the standard ones, at most 1,000,000; -1 for no limits,
+        /// null for the site's default.
         rate_percent: Nullable<Integer> = 200,
     }
 }
 
 ferrite_api_types::shape! {
-    /// Use and limits of an account.
+    /// Usage and limits of an account.
     #[derive(Clone, Copy, Debug, Serialize)]
     struct Quota {
         repositories: QuotaUsage,
-        /// May be absent while an installation is updated.
+        /// Can be absent during an upgrade of the installation.
         #[serde(skip_serializing_if = "Option::is_none")]
         organizations: Option<QuotaUsage>,
         bytes: QuotaUsage,
-        /// Null if none is set for the account, -1 for no limits.
+        /// The hourly limits in percent of the standard ones. Null if none are set for the account,
+        /// -1 for no limits.
         rate_percent: Option<i64>,
     }
 }
 
 ferrite_api_types::shape! {
-    /// One part of a quota.
+    /// Usage and limit of one resource.
     #[derive(Clone, Copy, Debug, Serialize)]
     struct QuotaUsage {
         used: i64,
-        /// Null for no limit.
+        /// The limit; null for none.
         limit: Option<i64>,
-        /// True for the limit of the site.
+        /// Whether this is the site's default.
         is_default: bool,
     }
 }

@@ -1,5 +1,3 @@
-//! Git stores, for administrators of the site.
-
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_proto::operation;
@@ -23,7 +21,7 @@ operations! {
         delete remove as operation::DELETE_STORE;
 }
 
-/// A weight. One that is out of range is refused by the service, and stays so.
+/// A weight. The service rejects values out of range.
 enum Weight {}
 
 impl Kind for Weight {
@@ -42,15 +40,16 @@ impl Kind for Weight {
 fields! {
     /// A git store to add or change.
     struct NewStore {
-        /// Its share of new repositories, against that of the others; 0 takes none. Absent for 100, or for the weight that it has.
+        /// The share of new repositories relative to other stores; 0 receives none. The default is
+        /// the current weight, or 100 for a new store.
         weight: Optional<Weight> = 100,
     }
 }
 
 fields! {
-    /// The changes of a git store.
+    /// Changes of a git store.
     struct ChangedStore {
-        /// Its share of new repositories, against that of the others; 0 takes none.
+        /// The share of new repositories relative to other stores; 0 receives none.
         weight: Optional<Weight> = 0,
     }
 }
@@ -60,12 +59,13 @@ ferrite_api_types::shape! {
     #[derive(Clone, Debug, Serialize)]
     struct Store {
         name: String,
-        /// Its share of new repositories, against that of the others.
+        /// The share of new repositories relative to other stores.
         weight: i32,
-        /// Repositories that are placed on it.
+        /// The number of repositories placed on the store.
         repositories: i64,
         reachable: bool,
-        /// Null if it was not seen yet; so are the following.
+        /// The free disk space. Null, like `total_bytes` and `last_seen_at`, if the store has not
+        /// been seen yet.
         free_bytes: Option<i64>,
         total_bytes: Option<i64>,
         last_seen_at: Option<Time>,
@@ -95,7 +95,6 @@ async fn list(Authenticated(call): Authenticated, query: ExtensionList) -> ApiRe
     Ok(query.list(stores, response.total_count, &call.links))
 }
 
-/// Adds a store, or changes one that is there. The status tells which.
 async fn set(
     Authenticated(call): Authenticated,
     path: Params,
@@ -108,7 +107,7 @@ async fn set(
     if !response.was_added {
         return Ok(Either::Second(Json(store)));
     }
-    // A store is read in the list of all.
+    // A store can be read only in the list of all stores.
     Ok(Either::First(Created::at(call.links.api("/admin/stores"), store)))
 }
 

@@ -1,4 +1,4 @@
-//! Operations of administrators of the site: on accounts, and on the keys, organizations, repositories and teams of others.
+//! Administration of accounts, and of the keys, organizations, repositories and teams of others.
 
 use ferrite_api_types::User;
 use ferrite_api_types::convert::require;
@@ -40,7 +40,7 @@ operations! {
         delete teams::remove_repository as administrator(operation::REMOVE_TEAM_REPOSITORY);
 }
 
-/// The id of a login source. Only zero is accepted: the accounts of this site.
+/// The id of a login source. Only zero, the accounts of this site, is valid.
 enum LoginSource {}
 
 impl Kind for LoginSource {
@@ -49,7 +49,7 @@ impl Kind for LoginSource {
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<()> {
         match <Integer as Kind>::read(name, value, mistakes)? {
             0 => Some(()),
-            _ => mistakes.add(name, "unknown", "there are local accounts only"),
+            _ => mistakes.add(name, "unknown", "must be 0: only local accounts are supported"),
         }
     }
 
@@ -61,7 +61,7 @@ impl Kind for LoginSource {
 fields! {
     /// A new account.
     struct NewUser {
-        /// There are local accounts only.
+        /// The login source. Must be 0, because there are only local accounts.
         source_id: OrDefault<LoginSource> = 0,
         username: Required<AccountName> = "bob",
         email: Required<Email> = "bob@example.com",
@@ -71,22 +71,22 @@ fields! {
 }
 
 fields! {
-    /// The changes of an account.
+    /// Changes of an account.
     struct ChangedUser {
-        /// There are local accounts only.
+        /// The login source. Must be 0, because there are only local accounts.
         source_id: OrDefault<LoginSource> = 0,
         /// The primary e-mail address. An empty one changes nothing.
         email: NonEmpty<Text<254>> = "bob@example.com",
         full_name: Optional<Text<100>> = "Bob Smith",
-        /// 8 to 255 characters. An empty one changes nothing.
+        /// The password, 8 to 255 characters. An empty one changes nothing.
         password: NonEmpty<Text<255>> = "correct horse battery staple",
         website: Optional<Text<50>> = "https://example.com",
         location: Optional<Text<50>> = "Berlin",
-        /// True if the account may sign in.
+        /// Whether the account can sign in.
         active: Optional<Flag> = true,
-        /// True if the account is an administrator of the site.
+        /// Whether the account is an administrator of the site.
         admin: Optional<Flag> = false,
-        /// Largest number of repositories it may own; negative for the site's limit.
+        /// The maximum number of repositories of the account; negative for the site's limit.
         max_repo_creation: Optional<Integer> = 500,
     }
 }

@@ -1,4 +1,4 @@
-//! A tree as one file to download, piped from git-svc, which makes the archive.
+//! Archives of a revision, streamed from git-svc.
 
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ use crate::http::path::RepoPath;
 use crate::http::response::{File, Media};
 use ferrite_api_types::links::encode;
 
-/// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has a shorter deadline itself.
+/// Deadline for the headers of an archive. git-svc sends them once the archive is complete, and has
+/// a shorter deadline.
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(160);
 const NOT_FOUND: &str = "archive does not exist";
-const TOO_LARGE: &str = "holds more than an archive may, clone the repository instead";
+const TOO_LARGE: &str = "exceeds the size limit of archives, clone the repository instead";
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/archive/{*archive}" => get get as operation::ARCHIVE;
 }
 
-/// An archive of a repository.
 enum Archive {}
 
 impl Media for Archive {
@@ -56,12 +56,12 @@ async fn get(
     let mut request = git_request(&uri, &access, &headers.map, &[IF_NONE_MATCH, IF_RANGE, RANGE])
         .ok_or(ApiError::not_found(NOT_FOUND))?;
     if head_request.is_some() {
-        // git-svc makes no archive for HEAD.
+        // git-svc creates no archive for HEAD.
         *request.method_mut() = Method::HEAD;
     }
-    // The body may take as long as the client reads.
+    // The body has no deadline: it takes as long as the client reads.
     let (response, revoked) = send_guarded(&call, &access, request, ARCHIVE_TIMEOUT).await?;
-    // The id of a commit leads to one archive for good, unless git writes it in another way some day.
+    // The archive of a commit id stays the same, unless a future git writes it differently.
     let commit = response.headers().get(ARCHIVE_COMMIT_HEADER);
     let is_by_id = commit.is_some_and(|commit| commit.as_bytes().eq_ignore_ascii_case(revision));
     let mut response = match response.status() {
@@ -70,7 +70,7 @@ async fn get(
             response.map(|body| call.reauthorizer.guard(body, revoked))
         }
         StatusCode::PAYLOAD_TOO_LARGE => return Err(ApiError::invalid_field("archive", "too_large", TOO_LARGE)),
-        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the archive")?,
+        _ => response_without_file(&response, NOT_FOUND, "range starts beyond the end of the archive")?,
     };
     if is_by_id {
         response.headers_mut().insert(CACHE_CONTROL, IMMUTABLE);
@@ -78,7 +78,6 @@ async fn get(
     Ok(File::from(response))
 }
 
-/// Splits the name of an archive into revision and format.
 fn split_name(name: &[u8]) -> Option<(&[u8], &'static str)> {
     ["zip", "tar.gz"].into_iter().find_map(|format| {
         let revision = name.strip_suffix(format.as_bytes())?.strip_suffix(b".")?;
@@ -86,7 +85,7 @@ fn split_name(name: &[u8]) -> Option<(&[u8], &'static str)> {
     })
 }
 
-/// Returns the file name of the download. Slashes of the revision become hyphens.
+/// Returns the file name of the download. Slashes in the revision become hyphens.
 fn file_name(repository: &str, revision: &[u8], format: &str) -> Vec<u8> {
     let revision: Vec<u8> = revision.iter().map(|byte| if *byte == b'/' { b'-' } else { *byte }).collect();
     [repository.as_bytes(), b"-", &revision, b".", format.as_bytes()].concat()

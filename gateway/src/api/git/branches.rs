@@ -1,5 +1,3 @@
-//! Branches of a repository. Not here: their protection.
-
 use ferrite_api_types::convert::{MissingField, require, text};
 use ferrite_api_types::links::RepositoryLinks;
 use ferrite_api_types::{Accounts, LongTexts, shape};
@@ -27,7 +25,7 @@ shape! {
     struct Branch {
         name: String,
         commit: PayloadCommit,
-        /// True if a protection rule matches its name.
+        /// Whether a protection rule matches the name.
         protected: bool,
     }
 }
@@ -99,7 +97,7 @@ mod tests {
         assert_eq!(value["commit"]["timestamp"], "2026-01-02T01:04:05Z");
         assert_eq!(value["commit"]["author"]["username"], "bob");
         assert_eq!(value["commit"]["committer"]["username"], "");
-        // By the names of Gitea.
+        // Gitea's names.
         assert_eq!(value["commit"]["id"], "c".repeat(40));
         assert_eq!(value["commit"]["sha"], value["commit"]["id"]);
         assert_eq!(value["commit"]["created"], "2026-01-02T01:04:06Z");

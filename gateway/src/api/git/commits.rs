@@ -1,4 +1,5 @@
-//! Commits: the history of a branch or path, and one commit; and the commits that branches and tags have, in the shape of push payloads.
+//! Commits: the history of a branch or path, single commits, and the commits of branches and tags
+//! in the format of push payloads.
 
 use std::time::Duration;
 
@@ -31,11 +32,12 @@ operations! {
 }
 
 filters! {
-    /// Which commits of a history.
+    /// Filters of a commit history.
     struct CommitFilters {
-        /// The branch, tag or id of a commit where the history begins; without it, the default branch.
+        /// The branch, tag or commit id where the history starts. The default is the default
+        /// branch.
         sha: RawText = "main",
-        /// The path of a file or directory that the commits changed; without it, all commits.
+        /// Only commits that changed this file or directory.
         path: RawText = "src/main.rs",
     }
 }
@@ -46,23 +48,23 @@ shape! {
     pub(super) struct Commit {
         url: String,
         sha: String,
-        /// When it was committed, as Gitea calls it.
+        /// The commit time, under Gitea's name.
         created: Time,
         html_url: String,
         commit: CommitData,
-        /// The account of the author; null if none has the address.
+        /// The account of the author; null if no account has the address.
         author: Option<User>,
-        /// The account of the committer; null if none has the address.
+        /// The account of the committer; null if no account has the address.
         committer: Option<User>,
         parents: Vec<Reference>,
-        /// Only where it is true.
+        /// Whether the message is cut. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
     }
 }
 
 shape! {
-    /// The message, the people and the tree of a commit.
+    /// The message, people and tree of a commit.
     #[derive(Clone, Debug, Serialize)]
     struct CommitData {
         url: String,
@@ -93,37 +95,37 @@ shape! {
 }
 
 shape! {
-    /// A commit in the shape of branches and push payloads.
+    /// A commit in the format of branches and push payloads.
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct PayloadCommit {
         id: String,
-        /// The id, as Gitea calls it.
+        /// The id, under Gitea's name.
         sha: String,
         message: String,
-        /// The page of the commit.
+        /// The web page of the commit.
         url: String,
         author: PayloadUser,
         committer: PayloadUser,
         added: [String; 0],
         removed: [String; 0],
         modified: [String; 0],
-        /// When it was authored.
+        /// The author time.
         timestamp: Time,
-        /// When it was committed, as Gitea calls it.
+        /// The commit time, under Gitea's name.
         created: Time,
-        /// Only where it is true.
+        /// Whether the message is cut. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
     }
 }
 
 shape! {
-    /// The author or committer of a commit in the shape of push payloads.
+    /// The author or committer of a commit in the format of push payloads.
     #[derive(Clone, Debug, Serialize)]
     struct PayloadUser {
         name: String,
         email: String,
-        /// That of the account; empty if none has the address.
+        /// The name of the account; empty if no account has the address.
         username: String,
     }
 }
@@ -232,7 +234,8 @@ async fn list(
     Ok(query.text_list(commits, Total::known_at_end(response.total_count, response.has_more), &call.links))
 }
 
-/// Responds with one commit, or with its id alone. The id does not determine the JSON: the accounts beside the commit may change.
+/// Responds with a commit, or only its id. The id does not determine the JSON, because the accounts
+/// shown with the commit can change.
 async fn get(
     Authenticated(call): Authenticated,
     path: RepoPath,
@@ -249,7 +252,7 @@ async fn get(
     Ok(Negotiated(Either::First(Json(Commit::new(commit, &accounts, &access.urls)?))))
 }
 
-/// Returns whether the client asks for the plain id, by a media type `application/vnd.<anything>.sha`.
+/// Whether the client requests the plain id, with a media type `application/vnd.<anything>.sha`.
 fn wants_id(headers: &HeaderMap) -> bool {
     let is_id = |kind: &str| {
         let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -1,5 +1,3 @@
-//! Objects and refs of git: tags, blobs, refs and annotated tags. Not here: trees.
-
 use axum::http::HeaderMap;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -41,7 +39,7 @@ shape! {
 }
 
 word_shape! {
-    /// The type of an object.
+    /// The type of a git object.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum ObjectKind {
         Commit = "commit",
@@ -59,13 +57,13 @@ shape! {
         encoding: BlobEncoding,
         url: String,
         sha: String,
-        /// In bytes.
+        /// The size in bytes.
         size: usize,
     }
 }
 
 word_shape! {
-    /// How the content of a blob is written.
+    /// The encoding of a blob's content.
     #[derive(Clone, Copy, Debug)]
     enum BlobEncoding {
         Base64 = "base64",
@@ -103,10 +101,10 @@ shape! {
         sha: String,
         url: String,
         message: String,
-        /// Missing in some old tags.
+        /// Null in some old tags, which have no tagger.
         tagger: Option<Signature>,
         object: Object,
-        /// Only where it is true.
+        /// Whether the message is cut. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
     }
@@ -124,7 +122,6 @@ impl LongTexts for Tag {
     }
 }
 
-/// Returns the type of an object, and its URL.
 pub(super) fn type_and_url(
     kind: ObjectType,
     id: &str,
@@ -190,7 +187,6 @@ pub(super) fn path_after(path: &RepoPath, kind: &[u8]) -> Vec<u8> {
     rest.unwrap_or_default().to_vec()
 }
 
-/// Returns the id of an object in a path.
 fn object_id(path: &RepoPath, kind: &[u8]) -> String {
     String::from_utf8_lossy(&path_after(path, kind)).into_owned()
 }
@@ -242,14 +238,13 @@ async fn refs(Authenticated(call): Authenticated, path: RepoPath, query: WholeLi
     Ok(list)
 }
 
-/// Handles a full name of a ref: returns the ref of that name, or else the refs whose names begin with it.
+/// Returns the ref with this full name, or else the refs whose names start with it.
 async fn named_refs(
     Authenticated(call): Authenticated,
     path: RepoPath,
     query: WholeList,
 ) -> ApiResult<Either<Json<Ref>, List<Ref>>> {
     let access = call.access(&path, operation::GET_REF).await?;
-    // The rest of the path begins with `refs/`, as full names do.
     let name = path.rest.clone();
     let request = GetRefRequest { repository_id: access.id, name: name.clone() };
     match call.clients.git_data().get_ref(call.request_with_grant(&access.grant, request)).await {
@@ -264,7 +259,7 @@ async fn named_refs(
     if total == 0 { Err(ApiError::not_found("reference does not exist")) } else { Ok(Either::Second(list)) }
 }
 
-/// Returns a page of the refs whose full names begin with `prefix`, and their total number.
+/// Returns a page of the refs whose full names start with `prefix`, and their total number.
 async fn list(call: &ApiCall, path: &RepoPath, query: &WholeList, prefix: Vec<u8>) -> ApiResult<(List<Ref>, i64)> {
     let access = call.access(path, operation::LIST_REFS).await?;
     let (page, page_size) = (query.page.number, query.page.size);

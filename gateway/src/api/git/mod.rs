@@ -1,7 +1,7 @@
-//! The content of repositories: branches, commits, files, objects and archives, and the rules that protect branches.
+//! Contents of repositories: branches, commits, files, objects, archives, and branch protection.
 //!
-//! Order of the files: `branches`, `contents` and `data` → `commits`; `trees` → `data`; resources → `response`, which `releases` uses
-//! as well.
+//! Modules from top to bottom: `branches`, `contents` and `data` → `commits`; `trees` → `data`;
+//! resources → `response`, which `releases` uses too.
 
 mod archive;
 mod branches;

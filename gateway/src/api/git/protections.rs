@@ -1,4 +1,4 @@
-//! Protection rules of branches. An extension of this API: no version of Gogs has them.
+//! Branch protection rules. Gogs does not have them.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ use crate::http::routes::variant;
 
 /// Most accounts in one rule.
 const MAX_PUSH_USERS: usize = 100;
-/// A pattern that no rule has, in place of one that is not UTF-8.
+/// Stands for a pattern that is not UTF-8. No rule has this pattern.
 const UNPARSABLE_PATTERN: &str = "\u{fffd}";
 
 operations! {
@@ -39,7 +39,7 @@ operations! {
 }
 
 fields! {
-    /// A rule about branches. It replaces the one with the same pattern.
+    /// A branch protection rule. It replaces the rule with the same pattern.
     struct NewProtection {
         /// The name of a branch, where `*` stands for any text, slashes too.
         pattern: Required<Text<200>> = "release/*",
@@ -84,20 +84,20 @@ impl Kind for PushUsers {
 }
 
 shape! {
-    /// A rule about branches.
+    /// A branch protection rule.
     #[derive(Clone, Debug, Serialize)]
     struct Protection {
-        /// The name of a branch, where `*` stands for any text, slashes too.
+        /// The name of a branch. `*` matches any text, including slashes.
         pattern: String,
-        /// The pattern, as Gitea calls it.
+        /// The pattern, under Gitea's name.
         rule_name: String,
-        /// True if force pushes are allowed.
+        /// Whether force pushes are allowed.
         allow_force: bool,
-        /// True if the branch may be deleted.
+        /// Whether the branch can be deleted.
         allow_delete: bool,
-        /// The users who may change the branch; none for everyone who may write.
+        /// The users who can push to the branch. If empty, everyone with write permission can.
         push_users: Vec<String>,
-        /// The same users, as Gitea calls them.
+        /// The same users, under Gitea's name.
         push_whitelist_usernames: Vec<String>,
         created_at: Time,
     }
@@ -198,10 +198,7 @@ async fn set(
     Ok(Either::First(Created::at(location, rule)))
 }
 
-/// Returns the ids of the users with these names.
-///
-/// # Errors
-/// 422 for names that no user has.
+/// Returns the ids of the users with these names. 422 for unknown names.
 async fn user_ids(call: &ApiCall, names: &[String]) -> Result<Vec<i64>, ApiError> {
     if names.is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,5 @@
-//! Files as they are, piped from git-svc. Text is shown as plain text; binary files are offered for download.
+//! Raw files, streamed from git-svc. Text is shown as plain text; binary files are offered as a
+//! download.
 
 use axum::Extension;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
@@ -28,7 +29,6 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get as operation::RAW;
 }
 
-/// A file of a repository.
 enum Raw {}
 
 impl Media for Raw {
@@ -43,10 +43,10 @@ async fn get(
 ) -> ApiResult<File<Raw>> {
     let access = call.access(&path, operation::RAW).await?;
     let uri = format!("/git/{}/raw?path={}", access.id, encode(&path.rest));
-    // A response to HEAD has no bytes of which a range could be sent.
+    // A response to HEAD has no bytes, so ranges do not apply.
     let names = if head_request.is_none() { &[IF_NONE_MATCH, IF_RANGE, RANGE][..] } else { &[IF_NONE_MATCH] };
     let request = git_request(&uri, &access, &headers.map, names).ok_or(ApiError::not_found(NOT_FOUND))?;
-    // The deadline is for the headers: the body may take as long as the client reads.
+    // The deadline is for the headers: the body takes as long as the client reads.
     let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
@@ -54,18 +54,18 @@ async fn get(
             let response = response.map_err(|_| ApiError::unavailable())??;
             Ok(File::from(response.map(|body| call.reauthorizer.guard(body, revoked))))
         }
-        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file").map(File::from),
+        _ => response_without_file(&response, NOT_FOUND, "range starts beyond the end of the file").map(File::from),
     }
 }
 
-/// Pipes a file to the client. Its beginning is collected first, to find out whether it is text.
+/// Streams a file to the client. Buffers its beginning to detect whether it is text.
 async fn file_response(upstream: Response<Incoming>) -> ApiResult {
     let (parts, mut body) = upstream.into_parts();
     let mut start = BytesMut::new();
     while start.len() < TEXT_CHECK_BYTES {
         let Some(frame) = body.frame().await else { break };
         let frame = frame.map_err(|error| {
-            tracing::warn!(%error, "a file from git-svc ended early");
+            tracing::warn!(%error, "file from git-svc ended early");
             ApiError::unavailable()
         })?;
         if let Some(data) = frame.data_ref() {
@@ -83,7 +83,7 @@ async fn file_response(upstream: Response<Incoming>) -> ApiResult {
 }
 
 fn insert_file_headers(headers: &mut HeaderMap, from: &HeaderMap, is_text: bool) {
-    // A browser that opens the URL runs no script of the file.
+    // Browsers that open the URL run no scripts in the file.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     if is_text {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

@@ -1,4 +1,4 @@
-//! Files and archives of git-svc: the request for a body, and the responses that files and archives have in common; and the tags of objects.
+//! Requests to git-svc for files and archives, their responses, and the entity tags of objects.
 
 use std::time::Duration;
 
@@ -23,19 +23,19 @@ use ferrite_api_types::links::encode;
 
 pub(super) const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
 
-/// Digits of the full id of an object.
 const ID_DIGITS: usize = 40;
 
-/// The tags of the JSON of objects that nothing determines but their id, the repository, and the form that the client asks for.
+/// Tags of JSON that depends only on the object's id, the repository, and the requested form.
 pub(super) struct ObjectTags {
-    /// The parts of a tag besides the id. The id of the repository is one of them: a later one of the same name may not have the object.
+    /// The parts of a tag besides the object's id. They include the id of the repository, because a
+    /// later one with the same name may not have the object.
     parts: [Vec<u8>; 4],
-    /// The full id that the client asks for, if it does not use another name of the object.
+    /// The full id in the request, unless it uses another name for the object.
     asked: Option<String>,
 }
 
 impl ObjectTags {
-    /// Returns those for a request that names an object by `text`.
+    /// For a request that names an object by `text`.
     pub(super) fn new(kind: &str, access: &ResolvedAccess, text: &[u8], form: String) -> Self {
         let is_id = text.len() == ID_DIGITS && text.iter().all(u8::is_ascii_hexdigit);
         let asked = is_id.then(|| String::from_utf8_lossy(text).to_ascii_lowercase());
@@ -48,13 +48,13 @@ impl ObjectTags {
         BodyTag::of_parts(&[kind, repository, url, form, id.as_bytes()])
     }
 
-    /// Returns the response to a client that has the object already, which is not read then: an id never stands for another object.
+    /// Returns a response without reading the object if the client already has it: an id always
+    /// stands for the same object.
     pub(super) fn unchanged<R>(&self, headers: &HeaderMap) -> Option<Tagged<R>> {
         let tag = self.of(self.asked.as_deref()?);
         tag.is_named(headers).then(|| Tagged::unchanged(tag).immutable_if(true))
     }
 
-    /// Returns the response with the object of this full id.
     pub(super) fn tagged<R>(&self, id: &str, response: R) -> Tagged<R> {
         Tagged::new(self.of(id), response).immutable_if(self.asked.as_deref() == Some(id))
     }
@@ -68,7 +68,8 @@ fn copy_headers(from: &HeaderMap, names: &[HeaderName], to: &mut HeaderMap) {
     }
 }
 
-/// Makes a request to git-svc for a body, with the headers `names` of the client; `None` for a path that is no URI.
+/// Builds a request to git-svc for a body, with the headers `names` of the client; `None` if the
+/// path is not a valid URI.
 pub(crate) fn git_request(
     uri: &str,
     access: &ResolvedAccess,
@@ -82,11 +83,9 @@ pub(crate) fn git_request(
     Some(request)
 }
 
-/// Sends a request to git-svc for a body, and waits at most `timeout` for the head of the response. Also returns the future that completes
-/// when the caller loses its access, for the guard of the body.
-///
-/// # Errors
-/// 503 when git-svc does not respond in time, and the error of a caller that lost its access meanwhile.
+/// Sends a request to git-svc and waits up to `timeout` for the response head. Also returns a
+/// future that completes when the caller loses access, to guard the body. 503 if git-svc does not
+/// respond in time.
 pub(crate) async fn send_guarded(
     call: &ApiCall,
     access: &ResolvedAccess,
@@ -101,13 +100,10 @@ pub(crate) async fn send_guarded(
     Ok((response.map_err(|_| ApiError::unavailable())??, revoked))
 }
 
-/// Sends a request to git-svc.
-///
-/// # Errors
-/// 503 when git-svc does not respond.
+/// Sends a request to git-svc. 503 if it does not respond.
 pub(crate) async fn send(git_client: &GitHttpClient, request: Request<Body>) -> Result<Response<Incoming>, ApiError> {
     git_client.send(request).await.map_err(|error| match error {
-        // A read can be repeated, whether the request was lost or the response.
+        // A read can be repeated, whether the request or the response was lost.
         GitClientError::Unavailable(_) | GitClientError::NoStore(_) | GitClientError::Interrupted(_) => {
             ApiError::unavailable()
         }
@@ -115,7 +111,8 @@ pub(crate) async fn send(git_client: &GitHttpClient, request: Request<Body>) -> 
     })
 }
 
-/// Converts a status of git-svc. An object that is too large for a response is 422: 413 would be about the request.
+/// Converts a status of git-svc. An object that is too large for a response is a 422, because 413
+/// would refer to the request.
 pub(super) fn read_error(status: Status) -> ApiError {
     let mut error = ApiError::from(status);
     if error.status == StatusCode::PAYLOAD_TOO_LARGE {
@@ -134,23 +131,20 @@ pub(crate) fn error_of_response(response: &Response<Incoming>, not_found: &'stat
         }
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "file is too large"),
         StatusCode::SERVICE_UNAVAILABLE if reason == OVERLOADED => {
-            ApiError::busy("too many requests of this kind at once, try again")
+            ApiError::busy("too many concurrent requests of this kind, try again")
         }
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             ApiError::unavailable()
         }
         status => {
-            tracing::error!(%status, reason, "git-svc refused to give a body");
+            tracing::error!(%status, reason, "git-svc refused a request");
             ApiError::internal()
         }
     }
 }
 
-/// Converts a response of git-svc without a file or archive: 304 with its tag, 416 with the size in `Content-Range`, or an error.
-/// `not_found` is the message of a 404, `out_of_range` that of a 416.
-///
-/// # Errors
-/// For all other statuses.
+/// Converts a response of git-svc without a file or archive: 304 with its tag, 416 with the size in
+/// `Content-Range`, or an error. `not_found` is the message of a 404, `out_of_range` that of a 416.
 pub(crate) fn response_without_file(
     upstream: &Response<Incoming>,
     not_found: &'static str,
@@ -167,8 +161,9 @@ pub(crate) fn response_without_file(
     Ok(response)
 }
 
-/// Makes the response with a file or archive, or a range of it, from the head of git-svc's. A stream has no size hint, so axum adds no
-/// `Content-Length` of its own: a response to HEAD has no body, and the length of an archive may be unknown.
+/// Builds the response with a file or archive, or a range of it, from the head of git-svc's
+/// response. A stream has no size hint, so axum adds no `Content-Length`: a response to HEAD has no
+/// body, and the length of an archive can be unknown.
 pub(crate) fn response_with_file<S>(upstream: &Parts, content: S) -> Response<Body>
 where
     S: Stream<Item = Result<Bytes, hyper::Error>> + Send + 'static,
@@ -181,14 +176,14 @@ where
     response
 }
 
-/// Adds the `Content-Disposition` of a download.
 pub(crate) fn insert_content_disposition(headers: &mut HeaderMap, name: &[u8]) {
     if let Ok(value) = HeaderValue::try_from(content_disposition(name)) {
         headers.insert(CONTENT_DISPOSITION, value);
     }
 }
 
-/// Returns the `Content-Disposition` of a download (RFC 6266): an ASCII name, and the exact one in `filename*` if they differ.
+/// Returns the `Content-Disposition` of a download (RFC 6266): an ASCII name, and the exact name in
+/// `filename*` if it differs.
 pub(super) fn content_disposition(name: &[u8]) -> String {
     let is_plain =
         |byte: &u8| (byte.is_ascii_graphic() || *byte == b' ') && !matches!(byte, b'"' | b'\\' | b'/' | b'%');

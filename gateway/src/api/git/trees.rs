@@ -1,5 +1,3 @@
-//! Trees of git: the entries of a folder, or of all folders below it.
-
 use axum::http::HeaderMap;
 use ferrite_api_types::convert::{MissingField, text};
 use ferrite_api_types::links::RepositoryLinks;
@@ -21,7 +19,7 @@ use crate::http::path::RepoPath;
 use crate::http::request::Flag;
 use crate::http::response::Shortened;
 
-/// Bytes of a tree in JSON besides its entries and its URL.
+/// Size of a tree in JSON without its entries and URL.
 const TREE_BYTES: usize = 128;
 
 operations! {
@@ -29,38 +27,37 @@ operations! {
 }
 
 filters! {
-    /// Which entries of a tree.
+    /// Which entries of a tree to return.
     struct TreeFilters {
-        /// True to return the entries of the subtrees as well, each after its tree.
+        /// Whether to include the entries of subtrees, each after its tree.
         recursive: Flag = true,
     }
 }
 
-/// The entries of a tree. There may be very many, so each is converted when it is written.
+/// The entries of a tree. There can be very many, so each is converted when it is written.
 #[derive(Clone, Debug)]
 struct Tree {
     response: git::GetTreeResponse,
     urls: RepositoryLinks,
 }
 
-/// Entries that are converted one after the other.
 struct TreeItems<'a>(&'a Tree);
 
 shape! {
     /// An entry of a tree.
     #[derive(Clone, Debug, Serialize)]
     struct TreeItem {
-        /// From the tree that was asked for.
+        /// The path relative to the requested tree.
         path: String,
-        /// Six octal digits.
+        /// The mode, six octal digits.
         mode: String,
         #[serde(rename = "type")]
         kind: ObjectKind,
-        /// For blobs only.
+        /// The size in bytes. Only for blobs.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<i64>,
         sha: String,
-        /// Not for submodules, which are in another repository.
+        /// The URL of the object. Absent for submodules, which are in another repository.
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
     }
@@ -89,7 +86,7 @@ impl Tree {
     }
 
     fn items(&self) -> impl Iterator<Item = TreeItem> {
-        // No entry is left out: their types are known.
+        // All types are known, so no entry is dropped.
         self.response.items.iter().filter_map(|item| TreeItem::new(item, &self.urls).ok())
     }
 }
@@ -118,7 +115,7 @@ impl Shape for Tree {
             fields.add("sha", &[], String::schema(schemas), true);
             fields.add("url", &[], String::schema(schemas), true);
             fields.add("tree", &[], Vec::<TreeItem>::schema(schemas), true);
-            fields.add("truncated", &["True if there are more entries."], bool::schema(schemas), true);
+            fields.add("truncated", &["Whether there are more entries."], bool::schema(schemas), true);
         })
     }
 }
@@ -127,7 +124,7 @@ impl Shorten for Tree {
     fn shorten(&mut self, max_bytes: usize) {
         let mut left = max_bytes.saturating_sub(TREE_BYTES + json_bytes(&self.urls.tree(&self.response.tree_id)));
         let fits = |item: &TreeItem| {
-            // An entry has a comma behind it.
+            // Each entry is followed by a comma.
             let rest = left.checked_sub(json_bytes(item) + 1);
             left = rest.unwrap_or(0);
             rest.is_some()
@@ -149,7 +146,7 @@ async fn tree(
     let access = call.access(&path, operation::GET_TREE).await?;
     let TreeFilters { recursive } = filters.read()?;
     let tree_ish = path_after(&path, b"trees");
-    // Entries that do not fit into a response are left out.
+    // Entries that exceed the size limit of a response are dropped.
     let form = format!("{recursive} {}", call.max_response_bytes);
     let tags = ObjectTags::new("tree", &access, &tree_ish, form);
     if let Some(unchanged) = tags.unchanged(&headers) {

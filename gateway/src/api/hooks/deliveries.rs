@@ -1,4 +1,4 @@
-//! Deliveries of webhooks: the log, repeated deliveries and tests. An extension of this API.
+//! Deliveries of webhooks: the log, redeliveries and test deliveries. Gogs does not have them.
 
 use std::collections::BTreeMap;
 
@@ -56,9 +56,9 @@ filters! {
     struct DeliveryFilters {
         /// The state of the deliveries.
         status: Word<ListedStatus> = "succeeded",
-        /// Only deliveries made at this time or later.
+        /// Only deliveries created at this time or later.
         since: Time = "2026-01-02T03:04:05Z",
-        /// Only deliveries made at this time or earlier.
+        /// Only deliveries created at this time or earlier.
         until: Time = "2026-01-03T03:04:05Z",
         /// The name of the event.
         event: Search = "push",
@@ -68,11 +68,11 @@ filters! {
 fields! {
     /// Deliveries to send again.
     struct NewReplay {
-        /// Only deliveries made at this time or later.
+        /// Only deliveries created at this time or later.
         from: NonEmpty<Time> = "2026-01-02T03:04:05Z",
-        /// Only deliveries made at this time or earlier.
+        /// Only deliveries created at this time or earlier.
         to: NonEmpty<Time> = "2026-01-03T03:04:05Z",
-        /// True if they are sent as new deliveries, with new ids.
+        /// Whether to send them as new deliveries with new ids.
         new_ids: OrDefault<Flag> = true,
     }
 }
@@ -93,24 +93,24 @@ ferrite_api_types::shape! {
     /// A delivery of a webhook.
     #[derive(Clone, Debug, Serialize)]
     struct Delivery {
-        /// A UUID; the same in all attempts.
+        /// A UUID, the same in all attempts.
         id: String,
         event: String,
         status: Status,
-        /// How many there were.
+        /// The number of attempts.
         attempts: i32,
-        /// That of the last attempt; null if there was no response.
+        /// The status of the last attempt; null if there was no response.
         response_status: Option<i32>,
-        /// That of the last attempt; null if there was none.
+        /// The duration of the last attempt; null if there was none.
         duration_ms: Option<i32>,
         created_at: Time,
-        /// Null if that is not known.
+        /// The time of the next attempt; null if unknown.
         next_attempt_at: Option<Time>,
     }
 }
 
 ferrite_api_types::shape! {
-    /// A delivery with each of its attempts.
+    /// A delivery with all its attempts.
     #[derive(Clone, Debug, Serialize)]
     struct DeliveryWithAttempts {
         #[serde(flatten)]
@@ -120,16 +120,16 @@ ferrite_api_types::shape! {
 }
 
 ferrite_api_types::shape! {
-    /// A request to the receiver, and its response. Headers that carry secrets are left out.
+    /// A request to the receiver, and its response. Headers with secrets are omitted.
     #[derive(Clone, Debug, Serialize)]
     struct Attempt {
-        /// From 1.
+        /// The number of the attempt, from 1.
         number: i32,
         started_at: Time,
         duration_ms: i32,
         request: AttemptRequest,
         response: Option<AttemptResponse>,
-        /// The reason for which there is no response; null if there is one.
+        /// Why there is no response; null if there is one.
         error: Option<String>,
     }
 }
@@ -138,12 +138,12 @@ ferrite_api_types::shape! {
     /// The request of an attempt.
     #[derive(Clone, Debug, Serialize)]
     struct AttemptRequest {
-        /// The URL at that time, with `***` for its password.
+        /// The URL at that time, with `***` in place of its password.
         url: String,
         headers: BTreeMap<String, String>,
-        /// The first 64 KiB.
+        /// The first 64 KiB of the body.
         body: String,
-        /// True if the body was longer.
+        /// Whether the body was longer.
         truncated: bool,
     }
 }
@@ -154,9 +154,9 @@ ferrite_api_types::shape! {
     struct AttemptResponse {
         status: i32,
         headers: BTreeMap<String, String>,
-        /// The first 64 KiB.
+        /// The first 64 KiB of the body.
         body: String,
-        /// True if the body was longer or did not end.
+        /// Whether the body was longer or incomplete.
         truncated: bool,
     }
 }
@@ -230,7 +230,7 @@ impl Attempt {
     }
 }
 
-/// Returns headers by name. Values of one name are joined, as HTTP does.
+/// Returns headers by name. Repeated headers are joined, as in HTTP.
 fn headers(headers: Vec<Header>) -> BTreeMap<String, String> {
     let mut by_name: BTreeMap<String, String> = BTreeMap::new();
     for Header { name, value } in headers {

@@ -1,7 +1,9 @@
-//! The events of a repository: pages, with a wait for the next event, and server-sent events. An extension of this API.
+//! The events of a repository: pages, with long polling, and server-sent events. Gogs does not have
+//! them.
 //!
-//! The permission of the caller is checked for each page, and at least every [`MAX_CALL_WAIT`] while nothing happens. hook-svc asks once more
-//! before it sends events, because the caller may have lost it in between.
+//! The caller's permission is checked for each page, and at least every [`MAX_CALL_WAIT`] while
+//! nothing happens. hook-svc checks again before it sends events, because the permission may have
+//! been revoked in between.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -27,15 +29,13 @@ use crate::http::path::RepoPath;
 use crate::http::request::Time;
 use crate::http::response::{CursorPage, EVENT_STREAM, Either, EventStream};
 
-/// Events of a page, by default and at most.
 const DEFAULT_PAGE_EVENTS: i64 = 50;
 const MAX_PAGE_EVENTS: i64 = 100;
-/// Longest wait for an event.
 const MAX_WAIT_SECONDS: u64 = 60;
-/// Longest wait of one call to hook-svc, before which the permission is checked: a caller that lost it hears nothing for longer.
+/// Longest wait of one call to hook-svc, and so between permission checks.
 const MAX_CALL_WAIT: Duration = Duration::from_secs(3);
 const LAST_EVENT_ID: &str = "Last-Event-ID";
-/// A comment, by which clients and proxies see that the stream lives.
+/// A comment that shows clients and proxies that the stream is alive.
 const KEEP_ALIVE: &str = ": \n\n";
 
 operations! {
@@ -45,21 +45,23 @@ operations! {
 filters! {
     /// The part of a feed to return.
     struct FeedFilters {
-        /// The cursor of a page or of an event, after which the page begins. Without it the page begins with the oldest event that is kept.
+        /// The cursor of a page or of an event, after which the page starts. By default it starts
+        /// with the oldest stored event.
         after: Search = "12",
-        /// The events of a page: 50 if it is absent, at most 100. A stream has all.
+        /// The number of events per page, 50 by default and at most 100. Ignored by streams, which
+        /// send all events.
         limit: LooseInteger = 100,
-        /// How many seconds to wait for the next event, from 0 (the default) to 60. A stream always waits.
+        /// How many seconds to wait for the next event, from 0 (the default) to 60. Streams always
+        /// wait.
         wait: LooseInteger = 30,
     }
 }
 
-/// The headers by which a client goes on with a stream.
 enum ResumeHeaders {}
 
 impl HeaderNames for ResumeHeaders {
     const HEADERS: &'static [(&'static str, &'static str)] =
-        &[(LAST_EVENT_ID, "The id of the last event that the client has of a stream, in place of `after`.")];
+        &[(LAST_EVENT_ID, "The id of the last event received from a stream. Takes the place of `after`.")];
 }
 
 ferrite_api_types::shape! {
@@ -68,16 +70,16 @@ ferrite_api_types::shape! {
     struct FeedEvent {
         /// A UUID.
         id: String,
-        /// The name, such as `push`.
+        /// The name of the event, such as `push`.
         event: String,
         created_at: Time,
-        /// What webhooks of the type `native` send.
+        /// The payload that webhooks of type `native` send.
         payload: Value,
     }
 }
 
 ferrite_api_types::shape! {
-    /// A page of a feed. The next one begins after the cursor.
+    /// A page of a feed. The next page starts after the cursor.
     #[derive(Clone, Debug, Serialize)]
     struct FeedPage {
         events: Vec<FeedEvent>,
@@ -86,10 +88,7 @@ ferrite_api_types::shape! {
 }
 
 impl FeedEvent {
-    /// Converts an event.
-    ///
-    /// # Errors
-    /// When its time is missing, or its payload is no JSON.
+    /// Fails if the time is missing or the payload is not JSON.
     fn new(event: hook::FeedEvent) -> Result<Self, MissingField> {
         let payload = serde_json::from_str(&event.payload).map_err(|_| MissingField("payload"))?;
         let created_at = Time::new(event.create_time, "create_time")?;
@@ -97,10 +96,9 @@ impl FeedEvent {
     }
 }
 
-/// The feed of one request.
 struct FeedReader {
     call: ApiCall,
-    /// By its id from the first page on: its name may lead to another repository later.
+    /// By its id from the first page on, because the name may move to another repository.
     repository: RepositoryRef,
     after: String,
 }
@@ -128,7 +126,7 @@ async fn list(
     let deadline = Instant::now() + Duration::from_secs(wait);
     let page = loop {
         let page = reader.page(limit, deadline.saturating_duration_since(Instant::now())).await?;
-        // Also behind events that the caller may not read.
+        // This also skips events that the caller may not read.
         reader.after.clone_from(&page.cursor);
         if !page.events.is_empty() || Instant::now() >= deadline || reader.call.life.is_stopping() {
             break page;
@@ -139,12 +137,12 @@ async fn list(
 }
 
 impl FeedReader {
-    /// Returns the next page after a check of the permission. Waits at most [`MAX_CALL_WAIT`] for an event.
+    /// Checks the permission and returns the next page. Waits up to [`MAX_CALL_WAIT`] for an event.
     async fn page(&mut self, limit: i64, wait: Duration) -> Result<ListEventsResponse, ApiError> {
         let access = self.call.resolve(self.repository.clone(), operation::LIST_EVENTS).await?;
         self.repository = RepositoryRef::by_id(access.id);
         let wait = if self.call.life.is_stopping() { Duration::ZERO } else { wait.min(MAX_CALL_WAIT) };
-        // Rounded up, so that the last call of a wait is not one of zero seconds over and over.
+        // Round up, so that the end of a wait does not become a loop of calls with zero seconds.
         let wait_seconds = wait.as_millis().div_ceil(1000);
         let request = ListEventsRequest {
             repository_id: access.id,
@@ -156,9 +154,10 @@ impl FeedReader {
         Ok(self.call.clients.feeds().list_events(request).await?.into_inner())
     }
 
-    /// Returns the feed as server-sent events. It ends when a page fails; the client then connects again and resumes after the last event.
+    /// Returns the feed as server-sent events. It ends when a page fails; the client then
+    /// reconnects and resumes after the last event.
     async fn stream(mut self) -> ApiResult<EventStream> {
-        // The status is that of the first page.
+        // The first page determines the status.
         let first = self.page(MAX_PAGE_EVENTS, Duration::ZERO).await?;
         let pages = stream::unfold(Some((self, Some(first))), |state| async move {
             let (mut reader, first) = state?;
@@ -183,7 +182,8 @@ impl FeedReader {
     }
 }
 
-/// Returns a page as server-sent events, and whether all of it could be written.
+/// Encodes a page as server-sent events. The second value is false if an event could not be
+/// encoded.
 fn encode(page: ListEventsResponse) -> (String, bool) {
     if page.events.is_empty() {
         return (KEEP_ALIVE.to_owned(), true);
@@ -194,7 +194,7 @@ fn encode(page: ListEventsResponse) -> (String, bool) {
         let head = format!("id: {cursor}\nevent: {name}\ndata: ");
         let Ok(event) = FeedEvent::new(event) else { return (text, false) };
         text.push_str(&head);
-        // JSON has no line break outside of its escapes.
+        // JSON escapes line breaks.
         text.push_str(&String::from_utf8_lossy(&json::encode(&event)));
         text.push_str("\n\n");
     }

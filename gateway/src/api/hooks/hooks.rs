@@ -1,4 +1,4 @@
-//! Webhooks of a repository, of an organization, and of the site. Those of the last two are an extension of this API.
+//! Webhooks of a repository, of an organization, and of the site. Gogs has only the first.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ operations! {
         delete remove as administrator(operation::DELETE_HOOK);
 }
 
-/// The type of a webhook. The service refuses other texts.
+/// The type of a webhook, validated by the service.
 enum HookType {}
 
 impl Kind for HookType {
@@ -63,7 +63,7 @@ impl Kind for HookType {
     }
 }
 
-/// The options of a new webhook, two of which the service requires.
+/// The options of a new webhook. The service requires two of them.
 enum NewOptions {}
 
 impl Kind for NewOptions {
@@ -91,15 +91,15 @@ fields! {
         kind as "type": Required<HookType> = "native",
         config: Present<NewOptions> = json!({"url": "https://ci.example.com/hook", "content_type": "json"}),
         events: OrDefault<Texts> = ["push", "issues"],
-        /// True if events are delivered.
+        /// Whether events are delivered.
         active: OrDefault<Flag> = true,
     }
 }
 
 fields! {
-    /// The changes of a webhook.
+    /// Changes of a webhook.
     struct ChangedHook {
-        /// Names of events, which replace those before; an empty list stands for `push`.
+        /// Names of events that replace the current ones. An empty list means `push`.
         events: Optional<Texts> = ["push"],
         config: Present<TextMap> = json!({"secret": "a new secret"}),
         /// True if events are to be delivered, false if not.
@@ -109,7 +109,7 @@ fields! {
 }
 
 ferrite_api_types::shape! {
-    /// A webhook. Its secret is never part of it, and `***` stands for the password in its URL.
+    /// A webhook. Its secret is omitted, and its URL has `***` in place of the password.
     #[derive(Clone, Debug, Serialize)]
     struct Hook {
         id: i64,
@@ -118,7 +118,7 @@ ferrite_api_types::shape! {
         config: BTreeMap<String, String>,
         events: Vec<String>,
         active: bool,
-        /// The reason for which deliveries wait; absent if they do not.
+        /// Why deliveries are paused; absent if they are not.
         #[serde(skip_serializing_if = "String::is_empty")]
         paused: String,
         updated_at: Time,

@@ -1,7 +1,3 @@
-//! Webhooks, their deliveries, and the events of repositories.
-//!
-//! Order of the files: resources → `owner`.
-
 mod deliveries;
 mod events;
 mod hooks;

@@ -1,6 +1,5 @@
-//! Owners of webhooks as paths name them, and the access of callers to them.
-//!
-//! repo-svc decides about each of them, and its grant goes to hook-svc.
+//! Owners of webhooks in paths. repo-svc checks the caller's access to each kind of owner, and
+//! hook-svc gets the grant.
 
 use std::convert::Infallible;
 use std::time::Instant;
@@ -41,11 +40,9 @@ impl<S: Send + Sync> FromRequestParts<S> for HookOwnerPath {
 
 impl Input for HookOwnerPath {}
 
-/// The owner of webhooks in a call to hook-svc.
 pub(crate) struct HookAccess {
     owner: HookOwner,
     grant: Grant,
-    /// The URL of the owner in the API.
     url: String,
 }
 
@@ -55,27 +52,21 @@ impl HookAccess {
         Self { owner: HookOwner { owner }, url: access.urls.api(), grant: access.grant }
     }
 
-    /// Returns the owner as requests name it.
     pub(crate) fn owner(&self) -> Option<HookOwner> {
         Some(self.owner.clone())
     }
 
-    /// Returns the URL of a webhook of the owner in the API.
     pub(crate) fn hook_url(&self, id: i64) -> String {
         format!("{}/hooks/{id}", self.url)
     }
 
-    /// Makes a call to hook-svc.
     pub(crate) fn request<T>(&self, call: &ApiCall, message: T) -> tonic::Request<T> {
         call.request_with_grant(&self.grant, message)
     }
 }
 
 impl ApiCall {
-    /// Resolves the owner of a path and the permission of the caller for `operation`.
-    ///
-    /// # Errors
-    /// 401, 403 or 404 of repo-svc.
+    /// Resolves the owner of a path and the caller's permission for `operation`.
     pub(crate) async fn hook_access(&self, path: &HookOwnerPath, operation: &str) -> Result<HookAccess, ApiError> {
         let (owner, grant, url) = match path {
             HookOwnerPath::Repository(path) => {
@@ -94,10 +85,7 @@ impl ApiCall {
         Ok(HookAccess { owner: HookOwner { owner: Some(owner) }, grant, url })
     }
 
-    /// Resolves the owner of a path, as [`Self::hook_access`], and reads the body of the request.
-    ///
-    /// # Errors
-    /// As [`Self::hook_access`], and for mistakes in the body.
+    /// As [`Self::hook_access`], and reads the body of the request.
     pub(crate) async fn hook_body<T: Fields>(
         &self,
         path: &HookOwnerPath,

@@ -1,4 +1,4 @@
-//! Comments on issues. A route without the number of the issue finds a comment by its id alone.
+//! Comments on issues. A route without the issue's number finds a comment by its id alone.
 
 use ferrite_api_types::Comment;
 use ferrite_api_types::convert::require;
@@ -37,7 +37,7 @@ operations! {
 filters! {
     /// Filters of comments.
     struct CommentFilters {
-        /// Only comments that changed at this time or later.
+        /// Only comments that were updated at this time or later.
         since: Time = "2026-01-02T03:04:05Z",
     }
 }
@@ -146,7 +146,6 @@ async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Para
     Ok(NoContent)
 }
 
-/// Converts a comment of a response, with its account.
 async fn convert_comment(
     call: &ApiCall,
     access: &ResolvedAccess,

@@ -1,7 +1,3 @@
-//! Issues of a repository and those of the caller.
-//!
-//! Not here: comments, labels, milestones and timelines, which have files beside this one.
-
 use ferrite_api_types::Issue;
 use ferrite_api_types::convert::require;
 use ferrite_proto::issue::assignee_filter::Condition;
@@ -28,11 +24,11 @@ use crate::http::response::{Created, Json, TextList};
 use crate::http::routes::variant;
 use crate::http::words::words;
 
-/// Words of the filter by assignee in the place of a name: nobody, and anybody. No account may be called so.
+/// Words in the assignee filter for nobody and anybody. No account can have these names.
 pub const ASSIGNEE_WORDS: [&str; 2] = [NOBODY, ANYBODY];
 const NOBODY: &str = "none";
 const ANYBODY: &str = "*";
-/// An id that no account has, in place of the id of an unknown name: no issue matches it.
+/// Stands for an unknown name. No account has this id, so no issue matches.
 const NO_USER: i64 = i64::MAX;
 
 operations! {
@@ -45,12 +41,10 @@ operations! {
 }
 
 words! {
-    /// The kinds of issues in a list.
     enum Kind: IssueKind { "issues" = IssueKind::Issue, "pulls" = IssueKind::PullRequest, "all" = IssueKind::Any }
 }
 
 words! {
-    /// The orders of a list.
     enum Sort: IssueSort {
         "created" = IssueSort::Created,
         "updated" = IssueSort::Updated,
@@ -59,32 +53,33 @@ words! {
 }
 
 words! {
-    /// The directions of an order: true if it is ascending.
+    /// Whether the order is ascending.
     enum Direction: bool { "asc" = true, "desc" = false }
 }
 
 filters! {
-    /// Filters of a repository's issues, which an issue must pass all, and their order.
+    /// Filters and order of a repository's issues. An issue must match all filters.
     struct IssueFilters {
-        /// The state of the issues: `open`, as without it, `closed` or `all`.
+        /// The state of the issues: `open` (the default), `closed` or `all`.
         state: Word<ListedState> = "closed",
-        /// The kind: `issues`, as without it, `pulls` or `all`.
+        /// The kind: `issues` (the default), `pulls` or `all`.
         kind as "type": Word<Kind> = "all",
-        /// The order: `created`, as without it, `updated` or `comments`.
+        /// The order: `created` (the default), `updated` or `comments`.
         sort: Word<Sort> = "updated",
-        /// The direction of the order: `desc`, as without it, or `asc`.
+        /// The direction of the order: `desc` (the default) or `asc`.
         direction: Word<Direction> = "asc",
-        /// Only issues that changed at this time or later.
+        /// Only issues that were updated at this time or later.
         since: Time = "2026-01-02T03:04:05Z",
-        /// Ids or names of labels with commas between them, at most 100. An issue must have all of them.
+        /// Comma-separated ids or names of labels, at most 100. An issue must have all of them.
         labels: Search = "bug,ui",
-        /// The name of a user that the body or a comment mentions.
+        /// The name of a user who is mentioned in the body or a comment.
         mentioned: Search = "eve",
-        /// The id or the title of a milestone; `none`; `*` for any.
+        /// The id or title of a milestone, `none` for issues without one, or `*` for issues with
+        /// any.
         milestone: Search = "1.0",
-        /// Words of which each is the beginning of a word of the title or the body.
+        /// Search words. Each must be a prefix of a word in the title or the body.
         q: Search = "crash linux",
-        /// The name of the user to whom the issue is assigned; `none`; `*` for any.
+        /// The name of the assignee, `none` for unassigned issues, or `*` for assigned ones.
         assignee: Search = "bob",
         /// The name of the user who opened the issue.
         creator: Search = "eve",
@@ -94,33 +89,34 @@ filters! {
 filters! {
     /// Filters of the caller's issues.
     struct UserIssueFilters {
-        /// The state of the issues: `open`, as without it, `closed` or `all`.
+        /// The state of the issues: `open` (the default), `closed` or `all`.
         state: Word<ListedState> = "closed",
     }
 }
 
 fields! {
-    /// A new issue. Assignee, milestone and labels are ignored from callers without write permission.
+    /// A new issue. Assignee, milestone and labels are ignored if the caller has no write
+    /// permission.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct NewIssue {
         title: Required<LongText> = "It crashes at the start",
         body: OrDefault<LongText> = "Since version 1.0, on Linux.",
-        /// The name of the user to assign it to; empty for none.
+        /// The name of the assignee; empty for none.
         assignee: OrDefault<LongText> = "bob",
-        /// True to create the issue in the state closed.
+        /// Whether to create the issue closed.
         closed: OrDefault<Flag> = false,
         /// The id of the milestone; 0 for none.
         milestone: OrDefault<Integer> = 2,
-        /// Ids of labels of the repository.
+        /// The ids of labels of the repository.
         labels: OrDefault<Integers<100>> = [5, 6],
     }
 }
 
 fields! {
-    /// The changes of an issue. What is absent stays as it is.
+    /// Changes of an issue. Absent fields stay unchanged.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct ChangedIssue {
-        /// As of a new issue. A blank title changes nothing.
+        /// The title, with the rules for a new issue. A blank one changes nothing.
         title: NonBlank<LongText> = "It crashes at the start on Linux",
         body: Optional<LongText> = "Since version 1.0.",
         assignee: Optional<LongText> = "bob",
@@ -172,7 +168,7 @@ fn list_request(filters: IssueFilters, repository_id: i64, page: Page) -> ListIs
     }
 }
 
-/// Returns the filters by `assignee` and `creator`, whose names are looked up by one call.
+/// Returns the `assignee` and `creator` filters. One call looks up both names.
 async fn accounts_of_filters(
     call: &ApiCall,
     assignee: &str,
@@ -202,8 +198,8 @@ async fn accounts_of_filters(
     Ok((assignee, if creator.is_empty() { 0 } else { id_of(creator) }))
 }
 
-/// Opens an issue. issue-svc ignores assignee, milestone and labels of callers without write permission, so that they do not learn what
-/// exists; a wrong type is a mistake of every caller.
+/// Opens an issue. issue-svc ignores assignee, milestone and labels of callers without write
+/// permission, so that they do not learn what exists; a wrong type is an error for every caller.
 async fn create(
     Authenticated(call): Authenticated,
     path: RepoPath,
@@ -245,7 +241,7 @@ async fn update(
 ) -> ApiResult<Json<Issue>> {
     let access = call.access(&path, operation::UPDATE_ISSUE).await?;
     let (repository_id, number) = (access.id, params.id("index"));
-    // A request without changes is valid. One with an empty title is not.
+    // A request without changes would be valid, but one with an empty title is not.
     let blank = UpdateIssueRequest { repository_id, number, title: Some(String::new()), ..Default::default() };
     let check = async { call.clients.issues().update_issue(call.blank_with_grant(&access.grant, blank)).await };
     let (changed, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
@@ -265,7 +261,8 @@ async fn update(
     Ok(Json(convert_issue(&call, &access, response.issue).await?))
 }
 
-/// Responds with the issues that are assigned to the caller. issue-svc asks repo-svc which of them the caller may see.
+/// Lists the issues assigned to the caller. issue-svc asks repo-svc which of them the caller can
+/// see.
 async fn list_of_user(
     Authenticated(call): Authenticated,
     query: LargeList,
@@ -287,7 +284,6 @@ async fn list_of_user(
     Ok(query.text_list(issues, response.total_count, &call.links))
 }
 
-/// Converts an issue of a response, with its accounts.
 async fn convert_issue(call: &ApiCall, access: &ResolvedAccess, issue: Option<issue::Issue>) -> ApiResult<Issue> {
     let issue = require(issue, "issue")?;
     let accounts = call.accounts_beside_caller(access, Issue::account_ids(&issue)).await?;

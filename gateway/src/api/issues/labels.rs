@@ -1,5 +1,3 @@
-//! Labels of a repository, and those of its issues: listed, added, replaced and removed.
-
 use ferrite_api_types::Label;
 use ferrite_api_types::convert::require;
 use ferrite_proto::issue::{
@@ -41,11 +39,11 @@ fields! {
 }
 
 fields! {
-    /// The changes of a label.
+    /// Changes of a label.
     struct ChangedLabel {
-        /// As of a new label. An empty name changes nothing.
+        /// The name, with the rules for a new label. An empty one changes nothing.
         name: NonEmpty<Text<50>> = "fault",
-        /// As of a new label.
+        /// The color, as for a new label.
         color: Optional<Text<7>> = "#fbca04",
     }
 }
@@ -53,7 +51,7 @@ fields! {
 fields! {
     /// Labels of an issue.
     struct IssueLabels | labels {
-        /// Ids of labels of the repository.
+        /// The ids of labels of the repository.
         labels: OrDefault<Integers<100>> = [5, 6],
     }
 }
@@ -74,7 +72,7 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeLi
     Ok(query.list(labels(response.labels, &access), response.total_count, &call.links))
 }
 
-/// Responds with one label, by its id or its name.
+/// Responds with a label, found by its id or its name.
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Label>> {
     let access = call.access(&path, operation::GET_LABEL).await?;
     let request = GetLabelRequest { repository_id: access.id, label: params.name("id") };
@@ -139,7 +137,7 @@ async fn add(
     change_by_body(&call, &path, &params, body, LabelChange::Add).await
 }
 
-/// Replaces all labels by those of the body. One without labels clears them.
+/// Replaces all labels with those in the body. A body without labels removes all.
 async fn replace(
     Authenticated(call): Authenticated,
     path: RepoPath,
@@ -162,7 +160,8 @@ async fn remove_of_issue(Authenticated(call): Authenticated, path: RepoPath, par
     Ok(NoContent)
 }
 
-/// Changes the labels by the ids in a body. issue-svc checks the caller's permission before the client is told about mistakes in the body.
+/// Changes the labels by the ids in a body. issue-svc checks the permission before the client
+/// learns about errors in the body.
 async fn change_by_body(
     call: &ApiCall,
     path: &RepoPath,
@@ -179,7 +178,7 @@ async fn change_by_body(
     Ok(Json(change(call, &access, request).await?))
 }
 
-/// Returns the request for a change of the issue's labels, without labels.
+/// Returns the request for a change of an issue's labels, without label ids.
 fn request(access: &ResolvedAccess, params: &Params, kind: LabelChange) -> ChangeIssueLabelsRequest {
     ChangeIssueLabelsRequest {
         repository_id: access.id,
@@ -189,7 +188,6 @@ fn request(access: &ResolvedAccess, params: &Params, kind: LabelChange) -> Chang
     }
 }
 
-/// Carries out a change and returns the labels of the issue after it.
 async fn change(call: &ApiCall, access: &ResolvedAccess, request: ChangeIssueLabelsRequest) -> ApiResult<Vec<Label>> {
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.labels().change_issue_labels(request).await?.into_inner();

@@ -1,5 +1,3 @@
-//! Milestones of a repository.
-
 use ferrite_api_types::Milestone;
 use ferrite_api_types::convert::require;
 use ferrite_proto::issue::{
@@ -30,7 +28,7 @@ operations! {
 filters! {
     /// Filters of milestones.
     struct MilestoneFilters {
-        /// The state of the milestones; `all`, as without it, for both.
+        /// The state of the milestones: `open`, `closed` or `all` (the default).
         state: Word<ListedState> = "open",
     }
 }
@@ -40,19 +38,19 @@ fields! {
     struct NewMilestone {
         title: Required<Text<50>> = "1.0",
         description: OrDefault<Text<65536>> = "The first release.",
-        /// When it is due; absent or empty for no date.
+        /// The due date; absent or empty for none.
         due_on: NonEmpty<Time> = "2026-03-01T00:00:00Z",
     }
 }
 
 fields! {
-    /// The changes of a milestone. What is absent stays as it is.
+    /// Changes of a milestone. Absent fields stay unchanged.
     struct ChangedMilestone {
-        /// When it is due. An empty text removes the date; null changes nothing.
+        /// The due date. An empty text removes it; null changes nothing.
         due_on: Clearable<Time> = "2026-04-01T00:00:00Z",
-        /// As of a new milestone. An empty title changes nothing.
+        /// The title, with the rules for a new milestone. An empty one changes nothing.
         title: NonEmpty<Text<50>> = "1.1",
-        /// As of a new milestone; empty to clear it.
+        /// The description, with the rules for a new milestone. An empty one removes it.
         description: Optional<Text<65536>> = "The second release.",
         /// The new state. An empty text changes nothing.
         state: NonEmpty<Word<NewState>> = "closed",

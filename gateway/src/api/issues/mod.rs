@@ -1,7 +1,3 @@
-//! Issues of repositories, with their comments, labels, milestones and timelines, and the settings of the issue tracker.
-//!
-//! Here is what they share: words for states, errors of lists, and the URLs of several repositories.
-
 mod comments;
 mod issues;
 mod labels;
@@ -24,7 +20,6 @@ use ferrite_api_types::links::{Links, RepositoryLinks};
 groups! { comments issues labels milestones settings timeline }
 
 words! {
-    /// The states that a list may be asked for.
     enum ListedState: IssueState {
         "open" = IssueState::Open,
         "closed" = IssueState::Closed,
@@ -33,19 +28,18 @@ words! {
 }
 
 words! {
-    /// The new state of an issue or milestone.
     enum NewState: IssueState { "open" = IssueState::Open, "closed" = IssueState::Closed }
 }
 
-/// Converts a status of a list whose entries may have long texts. A response beyond the limit of messages is a page too large.
+/// Converts a status of a list with long texts. If the response exceeds the message limit, the page
+/// is too large.
 fn list_error(status: Status) -> ApiError {
     if status.code() != Code::OutOfRange {
         return status.into();
     }
-    ApiError::invalid_field("limit", "too_long", "the texts of this page are too long together, ask for fewer entries")
+    ApiError::invalid_field("limit", "too_long", "the page is too large, request fewer entries")
 }
 
-/// URLs of several repositories, by their ids.
 struct RepositoryUrls(HashMap<i64, RepositoryLinks>);
 
 impl RepositoryUrls {
@@ -54,7 +48,6 @@ impl RepositoryUrls {
         Self(repositories.into_iter().map(urls).collect())
     }
 
-    /// Adds a repository whose URLs are known.
     fn with(mut self, repository_id: i64, urls: RepositoryLinks) -> Self {
         self.0.insert(repository_id, urls);
         self

@@ -1,5 +1,3 @@
-//! Settings of a repository's issue tracker.
-
 use ferrite_proto::operation;
 use ferrite_proto::repo::{TrackerIssueStyle, UpdateIssueTrackerRequest};
 
@@ -15,7 +13,6 @@ operations! {
 }
 
 words! {
-    /// The way in which an external tracker numbers its issues.
     enum Style: TrackerIssueStyle {
         "numeric" = TrackerIssueStyle::Numeric,
         "alphanumeric" = TrackerIssueStyle::Alphanumeric,
@@ -23,9 +20,9 @@ words! {
 }
 
 fields! {
-    /// The changes of an issue tracker. What is absent stays as it is.
+    /// Changes of an issue tracker. Absent fields stay unchanged.
     struct ChangedIssueTracker {
-        /// The style of the numbers of an external tracker: `123` or `ABC-123`.
+        /// The style of issue numbers in an external tracker: `123` or `ABC-123`.
         tracker_issue_style: Optional<Word<Style>> = "numeric",
         enable_issues: Optional<Flag> = true,
         enable_external_tracker: Optional<Flag> = false,

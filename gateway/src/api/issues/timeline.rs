@@ -1,5 +1,3 @@
-//! The timeline of an issue: its changes, and the references to it.
-
 use ferrite_api_types::convert::MissingField;
 use ferrite_api_types::links::RepositoryLinks;
 use ferrite_api_types::{Accounts, Label, Time, User};
@@ -19,7 +17,8 @@ operations! {
 }
 
 ferrite_api_types::shape! {
-    /// One change of an issue, or one reference to it. A key that says nothing about the action is left out.
+    /// A change of an issue, or a reference to it. Fields that do not apply to the action are
+    /// omitted.
     #[derive(Clone, Debug, Serialize)]
     struct TimelineEntry {
         id: i64,
@@ -29,7 +28,7 @@ ferrite_api_types::shape! {
         created_at: Time,
         #[serde(skip_serializing_if = "Option::is_none")]
         assignee: Option<User>,
-        /// As it was at the time.
+        /// The label as it was at the time.
         #[serde(skip_serializing_if = "Option::is_none")]
         label: Option<Label>,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +43,7 @@ ferrite_api_types::shape! {
 }
 
 ferrite_api_types::word_shape! {
-    /// What was done, or that the issue is referred to.
+    /// The kind of change or reference.
     #[derive(Clone, Copy, Debug)]
     enum Action {
         Closed = "closed",
@@ -62,7 +61,7 @@ ferrite_api_types::word_shape! {
 }
 
 ferrite_api_types::shape! {
-    /// A milestone as it was called at the time.
+    /// A milestone, with its title at the time.
     #[derive(Clone, Debug, Serialize)]
     struct MilestoneTitle {
         title: String,
@@ -79,10 +78,10 @@ ferrite_api_types::shape! {
 }
 
 ferrite_api_types::shape! {
-    /// The commit that refers to the issue, or whose message closed or opened it.
+    /// The commit that refers to the issue, or whose message closed or reopened it.
     #[derive(Clone, Debug, Serialize)]
     struct SourceCommit {
-        /// The owner and the name, with a slash between them.
+        /// The repository, `owner/name`.
         repository: String,
         sha: String,
         url: String,
@@ -94,7 +93,7 @@ ferrite_api_types::shape! {
     /// The issue that refers to this one.
     #[derive(Clone, Debug, Serialize)]
     struct SourceIssue {
-        /// The owner and the name, with a slash between them.
+        /// The repository, `owner/name`.
         repository: String,
         number: i64,
         html_url: String,
@@ -126,12 +125,12 @@ async fn list(
 }
 
 impl TimelineEntry {
-    /// Returns the accounts that `entry` names.
     fn account_ids(entry: &issue::TimelineEntry) -> impl Iterator<Item = i64> + use<> {
         [entry.user_id, entry.assignee_id].into_iter().filter(|id| *id != 0)
     }
 
-    /// Returns an entry of an issue in the repository of `urls`. The source of a reference is shown if its repository is in `sources`.
+    /// Converts an entry of an issue in the repository of `urls`. Shows the source of a reference
+    /// if its repository is in `sources`.
     fn new(
         entry: issue::TimelineEntry,
         accounts: &Accounts,

@@ -1,5 +1,3 @@
-//! Members of an organization: their roles, and whether their membership is public.
-
 use axum::http::StatusCode;
 use ferrite_api_types::User;
 use ferrite_api_types::convert::{MissingField, require};
@@ -65,14 +63,13 @@ impl Membership {
 }
 
 words! {
-    /// The new role of a member.
     enum NewRole: MembershipRole { "admin" = MembershipRole::Admin, "member" = MembershipRole::Member }
 }
 
 fields! {
-    /// The membership that a user gets.
+    /// The new membership of a user.
     struct NewMembership {
-        /// The role of the member: an ordinary member without it.
+        /// The role of the member. The default is `member`.
         role: NonEmpty<Word<NewRole>> = "admin",
     }
 }
@@ -115,7 +112,7 @@ async fn set(
     Ok(NoContent)
 }
 
-/// Shows or hides the membership of the caller. No other membership can be changed by it.
+/// Publishes or hides the caller's own membership.
 async fn set_visibility<const IS_PUBLIC: bool>(
     Authenticated(call): Authenticated,
     path: Params,
@@ -124,7 +121,7 @@ async fn set_visibility<const IS_PUBLIC: bool>(
     let caller = call.identity().await?;
     if !caller.username.eq_ignore_ascii_case(&path.name("username")) {
         let check = PermissionCheck::of(operation::SET_MEMBERSHIP_VISIBILITY).on_organization(&organization);
-        let error = ApiError::new(StatusCode::FORBIDDEN, "only members themselves show or hide their membership");
+        let error = ApiError::new(StatusCode::FORBIDDEN, "only members can publish or hide their own membership");
         return call.after_permission(check, Err(error)).await;
     }
     let request = SetMembershipVisibilityRequest { organization, is_public: IS_PUBLIC };

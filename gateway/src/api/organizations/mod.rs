@@ -1,5 +1,3 @@
-//! Organizations, their members and their teams.
-
 mod members;
 pub(super) mod organizations;
 pub(super) mod teams;

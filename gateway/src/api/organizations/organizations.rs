@@ -1,5 +1,3 @@
-//! Organizations. Not here: their members and teams.
-
 use ferrite_api_types::convert::require;
 use ferrite_api_types::links::Links;
 use ferrite_proto::operation;
@@ -67,7 +65,7 @@ fields! {
 }
 
 fields! {
-    /// The changes of an organization.
+    /// Changes of an organization.
     struct ChangedOrganization {
         full_name: Optional<Text<100>> = "Acme Incorporated",
         description: Optional<Text<255>> = "Makers of everything.",
@@ -91,7 +89,7 @@ async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiR
     Ok(Json(Organization::new(require(response.organization, "organization")?, &call.links)))
 }
 
-/// Creates an organization of the caller, or of `owner` for a caller that acts as an administrator.
+/// Creates an organization of the caller, or of `owner` for an administrator.
 pub(crate) async fn create(
     Authenticated(call): Authenticated,
     path: Params,

@@ -1,4 +1,5 @@
-//! Teams, their members and their repositories. Some handlers also serve the routes of [`crate::api::admin`].
+//! Teams, their members and their repositories. Some handlers also serve routes of
+//! [`crate::api::admin`].
 
 use ferrite_api_types::convert::require;
 use ferrite_api_types::{Repository, User};
@@ -42,7 +43,7 @@ ferrite_api_types::shape! {
         id: i64,
         name: String,
         description: String,
-        /// `read`, `write`, `admin`, or `owner` for the team of owners.
+        /// The permission: `read`, `write`, `admin`, or `owner` for the owners team.
         permission: String,
     }
 }
@@ -64,12 +65,12 @@ fields! {
 }
 
 fields! {
-    /// The changes of a team.
+    /// Changes of a team.
     struct ChangedTeam {
-        /// As of a new team. An empty name changes nothing.
+        /// The name, with the rules for a new team. An empty one changes nothing.
         name: NonEmpty<Text<30>> = "maintainers",
         description: Optional<Text<255>> = "Those who release it.",
-        /// `read`, `write` or `admin`. An empty text changes nothing.
+        /// The permission: `read`, `write` or `admin`. An empty text changes nothing.
         permission: NonEmpty<Text> = "admin",
     }
 }

@@ -1,4 +1,4 @@
-//! Files of releases: their entries, and uploads, which are piped to git-svc.
+//! Release files: their metadata, and uploads, which are streamed to git-svc.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use crate::http::request::{NonEmpty, RequestBody, Text, fields};
 use crate::http::response::{Created, Json, List, NoContent};
 use crate::http::upload::{FileBody, Part, Upload};
 
-/// Deadline of an upload. git-svc has shorter ones itself.
+/// Deadline of an upload. git-svc has shorter ones.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
 operations! {
@@ -42,43 +42,43 @@ operations! {
 }
 
 filters! {
-    /// What the address of an upload says about the file.
+    /// Query parameters of an upload.
     struct UploadQuery {
-        /// The name of the file: 1 to 255 bytes without slashes and control characters, unique in the release. Without it, the file has
-        /// the name that the part of a multipart body has.
+        /// The name of the file: 1 to 255 bytes without slashes and control characters, unique in
+        /// the release. The default is the file name in the multipart body.
         name: Text<255> = "demo-1.0.tar.gz",
     }
 }
 
 fields! {
-    /// The changes of a file of a release.
+    /// Changes of a release file.
     struct ChangedReleaseAsset {
-        /// 1 to 255 bytes without slashes and control characters, unique in the release. An empty name changes nothing.
+        /// The name: 1 to 255 bytes without slashes and control characters, unique in the release.
+        /// An empty one changes nothing.
         name: NonEmpty<Text<255>> = "demo-1.0.zip",
     }
 }
 
 shape! {
-    /// A file of a release.
+    /// A release file.
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct ReleaseAsset {
         id: i64,
         name: String,
-        /// Bytes.
+        /// The size in bytes.
         size: i64,
-        /// Complete downloads.
+        /// The number of complete downloads.
         download_count: i64,
         created_at: Time,
-        /// Always the same for a file.
+        /// A UUID that never changes.
         uuid: String,
         browser_download_url: String,
-        /// Of the content, 64 hexadecimal digits.
+        /// The SHA-256 hash of the content, 64 hexadecimal digits.
         sha256: String,
     }
 }
 
 impl ReleaseAsset {
-    /// Converts a file.
     pub(super) fn new(asset: repo::ReleaseAsset, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         Ok(Self {
             id: asset.id,
@@ -93,21 +93,19 @@ impl ReleaseAsset {
     }
 }
 
-/// Returns a UUID that is always the same for a file and does not tell its name on the store.
+/// Derives a stable UUID that does not reveal the file's name on the store.
 fn uuid_of(file_id: &str) -> String {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&Sha256::digest(file_id.as_bytes())[..16]);
     uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
 }
 
-/// The part of a multipart body with the file.
 enum Attachment {}
 
 impl Part for Attachment {
     const NAME: &'static str = "attachment";
 }
 
-/// A file that git-svc has stored.
 struct StoredFile {
     size_bytes: i64,
     sha256: String,
@@ -168,7 +166,7 @@ async fn upload(
     let stored = tokio::time::timeout(UPLOAD_TIMEOUT, store(&call, &access, &headers, &begun, upload));
     let stored = stored.await.map_err(|_| ApiError::unavailable())??;
     let request = CreateReleaseAssetRequest {
-        // By its id: its name may lead to another one by now.
+        // By its id, because the name may have moved to another repository.
         repository: Some(RepositoryRef::by_id(access.id)),
         release_id,
         name,
@@ -177,13 +175,12 @@ async fn upload(
         sha256: stored.sha256,
         content_type,
     };
-    // With the token, so that the permission is checked again: the upload may have taken long.
+    // With the token, so that the permission is checked again after a long upload.
     let response = call.clients.releases().create_release_asset(call.request(request)).await?.into_inner();
     let asset = ReleaseAsset::new(require(response.asset, "asset")?, &access.urls)?;
     Ok(Created::at(format!("{}/assets/{}", access.urls.release(release_id), asset.id), asset))
 }
 
-/// Pipes a file to git-svc.
 async fn store(
     call: &ApiCall,
     access: &ResolvedAccess,
@@ -226,11 +223,10 @@ async fn store(
     }
 }
 
-/// 422: the file does not fit into the quota of the owner.
 fn quota_exceeded(quota: Option<ByteQuota>) -> ApiError {
     metrics::counter!("ferrite_quota_refused_total", "kind" => "bytes").increment(1);
     let ByteQuota { used_bytes, limit_bytes } = quota.unwrap_or_default();
-    let message = format!("the repositories of the account take {used_bytes} bytes of its quota of {limit_bytes}");
+    let message = format!("quota exceeded: the repositories of the account use {used_bytes} of {limit_bytes} bytes");
     ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
 }
 

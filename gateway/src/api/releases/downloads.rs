@@ -1,4 +1,5 @@
-//! Downloads of files of releases, under an address that stays the same while the file has its name: piped from git-svc.
+//! Downloads of release files, streamed from git-svc. The URL stays the same until the file is
+//! renamed.
 
 use axum::body::Body;
 use axum::http::header::{
@@ -35,7 +36,7 @@ operations! {
     "/{owner}/{repo}/releases/download/{*file}" => get download as ASSET;
 }
 
-/// The content of a file, which has the media type with which it was uploaded.
+/// The content of a file. Its media type is that of the upload.
 enum AssetContent {}
 
 impl Media for AssetContent {
@@ -71,7 +72,7 @@ async fn download(
     if is_head {
         *request.method_mut() = Method::HEAD;
     }
-    // The deadline is for the headers: the body may take as long as the client reads.
+    // The deadline is for the headers: the body takes as long as the client reads.
     let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
@@ -79,11 +80,11 @@ async fn download(
             version.insert_into(response.headers_mut());
             Ok(File::from(response.map(|body| call.reauthorizer.guard(body, revoked))))
         }
-        _ => response_without_file(&response, NOT_FOUND, "range begins behind the end of the file").map(File::from),
+        _ => response_without_file(&response, NOT_FOUND, "range starts beyond the end of the file").map(File::from),
     }
 }
 
-/// What tells one file of an address from another: its hash, which is its tag, and when it was uploaded.
+/// Distinguishes files at the same URL: the hash, which is the entity tag, and the upload time.
 struct FileVersion {
     tag: String,
     date: Option<HeaderValue>,
@@ -96,8 +97,8 @@ impl FileVersion {
         Self { tag: format!("\"{}\"", asset.sha256), date: date.and_then(|date| HeaderValue::try_from(date).ok()) }
     }
 
-    /// Returns whether the client has this file: by the tags that it names, and if it names none, by the date. A later date is another one:
-    /// an older file that is renamed may take the place of a newer one.
+    /// Whether the client has this file: by its tags, and without tags by the exact date. A later
+    /// date does not match, because an older file can be renamed to take the place of a newer one.
     fn is_known(&self, headers: &HeaderMap) -> bool {
         if headers.contains_key(IF_NONE_MATCH) {
             return matches_etag(headers.get_all(IF_NONE_MATCH), &self.tag);
@@ -105,7 +106,6 @@ impl FileVersion {
         self.date.is_some() && headers.get(IF_MODIFIED_SINCE) == self.date.as_ref()
     }
 
-    /// Adds tag and date to a response, and what caches may do with it.
     fn insert_into(&self, headers: &mut HeaderMap) {
         if let Ok(tag) = HeaderValue::from_str(&self.tag) {
             headers.insert(ETAG, tag);
@@ -117,8 +117,8 @@ impl FileVersion {
     }
 }
 
-/// Splits `download/{tag}/{name}` into tag and name: a tag may have slashes, a name has none. A path that names nothing becomes a tag
-/// that does not exist.
+/// Splits `download/{tag}/{name}` into tag and name: a tag can have slashes, a name cannot. An
+/// invalid path becomes a tag that does not exist.
 fn split_file(rest: &[u8]) -> (String, String) {
     let text = String::from_utf8_lossy(rest.strip_prefix(b"download/").unwrap_or_default()).into_owned();
     match text.rsplit_once('/') {
@@ -145,19 +145,18 @@ fn file_response(
     let headers = response.headers_mut();
     let content_type = HeaderValue::from_str(&asset.content_type);
     headers.insert(CONTENT_TYPE, content_type.unwrap_or(HeaderValue::from_static("application/octet-stream")));
-    // A browser that opens the URL runs no script of the file.
+    // Browsers that open the URL run no scripts in the file.
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     insert_content_disposition(headers, asset.name.as_bytes());
     response
 }
 
-/// Returns whether a response has all bytes of a file.
 fn is_whole(status: StatusCode, headers: &HeaderMap, size_bytes: i64) -> bool {
     let whole = format!("bytes 0-{}/{size_bytes}", size_bytes - 1);
     status == StatusCode::OK || headers.get(CONTENT_RANGE).is_some_and(|range| range.as_bytes() == whole.as_bytes())
 }
 
-/// Counts a download when the last byte of the file was taken to be sent.
+/// Counts a download once the last byte of the file is handed to the connection.
 struct DownloadCounter {
     state: ApiState,
     asset_id: i64,
@@ -189,7 +188,7 @@ impl DownloadCounter {
         let mut releases = self.state.clients.releases();
         self.state.life.spawn("count download", async move {
             if let Err(status) = releases.count_downloads(request).await {
-                tracing::debug!(%status, "a download is not counted");
+                tracing::debug!(%status, "cannot count a download");
             }
         });
     }

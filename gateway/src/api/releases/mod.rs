@@ -1,5 +1,3 @@
-//! Releases of repositories, the entries of their files, and the downloads of these.
-
 mod assets;
 mod downloads;
 mod releases;

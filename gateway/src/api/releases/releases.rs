@@ -1,4 +1,4 @@
-//! Releases of a repository. Drafts do not exist for callers without write permission.
+//! Releases of a repository. Callers without write permission cannot see drafts.
 
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::RepositoryLinks;
@@ -43,32 +43,34 @@ fields! {
         tag_name: Required<Text<250>> = "v1.0",
         /// The notes, in Markdown.
         body: OrDefault<LongText> = "The first release.",
-        /// The branch or commit of which the tag is made if there is none; empty for the default branch.
+        /// The branch or commit from which the tag is created if it does not exist; empty for the
+        /// default branch.
         target_commitish: OrDefault<Text<1000>> = "main",
-        /// The title, possibly empty.
+        /// The title, which can be empty.
         name: OrDefault<Text<255>> = "Version 1.0",
-        /// True for one that only callers with write permission see.
+        /// Whether this is a draft, visible only to callers with write permission.
         draft: OrDefault<Flag> = false,
-        /// True for one that is not meant for everybody yet.
+        /// Whether this is a prerelease, not ready for general use.
         prerelease: OrDefault<Flag> = false,
     }
 }
 
 fields! {
-    /// The changes of a release.
+    /// Changes of a release.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct ChangedRelease {
-        /// The notes, in Markdown. An empty text takes them away.
+        /// The notes, in Markdown. An empty text removes them.
         body: Optional<LongText> = "The first release, with notes.",
-        /// As of a new release. An empty name changes nothing.
+        /// The tag, with the rules for a new release. An empty name changes nothing.
         tag_name: NonEmpty<Text<250>> = "v1.0.1",
-        /// As of a new release. An empty text changes nothing.
+        /// The branch or commit from which the tag is created if it does not exist. An empty text
+        /// changes nothing.
         target_commitish: NonEmpty<Text<1000>> = "main",
-        /// The title. An empty text takes it away.
+        /// The title. An empty text removes it.
         name: Optional<Text<255>> = "Version 1.0.1",
-        /// False publishes a draft; true makes one of a published release.
+        /// False publishes a draft; true turns a published release into a draft.
         draft: Optional<Flag> = false,
-        /// As of a new release.
+        /// Whether this is a prerelease, not ready for general use.
         prerelease: Optional<Flag> = false,
     }
 }
@@ -79,25 +81,26 @@ shape! {
     struct Release {
         id: i64,
         tag_name: String,
-        /// The branch or commit that the tag is made of, if it does not exist when the release is published.
+        /// The branch or commit from which the tag is created if it does not exist when the release
+        /// is published.
         target_commitish: String,
-        /// The title, possibly empty.
+        /// The title, which can be empty.
         name: String,
         /// The notes, in Markdown.
         body: String,
-        /// True if `body` is the beginning only.
+        /// Whether `body` is cut.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
         url: String,
         html_url: String,
         tarball_url: String,
         zipball_url: String,
-        /// True if only those with write permission see it.
+        /// Whether this is a draft, visible only to callers with write permission.
         draft: bool,
-        /// True if it is not meant for everybody yet.
+        /// Whether this is a prerelease, not ready for general use.
         prerelease: bool,
         created_at: Time,
-        /// Null for a draft.
+        /// The time of publication; null for a draft.
         published_at: Option<Time>,
         author: User,
         assets: Vec<ReleaseAsset>,
@@ -105,7 +108,7 @@ shape! {
 }
 
 impl Release {
-    /// Converts a release. The author of a deleted account is a placeholder.
+    /// Converts a release. A deleted author is shown as a placeholder.
     fn new(release: repo::Release, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let nobody = || Accounts::default().by_id(0, urls.site());
         let assets = release.assets.into_iter().map(|asset| ReleaseAsset::new(asset, urls));
@@ -159,7 +162,7 @@ async fn get_latest(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath
 }
 
 async fn get_by_tag(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Release>> {
-    // What is no UTF-8 becomes U+FFFD, which leaves the decision to repo-svc: it finds no such tag.
+    // Invalid UTF-8 becomes U+FFFD; repo-svc then finds no such tag.
     let tag = String::from_utf8_lossy(path.rest.strip_prefix(b"tags/").unwrap_or_default()).into_owned();
     find(&call, &path, By::TagName(tag)).await
 }

@@ -1,5 +1,3 @@
-//! Collaborators of a repository.
-
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::Links;
 use ferrite_api_types::{Permissions, User};
@@ -25,7 +23,7 @@ operations! {
 }
 
 ferrite_api_types::shape! {
-    /// A collaborator of a repository, with its permissions.
+    /// A collaborator of a repository, with their permissions.
     #[derive(Clone, Debug, Serialize)]
     struct Collaborator {
         #[serde(flatten)]
@@ -42,7 +40,7 @@ impl Collaborator {
 }
 
 fields! {
-    /// The permission that a collaborator gets.
+    /// The permission of a collaborator.
     struct NewCollaborator {
         permission: Optional<Text> = "write",
     }

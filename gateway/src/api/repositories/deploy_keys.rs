@@ -1,5 +1,3 @@
-//! Deploy keys of a repository.
-
 use ferrite_api_types::Time;
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::RepositoryLinks;
@@ -26,7 +24,7 @@ operations! {
 }
 
 ferrite_api_types::shape! {
-    /// A key of a repository.
+    /// A deploy key.
     #[derive(Clone, Debug, Serialize)]
     struct DeployKey {
         id: i64,
@@ -57,7 +55,7 @@ fields! {
         title: Required<Text<255>> = "ci",
         key: Required<Text<16_384>> =
             "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIF7ZfAfyxhO8py1GB4mjs4qSnvW5dXZ3t+X+m8MWqKnu deploy@ci.example.com",
-        /// False if the key may push. It may not without it.
+        /// Whether the key is read-only, which is the default. If false, it can push.
         read_only: Optional<Flag> = true,
     }
 }

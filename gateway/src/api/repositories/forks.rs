@@ -1,5 +1,3 @@
-//! Forks of a repository: made and listed.
-
 use std::time::Duration;
 
 use ferrite_api_types::Repository;
@@ -14,7 +12,7 @@ use crate::http::path::RepoPath;
 use crate::http::request::{OrDefault, RequestBody, Text, fields};
 use crate::http::response::{Created, List};
 
-/// Deadline of the call that makes a fork: more than repo-svc waits for the store.
+/// Deadline for creating a fork: longer than repo-svc waits for the store.
 const FORK_DEADLINE: Duration = Duration::from_secs(14 * 60);
 
 operations! {

@@ -1,4 +1,5 @@
-//! Imports of repositories from other hosts. A request to import waits for the end, unless its client prefers not to (RFC 7240).
+//! Imports of repositories from other hosts. A request waits for the import to finish, unless the
+//! client prefers not to (RFC 7240).
 
 use std::time::Duration;
 
@@ -32,9 +33,9 @@ use crate::http::request::{
 use crate::http::response::{Accepted, Created, Either, Json, List};
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-/// Longest wait of one call to repo-svc: less than the deadline of a call.
+/// Longest wait of one call to repo-svc, below the deadline of a call.
 const MAX_CALL_WAIT_SECONDS: u64 = 10;
-/// Time for which repo-svc may not respond while a request waits, and the pause between two attempts.
+/// How long a waiting request tolerates an outage of repo-svc, and the pause between attempts.
 const MAX_OUTAGE: Duration = Duration::from_secs(60);
 const OUTAGE_PAUSE: Duration = Duration::from_secs(1);
 const PREFER: &str = "prefer";
@@ -55,14 +56,15 @@ fields! {
         repo_name: Required<Text<100>> = "demo",
         auth_username: OrDefault<Text<1024>> = "bob",
         auth_password: OrDefault<Text<1024>> = "correct horse battery staple",
-        /// True if it is to follow the remote from then on.
+        /// Whether to keep the repository in sync with the remote as a mirror.
         mirror: OrDefault<Flag> = true,
-        /// The time between two syncs of a mirror: from 10 minutes to 365 days. Absent or 0 for 8 hours.
+        /// The interval between two syncs of a mirror, from 10 minutes to 365 days. The default,
+        /// also for 0, is 8 hours.
         mirror_interval: NonEmpty<Seconds> = "8h0m0s",
-        /// True if only callers with access may see it.
+        /// Whether only callers with access can see the repository.
         private: OrDefault<Flag> = true,
         description: OrDefault<Text<512>> = "A demonstration.",
-        /// True if its wiki is to be brought, too, if there is one. True if absent.
+        /// Whether to import the wiki too, if there is one. The default is true.
         wiki: Optional<Flag> = true,
     }
 }
@@ -114,14 +116,14 @@ shape! {
     #[derive(Clone, Debug, Serialize)]
     struct Import {
         id: i64,
-        /// The repository, `owner/name`, as it was named when the import began.
+        /// The repository, `owner/name`, as it was called when the import started.
         repository: String,
         phase: Phase,
-        /// Objects received.
+        /// The number of received objects.
         objects: i64,
-        /// Bytes received.
+        /// The number of received bytes.
         bytes: i64,
-        /// The reason of a failure; empty if there was none.
+        /// Why the import failed; empty if it did not.
         error: String,
         created_at: Time,
         finished_at: Option<Time>,
@@ -129,10 +131,6 @@ shape! {
 }
 
 impl Import {
-    /// Converts an import.
-    ///
-    /// # Errors
-    /// When its phase or a time is missing.
     fn new(import: Migration) -> Result<Self, MissingField> {
         Ok(Self {
             id: import.id,
@@ -147,22 +145,20 @@ impl Import {
     }
 }
 
-/// The header of a request that says whether it waits.
 enum Preferring {}
 
 impl HeaderNames for Preferring {
     const HEADERS: &'static [(&'static str, &'static str)] = &[(
         "Prefer",
-        "`respond-async` asks for a response before the end, `respond-async, wait=10` after 10 seconds at most.",
+        "`respond-async` requests a response before the import finishes, `respond-async, wait=10` after at most 10 seconds.",
     )];
 }
 
-/// The preferences of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Preferences {
-    /// True if the client wants a response before the end.
+    /// Whether the client wants a response before the import finishes.
     is_async: bool,
-    /// The time for which it wants to wait all the same.
+    /// How long the client wants to wait nevertheless.
     wait: Option<Duration>,
 }
 
@@ -171,7 +167,7 @@ impl Preferences {
         let values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
         let mut preferences = Self::default();
         for preference in values.flat_map(|value| value.split(',')) {
-            // Parameters behind a semicolon mean nothing here.
+            // Ignore parameters after a semicolon.
             let preference = preference.split(';').next().unwrap_or_default().trim();
             match preference.split_once('=').map(|(name, value)| (name.trim(), value.trim().trim_matches('"'))) {
                 None if preference.eq_ignore_ascii_case(RESPOND_ASYNC) => preferences.is_async = true,
@@ -184,7 +180,6 @@ impl Preferences {
         preferences
     }
 
-    /// Returns the time for which the request waits, at most `max`.
     fn wait(self, max: Duration) -> Duration {
         match (self.is_async, self.wait) {
             (true, wait) => wait.unwrap_or(Duration::ZERO).min(max),
@@ -193,11 +188,11 @@ impl Preferences {
     }
 }
 
-/// 202 with an import that goes on, and its address.
+/// 202 with an import that is still running, and its URL.
 struct Continued {
     import: Import,
     location: HeaderValue,
-    /// True if the client wanted the response before the end.
+    /// Whether the client asked for this response.
     is_async: bool,
 }
 
@@ -218,7 +213,8 @@ impl Output for Continued {
     }
 }
 
-/// Imports a repository. Responds with it, or with the import if that goes on when the client does not wait any more.
+/// Imports a repository. Responds with the repository, or with the import if it is still running
+/// after the wait.
 async fn import(
     Authenticated(call): Authenticated,
     headers: Headers<Preferring>,
@@ -243,7 +239,6 @@ async fn import(
     }
 }
 
-/// Returns the response with an import that goes on.
 fn continued(call: &ApiCall, import: Import, preferences: Preferences) -> ApiResult<Continued> {
     let location = call.links.api(&format!("/repos/migrations/{}", import.id));
     let location = HeaderValue::try_from(location).map_err(|_| ApiError::internal())?;
@@ -251,7 +246,8 @@ fn continued(call: &ApiCall, import: Import, preferences: Preferences) -> ApiRes
 }
 
 impl ApiCall {
-    /// Waits for the end of an import; `None` if it goes on after `wait`, or this process stops.
+    /// Waits for an import to finish; `None` if it is still running after `wait`, or if this
+    /// process stops.
     async fn import_end(&self, migration_id: i64, wait: Duration) -> Result<Option<GetMigrationResponse>, ApiError> {
         let deadline = Instant::now() + wait;
         let (mut heard, mut client) = (Instant::now(), self.clients.imports());
@@ -269,7 +265,7 @@ impl ApiCall {
                     return Ok(Some(response.into_inner()));
                 }
                 Ok(_) => heard = Instant::now(),
-                // The import goes on while repo-svc starts again.
+                // The import continues while repo-svc restarts.
                 Err(status) if is_outage(&status) && heard.elapsed() < MAX_OUTAGE => {
                     tokio::time::sleep(OUTAGE_PAUSE).await;
                 }
@@ -280,7 +276,6 @@ impl ApiCall {
     }
 }
 
-/// Returns whether the service could not be asked.
 fn is_outage(status: &tonic::Status) -> bool {
     reason(status).is_none()
         || matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Internal)

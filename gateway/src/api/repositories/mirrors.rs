@@ -1,5 +1,3 @@
-//! Mirrors: repositories that follow one elsewhere.
-
 use ferrite_core::version::Precondition;
 use ferrite_proto::error::{reason, violations};
 use ferrite_proto::git::{SyncMirrorRequest, UpdateMirrorRequest};
@@ -25,17 +23,15 @@ async fn sync(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<S
 }
 
 impl ApiCall {
-    /// Checks that [`Self::set_mirror_interval`] would change the schedule or has done so under the idempotency key, and changes nothing.
-    /// Returns the id of the repository.
-    ///
-    /// # Errors
-    /// Those of [`Self::set_mirror_interval`].
+    /// Checks, without a change, that [`Self::set_mirror_interval`] would succeed or has already
+    /// done so under the idempotency key. Returns the id of the repository.
     pub(super) async fn check_mirror_interval(
         &self,
         repository: RepositoryRef,
         interval_seconds: i64,
     ) -> Result<i64, ApiError> {
-        // git-svc commits nothing under a precondition that is never true, and finds every other mistake before that.
+        // The precondition is never true, so git-svc commits nothing, but finds every other error
+        // first.
         let never = VersionedCall::requiring(operation::UPDATE_MIRROR, Precondition::Never);
         let (id, outcome) = self.update_mirror(repository, interval_seconds, Some(never)).await?;
         match outcome {
@@ -44,10 +40,8 @@ impl ApiCall {
         }
     }
 
-    /// Changes the schedule of a mirror, once for each idempotency key.
-    ///
-    /// # Errors
-    /// 401, 403 or 404 of repo-svc; 422 that names the field `mirror_interval`, also for a repository that is no mirror.
+    /// Changes the schedule of a mirror, once per idempotency key. Errors, also for a repository
+    /// that is not a mirror, name the field `mirror_interval`.
     pub(super) async fn set_mirror_interval(
         &self,
         repository: RepositoryRef,
@@ -57,7 +51,7 @@ impl ApiCall {
         outcome.map_err(interval_error)
     }
 
-    /// Asks git-svc for another schedule. Returns the id of the repository, and what git-svc responds.
+    /// Asks git-svc for another schedule. Returns the id of the repository and git-svc's response.
     async fn update_mirror(
         &self,
         repository: RepositoryRef,
@@ -74,13 +68,13 @@ impl ApiCall {
     }
 }
 
-/// Returns the error of a request whose field for the interval has another name than that of the service. An idempotency key that is
-/// refused stays the mistake.
+/// Renames the field of the interval from the service's name to the API's. An error about the
+/// idempotency key stays as it is.
 fn interval_error(status: Status) -> ApiError {
     let violation = violations(&status).into_iter().find(|(field, ..)| field == "interval_seconds");
     let message = match (violation, reason(&status).as_deref()) {
         (Some((_, _, message)), _) => message,
-        (None, Some("NOT_A_MIRROR")) => "is for mirrors only".to_owned(),
+        (None, Some("NOT_A_MIRROR")) => "is only allowed for mirrors".to_owned(),
         (None, _) => return status.into(),
     };
     ApiError::invalid_field("mirror_interval", "invalid", message)

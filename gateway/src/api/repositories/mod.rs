@@ -1,5 +1,3 @@
-//! Repositories: what repo-svc knows of them, such as settings, collaborators, stars and imports. Not here: their content.
-
 mod collaborators;
 mod deploy_keys;
 mod forks;

@@ -1,5 +1,3 @@
-//! Repositories: created, listed, searched, read and deleted.
-
 use ferrite_api_types::convert::require;
 use ferrite_api_types::{Repository, Viewer};
 use ferrite_proto::operation;
@@ -33,7 +31,6 @@ operations! {
 }
 
 words! {
-    /// What a search orders repositories by.
     enum SearchSort: RepositorySort {
         "alpha" = RepositorySort::Name,
         "created" = RepositorySort::Created,
@@ -46,12 +43,11 @@ words! {
 }
 
 words! {
-    /// Whether the order of a search is reversed.
+    /// Whether the order is reversed.
     enum SearchOrder: bool { "asc" = false, "desc" = true }
 }
 
 words! {
-    /// The kinds of repositories in a search.
     enum SearchMode: RepositoryMode {
         "source" = RepositoryMode::Source,
         "fork" = RepositoryMode::Fork,
@@ -60,36 +56,37 @@ words! {
 }
 
 words! {
-    /// Whether a search finds archived repositories or the others.
     enum SearchArchived: bool { "true" = true, "false" = false }
 }
 
 filters! {
-    /// The terms of a search.
+    /// Filters and order of a repository search.
     struct SearchTerms {
-        /// A part of the name or description, or `owner/part`, without regard to case. Every repository without it.
+        /// A part of the name or description, or `owner/part`, ignoring case. The default matches
+        /// every repository.
         q: Search = "demo",
-        /// A topic that the repositories have.
+        /// A topic of the repositories.
         topic: Search = "rust",
-        /// The order: by id without it, as of repositories that are equal in it.
+        /// The order. The default is by id, which also breaks ties.
         sort: Word<SearchSort> = "updated",
         /// `desc` reverses the order.
         order: Word<SearchOrder> = "desc",
-        /// The kind of the repositories: `source` for neither forks nor mirrors. Every kind without it.
+        /// The kind of repository. `source` means neither forks nor mirrors. The default is every
+        /// kind.
         mode: Word<SearchMode> = "source",
-        /// The id of the owner. Zero selects every owner.
+        /// The id of the owner. Zero means every owner.
         uid: Integer = 7,
-        /// `true` for archived repositories only, `false` for the others only. Both without it.
+        /// `true` for only archived repositories, `false` for only others. The default is both.
         archived: Word<SearchArchived> = "false",
     }
 }
 
 impl SearchTerms {
-    /// Returns the request for a page of what is found.
     fn request(self, page: Page) -> SearchRepositoriesRequest {
         SearchRepositoriesRequest {
             query: self.q,
-            // Ids are positive, so a negative one selects nothing, as does the largest; zero selects every owner.
+            // Ids are positive, so a negative one matches nothing, like the largest; zero means
+            // every owner.
             owner_id: self.uid.map_or(0, |id| if id < 0 { i64::MAX } else { id }),
             page: page.number,
             page_size: page.size,
@@ -107,26 +104,25 @@ fields! {
     pub(crate) struct NewRepository {
         name: Required<Text<100>> = "demo",
         description: OrDefault<Text<255>> = "An example.",
-        /// True if only callers with access may see it.
+        /// Whether only callers with access can see the repository.
         is_private as "private": OrDefault<Flag> = true,
-        /// True if it is to have a first commit, of the templates that the other fields name.
+        /// Whether to create a first commit from the templates in the other fields.
         auto_init: OrDefault<Flag> = true,
-        /// Names of at most 100 .gitignore templates, in order, with commas between them.
+        /// Comma-separated names of .gitignore templates, at most 100, in order.
         gitignores: OrDefault<Text> = "Rust,Vim",
-        /// The name of a licence, or empty for none.
+        /// The name of a licence; empty for none.
         license: OrDefault<Text<255>> = "MIT License",
-        /// The name of a README template; empty means `Default`.
+        /// The name of a README template; empty for `Default`.
         readme: OrDefault<Text<255>> = "Default",
     }
 }
 
 impl ApiCall {
-    /// Converts a repository, as [`Self::repositories`].
+    /// As [`Self::repositories`], for one.
     pub(crate) fn repository(&self, repository: Option<repo::Repository>) -> Result<Repository, ApiError> {
         Ok(Repository::new(require(repository, "repository")?, self.viewer(), &self.links)?)
     }
 
-    /// Returns the response with a repository that was created.
     pub(crate) fn created_repository(
         &self,
         repository: Option<repo::Repository>,
@@ -140,7 +136,8 @@ impl ApiCall {
     /// Converts repositories. E-mail addresses are blank for a request without credentials.
     pub(crate) fn repositories(&self, repositories: Vec<repo::Repository>) -> Result<Vec<Repository>, ApiError> {
         let viewer = self.viewer();
-        // A repository is large, and a vector that does not know its length moves all of its entries each time it grows.
+        // Repositories are large, and a vector of unknown length moves all its entries each time it
+        // grows.
         let mut converted = Vec::with_capacity(repositories.len());
         for repository in repositories {
             converted.push(Repository::new(repository, viewer, &self.links)?);
@@ -165,7 +162,8 @@ async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult
     Ok(NoContent)
 }
 
-/// Responds with the repositories that the caller can reach, or with those of the user or organization that the route names.
+/// Lists the repositories that the caller can access, or those of the user or organization in the
+/// path.
 async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<Repository>> {
     let (username, organization) = (path.optional_name("username"), path.optional_name("org"));
     let request = call.request(ListRepositoriesRequest {
@@ -192,8 +190,8 @@ async fn search(
     Ok(query.paged(SearchResults { data, ok: true }, total, &call.links))
 }
 
-/// Creates a repository of the caller, of the organization that the route names, or of the user that it names for a caller that acts as an
-/// administrator of the site.
+/// Creates a repository of the caller, of the organization in the path, or, for an administrator,
+/// of the user in the path.
 pub(crate) async fn create(
     Authenticated(call): Authenticated,
     path: Params,

@@ -18,17 +18,18 @@ operations! {
 }
 
 fields! {
-    /// The changes of a repository.
+    /// Changes of a repository.
     struct ChangedRepository {
-        /// As of a new repository. An empty name changes nothing. The former one leads to the repository until another one takes it.
+        /// The name, with the rules for a new repository. An empty one changes nothing. The old
+        /// name redirects here until another repository takes it.
         name: NonEmpty<Text<100>> = "demo-2",
         description: Optional<Text<255>> = "An example.",
         website: Optional<Text<1_024>> = "https://demo.example.com",
-        /// True if only callers with access may see it.
+        /// Whether only callers with access can see the repository.
         is_private as "private": Optional<Flag> = true,
-        /// The branch that HEAD is to point to, which must exist. An empty name changes nothing.
+        /// The default branch, which must exist. An empty name changes nothing.
         default_branch: NonEmpty<Text<255>> = "main",
-        /// True if nothing in it can be changed but its settings.
+        /// Whether the repository is archived. Only its settings can then be changed.
         is_archived as "archived": Optional<Flag> = false,
         /// The time between two syncs of a mirror, as Go writes durations or in seconds: at least ten minutes. If it is refused, none of
         /// the settings is changed.
@@ -37,7 +38,7 @@ fields! {
 }
 
 fields! {
-    /// The changes of the settings of a wiki.
+    /// Changes of the settings of a wiki.
     struct ChangedWiki {
         enable_wiki: Optional<Flag> = true,
         allow_public_wiki: Optional<Flag> = false,

@@ -1,5 +1,3 @@
-//! Stars: those of users, and the users who gave one to a repository.
-
 use ferrite_api_types::{Repository, User};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
@@ -24,7 +22,7 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/stargazers" => get stargazers as operation::LIST_STARGAZERS;
 }
 
-/// Returns the repository that a path names, whose first parts are not those of a [`RepoPath`].
+/// Returns the repository of a path that is not a [`RepoPath`].
 fn repository(path: &Params) -> RepositoryRef {
     RepositoryRef::by_name(path.name("owner"), path.name("repo"))
 }

@@ -1,5 +1,3 @@
-//! Topics of repositories.
-
 use ferrite_proto::operation;
 use ferrite_proto::repo::{AddTopicRequest, ListTopicsRequest, RemoveTopicRequest, SetTopicsRequest};
 use serde::Serialize;
@@ -26,9 +24,9 @@ ferrite_api_types::shape! {
 }
 
 fields! {
-    /// The topics that a repository gets.
+    /// The new topics of a repository.
     struct NewTopics {
-        /// In their order, at most 25. Repeated ones count once. An empty list removes all.
+        /// The topics in order, at most 25. Duplicates are ignored. An empty list removes all.
         topics: Present<Texts> = ["rust", "git-server"],
     }
 }

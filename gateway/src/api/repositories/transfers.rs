@@ -1,5 +1,3 @@
-//! Transfers of repositories to other owners.
-
 use ferrite_api_types::convert::require;
 use ferrite_api_types::{Repository, Time, User};
 use ferrite_proto::operation;
@@ -27,7 +25,7 @@ operations! {
 }
 
 ferrite_api_types::shape! {
-    /// A transfer of a repository that waits for the new owner.
+    /// A pending transfer of a repository, which the new owner has to accept.
     #[derive(Debug, Serialize)]
     struct Transfer {
         repository: Repository,
@@ -36,7 +34,7 @@ ferrite_api_types::shape! {
         /// The new owner.
         recipient: User,
         created_at: Time,
-        /// When it ends by itself.
+        /// The time when the transfer expires.
         expires_at: Time,
     }
 }
@@ -97,7 +95,7 @@ async fn accept(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult
     Ok(Accepted(call.repository(response.repository)?))
 }
 
-/// Responds with 204 instead of the repository if the caller sees it no longer.
+/// Responds with 204 instead of the repository if the caller can no longer see it.
 async fn reject(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Either<Json<Repository>, NoContent>> {
     let request = call.request(RejectTransferRequest { repository: Some(path.repository()) });
     let response = call.clients.transfers().reject_transfer(request).await?.into_inner();

@@ -1,4 +1,4 @@
-//! Watches of users on repositories, which the API calls subscriptions.
+//! Watches of repositories, which the API calls subscriptions.
 
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::Links;
@@ -31,7 +31,7 @@ operations! {
 }
 
 shape! {
-    /// The watch of the caller on a repository, as Gitea shows it.
+    /// The caller's watch of a repository, in Gitea's format.
     #[derive(Clone, Debug, Serialize)]
     struct Watch {
         /// Always true.
@@ -60,7 +60,6 @@ impl Watch {
     }
 }
 
-/// A value that is null.
 #[derive(Clone, Debug, Serialize)]
 struct Null;
 

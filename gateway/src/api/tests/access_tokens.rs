@@ -1,4 +1,4 @@
-//! Where the access token of a client goes: to repo-svc, and to no other service.
+//! repo-svc gets the client's access token; no other service does.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,6 @@ use super::GOOD;
 use super::script::Script;
 use crate::{router, routes};
 
-/// Returns a path of a route.
 fn filled(template: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { "7".to_owned() } else { part.to_owned() };
     template.split('/').map(part).collect::<Vec<_>>().join("/")

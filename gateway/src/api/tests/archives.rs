@@ -1,5 +1,3 @@
-//! Archives: the request to git-svc, and the response that is made of git-svc's.
-
 use axum::body::{Body, to_bytes};
 use ferrite_listener::Peer;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
@@ -8,7 +6,7 @@ use tower::ServiceExt;
 use super::{GOOD, TestGateway};
 use crate::router;
 
-/// Responds for git-svc, for a few revisions.
+/// Responds for git-svc for a few revisions.
 pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));

@@ -1,4 +1,5 @@
-//! Pictures of accounts: drawn and uploaded ones, conditional requests, and what is refused before it is decoded.
+//! Avatars: generated and uploaded ones, conditional requests, and uploads rejected before
+//! decoding.
 
 use axum::body::{Body, Bytes, to_bytes};
 use base64::Engine;

@@ -1,4 +1,5 @@
-//! Mistakes in bodies and queries: reported after credentials and permission, and with the field.
+//! Errors in bodies and queries name their field, and are reported after credentials and
+//! permission.
 
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{self, CheckAccessRequest, RepositoryRef};
@@ -15,7 +16,7 @@ fn acme() -> Option<Target> {
     Some(Target::Organization("acme".into()))
 }
 
-/// Every operation of repo-svc whose request can be wrong in itself, with the check of its permission.
+/// Every operation of repo-svc whose request can be invalid, with its permission check.
 fn permission_checks() -> Vec<(&'static str, &'static str, CheckAccessRequest)> {
     let check = |operation: &str, as_administrator, target| CheckAccessRequest {
         operation: format!("ferrite.repo.v1.{operation}"),

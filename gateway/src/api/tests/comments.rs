@@ -1,5 +1,3 @@
-//! Comments: the gRPC request of each operation, and the JSON of its response.
-
 use ferrite_core::timestamp;
 use ferrite_proto::issue;
 use ferrite_proto::repo::CheckAccessResponse;

@@ -1,4 +1,5 @@
-//! Writes with `If-Match` and `If-None-Match`: which precondition the service gets for which header, and what the client gets in return.
+//! Writes with `If-Match` and `If-None-Match`: which precondition the service gets for which
+//! header, and the response.
 
 use axum::body::{Body, to_bytes};
 use ferrite_proto::error::Kind;
@@ -16,7 +17,6 @@ const PATH: &str = "/repos/bob/demo/labels/5";
 const BODY: &str = r#"{"name":"fault"}"#;
 const VERSION: &str = "0123456789abcdef0123456789abcdef";
 
-/// A gateway in front of a label that has a version.
 struct Case {
     tracker: Tracker,
     etag: String,
@@ -302,7 +302,7 @@ async fn a_malformed_header_is_found_after_what_else_is_wrong() {
     let unknown = Request::patch(format!("/api/v1{PATH}")).header("if-match", "x").body(Body::from(BODY)).unwrap();
     let response = router(&case.tracker.gateway.state).oneshot(unknown).await.unwrap();
     assert_eq!(response.status().as_u16(), 401);
-    // A stored response, which the service has before it looks at the precondition.
+    // A stored response: the service returns it before it checks the precondition.
     let repeat = [("if-match", "x"), ("idempotency-key", "k")];
     assert_eq!(case.send("PATCH", PATH, &repeat, BODY).await.status, 200);
     for (error, status) in [

@@ -1,5 +1,3 @@
-//! Deliveries of webhooks: the log, repeated deliveries and tests.
-
 use ferrite_core::timestamp;
 use ferrite_proto::hook::{
     Attempt, Delivery, DeliveryStatus, GetDeliveryRequest, GetDeliveryResponse, Header, HookOwner,

@@ -1,5 +1,3 @@
-//! The part of the fake of repo-svc that has repositories.
-
 use ferrite_proto::repo;
 use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_rpc::auth::AuthError;

@@ -1,5 +1,3 @@
-//! Git over HTTP: the operation of each service, and the response that is made of repo-svc's.
-
 use axum::body::{Body, to_bytes};
 use ferrite_proto::{Permission, operation, repo};
 use ferrite_rpc::auth::AuthError;

@@ -1,6 +1,3 @@
-//! Operations of git-svc: the gRPC requests for history, objects, refs, changes and protection rules, and the JSON of the
-//! responses.
-
 use std::fmt::Debug;
 
 use axum::body::Body;
@@ -146,7 +143,8 @@ async fn an_object_that_the_client_has_is_not_read() {
             assert_eq!(case.script.took_request(rpc), is_read, "{path} {list}");
         }
     }
-    // A tree by another name has the tag of its id, and is read: the name may lead to another tree by now.
+    // A tree by another name has the tag of its id but is read, because the name may now point to
+    // another tree.
     let (_, tag, _) = get(&format!("trees/{other}"), "").await;
     for name in ["main", &one, &other[..39]] {
         case.script.took_request(&tree);
@@ -168,7 +166,7 @@ async fn tags_have_commits_in_the_shape_of_branches() {
     let (_, shown, _) = case.send("GET", "/tags", &Value::Null).await;
     assert_eq!((&shown[0]["name"], &shown[0]["commit"]["id"]), (&json!("v1"), &json!("a".repeat(40))));
     assert_eq!(shown[0]["commit"]["author"]["username"], "Bob");
-    // By the names of Gitea.
+    // Gitea's names.
     assert_eq!(shown[0]["commit"]["sha"], shown[0]["commit"]["id"]);
     assert_eq!(shown[0]["commit"]["created"], "1970-01-01T00:00:00Z");
     case.check_request(&rpc, git::ListTagsRequest { repository_id: 7, page: 1, page_size: 1000 });
@@ -352,7 +350,7 @@ async fn a_commit_of_the_caller_costs_no_lookup_of_accounts() {
     assert_eq!((status, &alone["author"]["username"]), (200, &json!("Bob")), "{shown}");
     assert_eq!(alone["author"], alone["committer"]);
     assert_eq!(case.script.take_request::<repo::GetUsersRequest>(GET_USERS), None);
-    // Of two, the other one is looked up.
+    // Of two accounts, only the other one is looked up.
     by_two.committer.as_mut().unwrap().email = b"c@example.com".to_vec();
     case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(by_two), ..response });
     let (_, shown, _) = case.send("DELETE", "/contents/a", &body).await;

@@ -1,4 +1,5 @@
-//! Imports: a request waits for the end, unless its client prefers not to, and a failure is about the address.
+//! Imports: a request waits for the end unless its client prefers not to, and errors name the
+//! address.
 
 use std::time::Duration;
 
@@ -108,7 +109,7 @@ async fn a_client_that_does_not_wait_gets_the_place_to_look() {
     assert_eq!(headers["location"], "http://git.example.com/api/v1/repos/migrations/9");
     assert_eq!(headers["preference-applied"], "respond-async");
     assert_eq!(script.take_request::<GetMigrationRequest>(GET), None);
-    // The time for which requests wait is over.
+    // The wait is over.
     gateway.state.import_wait = Duration::from_millis(10);
     let (status, headers, _) = import_repository(&gateway, "return=minimal", BODY).await;
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Mistakes in requests to the issue tracker: told with their field, after refusals of the caller.
+//! Errors in requests to the issue tracker name their field, and are reported after permission
+//! errors.
 
 use std::fmt::Debug;
 
@@ -12,7 +13,7 @@ use prost::Message;
 use super::tracker::{COMMENTS, ISSUES, LABELS, Tracker, failure};
 use super::{BROKEN, GOOD};
 
-/// An operation whose requests can be wrong in themselves, and the blank request that issue-svc gets then.
+/// An operation whose requests can be invalid, and the blank request that issue-svc gets then.
 struct Case<Q> {
     method: &'static str,
     path: &'static str,
@@ -97,7 +98,7 @@ async fn a_blank_request_has_no_idempotency_key() {
 #[tokio::test]
 async fn every_mistake_names_its_field() {
     let tracker = Tracker::new().await;
-    // Of blank requests.
+    // From blank requests.
     for rpc in ["IssueService/ListIssues", "IssueService/CreateIssue", "IssueService/UpdateIssue"]
         .into_iter()
         .chain(["CommentService/ListComments", "CommentService/CreateComment", "CommentService/UpdateComment"])

@@ -1,5 +1,3 @@
-//! Issues: the gRPC request of each operation, and the JSON of its response.
-
 use ferrite_core::timestamp;
 use ferrite_proto::issue::assignee_filter::Condition;
 use ferrite_proto::issue::{self, AssigneeFilter, IssueKind, IssueSort, IssueState, ListIssuesRequest, TimelineAction};
@@ -150,7 +148,7 @@ async fn a_list_has_defaults_and_words_without_an_account() {
 #[tokio::test]
 async fn another_word_for_the_state_of_a_list_is_a_mistake() {
     let tracker = Tracker::new().await;
-    // Asked first whether the caller may list at all.
+    // The gateway first asks whether the caller may list at all.
     tracker.script.respond(&list(), &issue::ListIssuesResponse::default());
     for path in [PATH, "/repos/bob/demo/milestones", "/user/issues", "/issues"] {
         for word in ["x", "OPEN", "open,closed", "%00"] {
@@ -197,7 +195,7 @@ async fn a_page_of_long_issues_is_answered() {
     assert_eq!((status, shown.as_array().unwrap().len()), (200, 5));
     assert!(shown[0].get("truncated").is_none());
 
-    // Escaped, they are larger than a response may be.
+    // Escaping makes them larger than a response can be.
     let issue = issue::Issue { body: "<".repeat(1 << 20), ..open_issue() };
     let response = issue::ListIssuesResponse { issues: vec![issue; 5], total_count: 5, is_partial: false };
     tracker.script.respond(&list(), &response);
@@ -219,7 +217,7 @@ async fn a_response_above_the_budget_is_422_for_a_read_and_short_for_a_write() {
 
     tracker.script.respond(&format!("{ISSUES}/GetIssue"), &issue::GetIssueResponse { issue: Some(issue.clone()) });
     let (status, shown) = tracker.send("GET", &format!("{PATH}/2"), "").await;
-    assert_eq!((status, &shown["message"]), (422, &json!("the response would have more than 65536 bytes")));
+    assert_eq!((status, &shown["message"]), (422, &json!("the response would exceed 65536 bytes")));
     let labels = vec![label(); 2000];
     let crowded = issue::Issue { labels, ..open_issue() };
     tracker.script.respond(&list(), &issue::ListIssuesResponse { issues: vec![crowded], ..Default::default() });

@@ -1,5 +1,3 @@
-//! Labels, milestones and the settings of the tracker: the gRPC request of each operation, and the JSON of its response.
-
 use ferrite_core::timestamp;
 use ferrite_proto::issue::{self, IssueState, LabelChange};
 use ferrite_proto::repo::{self, RepositoryRef, TrackerIssueStyle};

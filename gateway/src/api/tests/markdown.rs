@@ -1,5 +1,3 @@
-//! Markdown: its two operations, and the errors of their bodies.
-
 use axum::body::{Body, to_bytes};
 use http::{HeaderMap, Request};
 use serde_json::{Value, json};

@@ -19,7 +19,7 @@ const UPDATE: &str = "RepositoryService/UpdateRepository";
 const UPDATE_MIRROR: &str = "ferrite.git.v1.MirrorService/UpdateMirror";
 const BODY: &str = r#"{"mirror_interval":"1h","description":"Other"}"#;
 
-/// The refusal of an idempotency key that was used with another request.
+/// The error for an idempotency key that was used with another request.
 #[derive(Debug, thiserror::Error)]
 #[error("used with another request")]
 struct KeyReused;
@@ -99,7 +99,7 @@ async fn a_stale_tag_leaves_the_interval_as_it_is() {
     case.script.fail(UPDATE, failure(Kind::Aborted, "PRECONDITION_FAILED"));
     assert_eq!(case.patch(Some("\"stale\"")).await, 412);
     assert_eq!(case.script.take_precondition(UPDATE).as_deref(), Some("never"));
-    // git-svc was asked for the check alone, which changes nothing.
+    // git-svc got only the check, which changes nothing.
     assert_eq!(case.script.take_precondition(UPDATE_MIRROR).as_deref(), Some("never"));
 }
 
@@ -115,7 +115,7 @@ async fn an_interval_that_is_refused_leaves_the_other_settings_as_they_are() {
 async fn a_check_that_git_svc_does_not_commit_has_found_no_mistake() {
     let case = Case::new().await;
     case.script.fail(UPDATE_MIRROR, failure(Kind::Aborted, "PRECONDITION_FAILED"));
-    // The script refuses the change behind it as well.
+    // The script rejects the change after it as well.
     assert_eq!(case.patch(None).await, 412);
     assert!(case.script.took_request(UPDATE));
 }

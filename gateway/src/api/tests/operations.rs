@@ -1,5 +1,3 @@
-//! Operations of repo-svc: the gRPC request of each, and the JSON of its response.
-
 use std::fmt::Debug;
 
 use ferrite_core::timestamp;
@@ -48,7 +46,8 @@ impl Case {
         Self { gateway, script }
     }
 
-    /// Sends a request, checks that repo-svc got `expected`, and returns the status and JSON that the client gets.
+    /// Sends a request, checks that repo-svc got `expected`, and returns the client's status and
+    /// JSON.
     pub(super) async fn check<Q: Message + Default + PartialEq + Debug>(
         &self,
         request: (&str, &str, &str),
@@ -63,7 +62,7 @@ impl Case {
         (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
     }
 
-    /// Checks an operation without a response body, as [`Self::check`].
+    /// As [`Self::check`], for an operation without a response body.
     async fn check_204<Q: Message + Default + PartialEq + Debug>(
         &self,
         method: &str,

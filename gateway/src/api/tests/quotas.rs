@@ -1,5 +1,3 @@
-//! Quotas of accounts: the gRPC request of each operation, and the JSON of its response.
-
 use ferrite_proto::repo;
 use serde_json::json;
 

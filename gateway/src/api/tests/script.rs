@@ -1,4 +1,4 @@
-//! A fake of the services that sends the responses of a test and records the requests.
+//! A fake of the services that sends scripted responses and records requests.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::convert::Infallible;
@@ -17,38 +17,36 @@ use tonic::Status;
 
 use super::TestGateway;
 
-/// Bytes in front of a gRPC message: compression flag and length.
+/// Compression flag and length before a gRPC message.
 const PREFIX_BYTES: usize = 5;
-/// Package of methods that are named without one.
+/// Package of methods named without one.
 const DEFAULT_PACKAGE: &str = "ferrite.repo.v1";
 
-/// Returns the full name of a method. A method of another package is named with its package.
+/// Adds the default package to the name of a method that has none.
 fn full_name(method: &str) -> String {
     if method.starts_with("ferrite.") { method.to_owned() } else { format!("{DEFAULT_PACKAGE}.{method}") }
 }
 
-/// Responses and recorded requests, by method.
 #[derive(Clone, Default)]
 pub(super) struct Script(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
     responses: HashMap<String, Result<Vec<u8>, Status>>,
-    /// Headers of the responses to files that are stored, by path.
+    /// Response headers for stored files, by path.
     stored: HashMap<String, HeaderMap>,
     requests: HashMap<String, Vec<u8>>,
     /// Versions of resources, by the method that reads them.
     versions: HashMap<String, String>,
-    /// Preconditions of the last requests, by method.
     preconditions: HashMap<String, String>,
-    /// Methods whose last request had an idempotency key.
     keyed: HashSet<String>,
-    /// Methods, and paths of bodies, that were called, and whether any of their requests had the client's token.
+    /// Called methods and paths, and whether any of their requests had the client's token.
     called: BTreeMap<String, bool>,
 }
 
 impl Script {
-    /// Returns a gateway in front of a fake that permits everything to the token `good`, and has no other responses yet.
+    /// Returns a gateway in front of a fake that permits everything to the token `good` and has no
+    /// other responses yet.
     pub(super) async fn gateway() -> (TestGateway, Self) {
         let script = Self::default();
         script.respond("AccessService/CheckAccess", &repo::CheckAccessResponse::default());
@@ -71,28 +69,27 @@ impl Script {
         self.0.lock().unwrap().responses.insert(full_name(method), Err(error.into()));
     }
 
-    /// Has a method tell this version to those who ask for it.
+    /// Makes a method return this version when asked for it.
     pub(super) fn tell(&self, method: &str, version: &str) {
         self.0.lock().unwrap().versions.insert(full_name(method), version.to_owned());
     }
 
-    /// Takes the precondition of the last request of a method.
     pub(super) fn take_precondition(&self, method: &str) -> Option<String> {
         self.0.lock().unwrap().preconditions.remove(full_name(method).as_str())
     }
 
-    /// Has git-svc store the files that are sent to a path.
+    /// Makes git-svc store the files sent to a path.
     pub(super) fn store(&self, path: &str, headers: HeaderMap) {
         self.0.lock().unwrap().stored.insert(path.to_owned(), headers);
     }
 
-    /// Takes the last request of a method.
     pub(super) fn take_request<M: Message + Default>(&self, method: &str) -> Option<M> {
         let bytes = self.0.lock().unwrap().requests.remove(full_name(method).as_str())?;
         Some(M::decode(bytes.as_slice()).unwrap())
     }
 
-    /// Returns the methods, and paths of bodies, that were called, and whether any of their requests had the client's token.
+    /// Returns the called methods and paths, and whether any of their requests had the client's
+    /// token.
     pub(super) fn called(&self) -> BTreeMap<String, bool> {
         self.0.lock().unwrap().called.clone()
     }
@@ -102,7 +99,6 @@ impl Script {
         self.0.lock().unwrap().requests.remove(full_name(method).as_str()).is_some()
     }
 
-    /// Returns whether the last request of a method had an idempotency key.
     pub(super) fn had_idempotency_key(&self, method: &str) -> bool {
         self.0.lock().unwrap().keyed.contains(full_name(method).as_str())
     }

@@ -1,5 +1,5 @@
-//! Requests that take long: the permission is asked for again before the write, because it may have been lost meanwhile, and for the
-//! repository that the path named first, because its name may lead to another one by now.
+//! Slow requests: the permission is checked again before the write, because it may have been
+//! revoked, and for the repository that the name meant at first, because the name may have moved.
 
 use std::time::{Duration, Instant};
 
@@ -23,11 +23,12 @@ use crate::upstream::reauthorize::Reauthorizer;
 
 const RESOLVE: &str = "AccessService/ResolveAccess";
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest pause of a body that waits for a check, and the time between two looks.
+/// Longest pause of a body that waits for a check, and the polling interval.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Every write whose permission is resolved before its body is read: method, path, body, and the RPC that carries it out.
+/// Every write whose permission is resolved before its body is read: method, path, body, and its
+/// RPC.
 const WRITES: [(&str, &str, &str, &str); 14] = [
     ("PUT", "contents/a", r#"{"message":"m","content":"YQ=="}"#, "ferrite.git.v1.GitService/PutContents"),
     ("DELETE", "contents/a", r#"{"message":"m"}"#, "ferrite.git.v1.GitService/DeleteContents"),
@@ -55,8 +56,8 @@ const WRITES: [(&str, &str, &str, &str); 14] = [
     ("POST", "milestones", r#"{"title":"t"}"#, "ferrite.issue.v1.MilestoneService/CreateMilestone"),
 ];
 
-/// Writes of repo-svc whose body is read after a check of the permission if it may be long. Their messages have the repository in the same
-/// field.
+/// Writes of repo-svc that check the permission before they read a possibly long body. Their
+/// messages have the repository in the same field.
 const CHECKED_WRITES: [(&str, &str, &str, &str); 9] = [
     ("PATCH", "", r#"{"description":"d"}"#, "RepositoryService/UpdateRepository"),
     ("PATCH", "wiki", "{}", "RepositoryService/UpdateWiki"),
@@ -69,25 +70,24 @@ const CHECKED_WRITES: [(&str, &str, &str, &str); 9] = [
     ("PATCH", "releases/1/assets/2", r#"{"name":"n"}"#, "ReleaseService/UpdateReleaseAsset"),
 ];
 
-/// Writes of releases, whose repository is looked up before them.
+/// Writes of releases, which look up the repository first.
 const RELEASE_WRITES: [(&str, &str, &str, &str); 2] = [
     ("POST", "releases", r#"{"tag_name":"v1"}"#, "ReleaseService/CreateRelease"),
     ("PATCH", "releases/1", r#"{"name":"n"}"#, "ReleaseService/UpdateRelease"),
 ];
 
-/// Has repo-svc find the repository 7 by whatever name.
+/// Makes repo-svc find repository 7 under any name.
 fn script_repository(script: &Script) {
     let repository = Some(repository(Some(RepositoryRef::by_name("bob", "write"))).unwrap());
     script.respond("RepositoryService/GetRepository", &GetRepositoryResponse { repository });
 }
 
-/// Has repo-svc permit everything on the repository 7.
 fn permit(script: &Script) {
     let repository = Some(repository(Some(RepositoryRef::by_name("bob", "write"))).unwrap());
     script.respond(RESOLVE, &ResolveAccessResponse { repository, grant: "grant".into(), ..Default::default() });
 }
 
-/// Sends a request whose body pauses in its middle until the permission was lost for a while, if `loses_it`.
+/// Sends a request whose body pauses in the middle, until the permission is revoked if `loses_it`.
 async fn send_slowly(
     (gateway, script): (&TestGateway, &Script),
     (method, path, body): (&str, &str, &'static str),
@@ -118,7 +118,7 @@ async fn a_permission_that_was_lost_while_the_body_came_does_not_count() {
         permit(&script);
         send_slowly((&gateway, &script), (method, path, body), false).await;
         assert!(script.took_request(rpc), "{method} {path}");
-        // Not by its name, which may lead to another repository by now.
+        // Not by its name, which may have moved to another repository.
         let asked = script.take_request::<ResolveAccessRequest>(RESOLVE).unwrap().repository;
         assert_eq!(asked, Some(RepositoryRef::by_id(7)), "{method} {path}");
         let status = send_slowly((&gateway, &script), (method, path, body), true).await;
@@ -132,7 +132,7 @@ async fn a_long_body_changes_the_repository_whose_permission_was_checked() {
     let (gateway, script) = Script::gateway().await;
     for repository_id in [7, 0] {
         script.respond("AccessService/CheckAccess", &CheckAccessResponse { repository_id, ..Default::default() });
-        // A repo-svc of the version before tells no id.
+        // A repo-svc of the previous version returns no id.
         let expected = if repository_id == 0 {
             RepositoryRef::by_name("bob", "write")
         } else {
@@ -147,7 +147,8 @@ async fn a_long_body_changes_the_repository_whose_permission_was_checked() {
     }
 }
 
-/// Sends a request of known length whose body pauses in its middle until repo-svc was asked for the permission, or for a while.
+/// Sends a request of known length whose body pauses in the middle until repo-svc was asked for the
+/// permission, or for a while.
 async fn send_until_checked(
     (gateway, script): (&TestGateway, &Script),
     (method, path, body): (&str, &str, &'static str),
@@ -205,7 +206,7 @@ async fn a_release_and_its_links_are_of_one_repository() {
         gateway.send(method, &format!("/repos/bob/write/{path}"), Some(GOOD), body).await;
         let looked_up = script.take_request::<GetRepositoryRequest>("RepositoryService/GetRepository").unwrap();
         assert_eq!(looked_up.repository, Some(RepositoryRef::by_name("bob", "write")), "{method} {path}");
-        // By the id that the name led to.
+        // By the id that the name had.
         let sent = script.take_request::<GetRepositoryRequest>(rpc).unwrap();
         assert_eq!(sent.repository, Some(RepositoryRef::by_id(7)), "{method} {path}");
         assert!(!script.took_request("AccessService/CheckAccess"), "{method} {path}");

@@ -1,5 +1,3 @@
-//! Git stores: the gRPC request of each operation, and the JSON of its response.
-
 use ferrite_core::timestamp;
 use ferrite_proto::repo;
 use serde_json::json;

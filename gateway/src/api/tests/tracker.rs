@@ -1,5 +1,3 @@
-//! A gateway in front of a scripted issue-svc, and what its tests have in common.
-
 use std::fmt::Debug;
 
 use ferrite_core::timestamp;
@@ -75,7 +73,6 @@ impl Tracker {
         Self { gateway, script }
     }
 
-    /// Makes [`bob`] the caller of the requests to come.
     pub(super) fn sign_in_bob(&self) {
         let bob = bob();
         let identity = repo::Identity {
@@ -88,13 +85,13 @@ impl Tracker {
         self.script.respond("AccessService/ResolveAccess", &access(Some(identity)));
     }
 
-    /// Sends a request and returns the status and the JSON of the response.
     pub(super) async fn send(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let (status, _, text) = self.gateway.send(method, path, Some(GOOD), body).await;
         (status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() })
     }
 
-    /// Sends a request, checks that the service got `expected`, and returns the status and the JSON of the response.
+    /// Sends a request, checks that the service got `expected`, and returns the client's status and
+    /// JSON.
     pub(super) async fn check<Q: Message + Default + PartialEq + Debug>(
         &self,
         request: (&str, &str, &str),
@@ -109,7 +106,6 @@ impl Tracker {
         (status, shown)
     }
 
-    /// Returns the request of the last lookup of accounts, if there was one.
     pub(super) fn lookup(&self) -> Option<repo::GetUsersRequest> {
         self.script.take_request(GET_USERS)
     }

@@ -1,5 +1,3 @@
-//! Whose address counts, by connection and headers.
-
 use proptest::prelude::*;
 
 use super::*;
@@ -14,7 +12,8 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     headers
 }
 
-/// Returns the client's address as text, for a request over a connection from `peer`; `-` stands for none.
+/// Returns the client's address as text for a request over a connection from `peer`; `-` stands for
+/// none.
 fn client(peer: &str, pairs: &[(&'static str, &str)]) -> String {
     let resolved = resolve(peer.parse().ok(), &headers(pairs), &PROXIES.parse().unwrap());
     resolved.map_or("-".to_owned(), |ClientAddress(address)| address.to_string())
@@ -58,7 +57,7 @@ fn the_rightmost_address_that_is_not_trusted_is_the_client() {
         ("::ffff:203.0.113.9", "203.0.113.9"),
         ("203.0.113.9, ,", "203.0.113.9"),
         ("203.0.113.9, 2001:db8:ffff::5", "203.0.113.9"),
-        // All of them are trusted: the farthest is the client.
+        // All are trusted: the farthest is the client.
         ("10.7.7.7, 10.8.8.8", "10.7.7.7"),
     ] {
         assert_eq!(client("10.0.0.1", &[("x-forwarded-for", sent)]), expected, "{sent}");
@@ -104,7 +103,7 @@ fn the_standard_header_is_read_with_quotes_ports_and_parameters() {
         ("for=203.0.113.9, for=unknown", "10.0.0.1"),
         ("for=203.0.113.9, for=_hidden, for=10.3.3.3", "10.3.3.3"),
         ("for=203.0.113.9, proto=https", "10.0.0.1"),
-        // A client left a quote open, or closed one in a way that hides what the proxy appended.
+        // The client left a quote open, or closed one so that it hides what the proxy appended.
         ("for=\"1.1.1.1, for=203.0.113.9", "10.0.0.1"),
         ("for=1.1.1.1;x=\", for=\"203.0.113.9\"", "10.0.0.1"),
         ("for=1.1.1.1;x=\"\\\", for=\"203.0.113.9\"", "10.0.0.1"),

@@ -1,5 +1,3 @@
-//! The table of statuses, and the shape of errors.
-
 use ferrite_proto::error::{Kind, ServiceError, to_status};
 
 use super::*;
@@ -69,7 +67,7 @@ fn every_code_without_our_details_becomes_a_bare_503_413_or_500() {
         let error = ApiError::from(Status::new(code, "text of the transport"));
         let expected = match code {
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => 503,
-            // tonic's code for a message that is too long.
+            // tonic's code for an oversized message.
             Code::OutOfRange => 413,
             _ => 500,
         };

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// An entry of a list: a text and its mark, and something that is not cut.
+/// A list entry with a text, its mark, and a field that is not cut.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Entry {
     body: String,

@@ -1,5 +1,3 @@
-//! Pages and links of lists.
-
 use proptest::prelude::*;
 
 use super::*;

@@ -1,5 +1,3 @@
-//! Kinds of values that are made of others: lists and objects.
-
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
@@ -13,12 +11,11 @@ fn is_empty_list(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty)
 }
 
-/// Returns all of the values, if none of them is missing.
 fn whole<T>(values: Vec<Option<T>>) -> Option<Vec<T>> {
     values.into_iter().collect()
 }
 
-/// A list of texts, as [`super::Text`]. Each mistake has the name of the list. The service refuses more than `MAX`.
+/// A list of [`super::Text`]. Errors name the list. The service rejects more than `MAX` entries.
 pub(crate) enum Texts<const MAX: usize = { usize::MAX }> {}
 
 impl<const MAX: usize> Kind for Texts<MAX> {
@@ -38,7 +35,7 @@ impl<const MAX: usize> Kind for Texts<MAX> {
     }
 }
 
-/// A list of whole numbers, with one mistake at most. The service refuses one of more than `MAX`.
+/// A list of whole numbers, with at most one error. The service rejects more than `MAX` entries.
 pub(crate) enum Integers<const MAX: usize = { usize::MAX }> {}
 
 impl<const MAX: usize> Kind for Integers<MAX> {
@@ -58,7 +55,8 @@ impl<const MAX: usize> Kind for Integers<MAX> {
     }
 }
 
-/// An object of texts, whose mistakes are named as `config.url`. Keys with `null` and keys with NUL characters are left out.
+/// An object of texts, with errors such as `config.url`. Drops keys with `null` and keys with NUL
+/// characters.
 pub(crate) enum TextMap {}
 
 impl Kind for TextMap {
@@ -79,7 +77,7 @@ impl Kind for TextMap {
     }
 }
 
-/// An object with the fields `R`, whose mistakes are named as `author.date`.
+/// An object with the fields `R`, with errors such as `author.date`.
 pub(crate) struct Object<R>(PhantomData<R>);
 
 impl<R: Fields> Kind for Object<R> {
@@ -97,7 +95,7 @@ impl<R: Fields> Kind for Object<R> {
     }
 }
 
-/// A list of objects with the fields `R`, whose mistakes are named as `files[3].path`.
+/// A list of objects with the fields `R`, with errors such as `files[3].path`.
 pub(crate) struct Objects<R>(PhantomData<R>);
 
 impl<R: Fields> Kind for Objects<R> {

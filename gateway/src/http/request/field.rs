@@ -1,4 +1,4 @@
-//! When a field of a body must be there, and what stands for its absence.
+//! Whether a field of a body is required, and what its absence means.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Field, Kind, Mistakes};
 
-/// A value that must be there. An empty one counts as absent.
+/// A required value. An empty one counts as absent.
 pub(crate) struct Required<K>(PhantomData<K>);
 
 impl<K: Kind> Field for Required<K> {
@@ -30,7 +30,7 @@ impl<K: Kind> Field for Required<K> {
     }
 }
 
-/// A value that must be there. An empty one is a value.
+/// A required value, which can be empty.
 pub(crate) struct Present<K>(PhantomData<K>);
 
 impl<K: Kind> Field for Present<K> {
@@ -50,7 +50,7 @@ impl<K: Kind> Field for Present<K> {
     }
 }
 
-/// A value that may be absent. An empty one is a value.
+/// An optional value, which can be empty.
 pub(crate) struct Optional<K>(PhantomData<K>);
 
 impl<K: Kind> Field for Optional<K> {
@@ -68,7 +68,7 @@ impl<K: Kind> Field for Optional<K> {
     }
 }
 
-/// A value that may be absent, as an empty one is.
+/// An optional value. An empty one counts as absent.
 pub(crate) struct NonEmpty<K>(PhantomData<K>);
 
 impl<K: Kind> Field for NonEmpty<K> {
@@ -83,7 +83,7 @@ impl<K: Kind> Field for NonEmpty<K> {
     }
 }
 
-/// A text that may be absent, as one of blanks alone is.
+/// An optional text. A blank one counts as absent.
 pub(crate) struct NonBlank<K>(PhantomData<K>);
 
 impl<K: Kind> Field for NonBlank<K> {
@@ -99,7 +99,7 @@ impl<K: Kind> Field for NonBlank<K> {
     }
 }
 
-/// A value that stands for its default when it is absent.
+/// An optional value with a default.
 pub(crate) struct OrDefault<K>(PhantomData<K>);
 
 impl<K: Kind<Value: Default>> Field for OrDefault<K> {
@@ -114,7 +114,8 @@ impl<K: Kind<Value: Default>> Field for OrDefault<K> {
     }
 }
 
-/// A change of a value: `None` for an absent one, which changes nothing, and `Some(None)` for null, which takes the value away.
+/// A change of a value: `None` if absent, which changes nothing, and `Some(None)` for null, which
+/// removes the value.
 pub(crate) struct Nullable<K>(PhantomData<K>);
 
 impl<K: Kind> Field for Nullable<K> {
@@ -134,7 +135,8 @@ impl<K: Kind> Field for Nullable<K> {
     }
 }
 
-/// A change of a value: `None` for an absent one, which changes nothing, and `Some(None)` for an empty one, which takes the value away.
+/// A change of a value: `None` if absent, which changes nothing, and `Some(None)` for an empty
+/// value, which removes it.
 pub(crate) struct Clearable<K>(PhantomData<K>);
 
 impl<K: Kind> Field for Clearable<K> {

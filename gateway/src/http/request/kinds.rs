@@ -1,5 +1,3 @@
-//! Kinds of single values: texts, numbers, truth values, times, and what texts stand for.
-
 use std::marker::PhantomData;
 
 use base64::Engine;
@@ -13,7 +11,8 @@ use super::{Kind, Mistakes};
 use crate::http::times::{MUST_BE_RFC_3339, OffsetTime, parse_duration, parse_offset_time, parse_time};
 use crate::http::words::{Words, meaning, word_schema};
 
-/// Longest text that is passed on to a service, in bytes: no field may be longer, and a whole message has a limit of its own.
+/// Maximum text that is passed on to a service. No field can be longer, and the whole message has
+/// its own limit.
 const MAX_TEXT_BYTES: usize = 1024 * 1024;
 
 /// Reads a text without NUL characters.
@@ -29,7 +28,7 @@ fn is_empty_text(value: &Value) -> bool {
     value.as_str().is_some_and(str::is_empty)
 }
 
-/// Returns a schema with a limit, unless the limit is that of the type.
+/// Adds a limit to a schema, unless it is the limit of the type.
 pub(super) fn limited(mut schema: Schema, keyword: &str, max: usize) -> Schema {
     if max < usize::MAX {
         schema[keyword] = max.into();
@@ -37,7 +36,8 @@ pub(super) fn limited(mut schema: Schema, keyword: &str, max: usize) -> Schema {
     schema
 }
 
-/// A text without NUL characters. The service refuses one of more than `MAX` characters, and one of fewer than `MIN`.
+/// A text without NUL characters. The service rejects more than `MAX` and fewer than `MIN`
+/// characters.
 pub(crate) enum Text<const MAX: usize = { usize::MAX }, const MIN: usize = 0> {}
 
 impl<const MAX: usize, const MIN: usize> Kind for Text<MAX, MIN> {
@@ -60,7 +60,7 @@ impl<const MAX: usize, const MIN: usize> Kind for Text<MAX, MIN> {
     }
 }
 
-/// The name of a user or organization. The service refuses others.
+/// The name of a user or organization, validated by the service.
 pub(crate) enum AccountName {}
 
 impl Kind for AccountName {
@@ -79,7 +79,7 @@ impl Kind for AccountName {
     }
 }
 
-/// An e-mail address. The service refuses others.
+/// An e-mail address, validated by the service.
 pub(crate) enum Email {}
 
 impl Kind for Email {
@@ -93,7 +93,8 @@ impl Kind for Email {
         is_empty_text(value)
     }
 
-    /// Not the format `email`: the service takes addresses that it leaves out, such as `ä@example.com`.
+    /// Not the format `email`: it excludes addresses that the service accepts, such as
+    /// `ä@example.com`.
     fn schema(_: &mut Schemas) -> Schema {
         json!({"type": "string", "maxLength": 254, "pattern": "^[^@]+@[^@]+$"})
     }
@@ -108,7 +109,7 @@ impl Kind for LongText {
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<String> {
         let text = read_text(name, value, mistakes)?;
         if text.len() > MAX_TEXT_BYTES {
-            return mistakes.add(name, "too_long", "must have at most 1 MiB");
+            return mistakes.add(name, "too_long", "must be at most 1 MiB");
         }
         Some(text)
     }
@@ -122,7 +123,6 @@ impl Kind for LongText {
     }
 }
 
-/// True or false.
 pub(crate) enum Flag {}
 
 impl Kind for Flag {
@@ -137,7 +137,7 @@ impl Kind for Flag {
     }
 }
 
-/// A whole number. Zero is empty.
+/// A whole number. Zero counts as empty.
 pub(crate) enum Integer {}
 
 impl Kind for Integer {
@@ -156,7 +156,6 @@ impl Kind for Integer {
     }
 }
 
-/// A time by RFC 3339.
 impl Kind for Time {
     type Value = Timestamp;
 
@@ -174,7 +173,6 @@ impl Kind for Time {
     }
 }
 
-/// A time by RFC 3339, with its offset.
 impl Kind for OffsetTime {
     type Value = Self;
 
@@ -192,7 +190,7 @@ impl Kind for OffsetTime {
     }
 }
 
-/// A duration in seconds: a number of them, or a text as Go writes durations.
+/// A duration: a number of seconds, or a text in Go's format.
 pub(crate) enum Seconds {}
 
 impl Kind for Seconds {
@@ -217,7 +215,6 @@ impl Kind for Seconds {
     }
 }
 
-/// One of the words `W`.
 pub(crate) struct Word<W>(PhantomData<W>);
 
 impl<W: Words> Kind for Word<W> {
@@ -237,7 +234,8 @@ impl<W: Words> Kind for Word<W> {
     }
 }
 
-/// Base64 in the standard alphabet. `MAY_HAVE_BLANKS` allows blanks around it, and otherwise it may have line breaks.
+/// Base64 in the standard alphabet. `MAY_HAVE_BLANKS` allows surrounding blanks; otherwise line
+/// breaks are allowed.
 pub(crate) enum Base64<const MAY_HAVE_BLANKS: bool = false> {}
 
 impl<const MAY_HAVE_BLANKS: bool> Kind for Base64<MAY_HAVE_BLANKS> {

@@ -1,8 +1,8 @@
-//! The JSON bodies of requests as structs, whose fields are read one by one, so that every mistake names its field and all are
-//! reported together. What a field takes is said once, by a kind of value ([`Kind`]) and when it must be there ([`Field`]): how it is read
-//! and its schema follow from it.
+//! JSON request bodies as structs. Fields are read one by one, so that errors name their field and
+//! are reported all at once. One definition gives parsing and schema: the kind of value ([`Kind`])
+//! and whether it is required ([`Field`]).
 //!
-//! `null` counts as absent everywhere but in [`Nullable`]. Fields that no struct has are ignored. Not here: the bytes of a body.
+//! `null` counts as absent except in [`Nullable`]. Unknown fields are ignored.
 
 mod composed;
 mod field;
@@ -29,21 +29,20 @@ pub(crate) use ferrite_api_types::Time;
 /// The fields of an object that are not read yet.
 pub(crate) type JsonObject = serde_json::Map<String, Value>;
 
-/// The mistakes in a body.
 #[derive(Debug, Default)]
 pub(crate) struct Mistakes {
     errors: Vec<FieldError>,
-    /// Path of the object that is read, with a dot at its end; empty for the body itself.
+    /// Path of the current object with a trailing dot; empty for the body itself.
     prefix: String,
 }
 
 impl Mistakes {
-    /// Takes a field out of an object and reads it. `None` if there is a mistake in it, which is noted.
+    /// Removes a field from an object and reads it. On an error, notes it and returns `None`.
     pub(crate) fn read<F: Field>(&mut self, object: &mut JsonObject, name: &str) -> Option<F::Value> {
         F::read(name, take::<F>(object, name), self)
     }
 
-    /// Reads a field that has two names, as [`Self::read`]. The first one counts, unless it is absent.
+    /// As [`Self::read`], for a field with two names. The first one counts unless it is absent.
     pub(crate) fn read_either<F: Field>(&mut self, object: &mut JsonObject, names: [&str; 2]) -> Option<F::Value> {
         let [first, second] = names.map(|name| take::<F>(object, name));
         let Some(first) = first else {
@@ -52,36 +51,33 @@ impl Mistakes {
         };
         let read = F::read(names[0], Some(first), self);
         if second.is_some() {
-            // For its mistakes.
+            // Only for its errors.
             F::read(names[1], second, self);
         }
         read
     }
 
-    /// Notes a mistake in a field.
     pub(crate) fn note(&mut self, name: &str, code: &'static str, message: &str) {
         self.errors.push(FieldError::new(&format!("{}{name}", self.prefix), code, message));
     }
 
-    /// Moves the mistakes in a field that have this code behind all others.
+    /// Moves the errors of a field with this code to the end.
     pub(crate) fn move_last(&mut self, name: &str, code: &str) {
-        // The sort is stable.
         self.errors.sort_by_key(|error| error.field == name && error.code == code);
     }
 
-    /// Notes a mistake in a field, of which there is no value.
+    /// As [`Self::note`], returning `None` as the field's value.
     pub(crate) fn add<T>(&mut self, name: &str, code: &'static str, message: &str) -> Option<T> {
         self.note(name, code, message);
         None
     }
 
-    /// Notes that the value of a field is not `expected`.
     pub(crate) fn add_type<T>(&mut self, name: &str, expected: &str) -> Option<T> {
         self.errors.push(FieldError::wrong_type(&format!("{}{name}", self.prefix), expected));
         None
     }
 
-    /// Calls `read`, which reads the object that the field `name` has.
+    /// Calls `read` for the object in the field `name`.
     fn within<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> T {
         let outer = self.prefix.clone();
         self.prefix = format!("{outer}{name}.");
@@ -90,10 +86,7 @@ impl Mistakes {
         object
     }
 
-    /// Returns what was read.
-    ///
-    /// # Errors
-    /// 422 with all mistakes that were noted.
+    /// Returns what was read, or 422 with all errors.
     fn finish<T>(self, read: Option<T>) -> Result<T, ApiError> {
         match read {
             Some(read) if self.errors.is_empty() => Ok(read),
@@ -102,20 +95,17 @@ impl Mistakes {
     }
 }
 
-/// Takes the value of a field out of an object.
 fn take<F: Field>(object: &mut JsonObject, name: &str) -> Option<Value> {
     object.remove(name).filter(|value| F::TAKES_NULL || !value.is_null())
 }
 
-/// A kind of JSON value.
 pub(crate) trait Kind {
-    /// What is read.
     type Value;
 
-    /// Reads a value that is not null. `None` if it is a mistake, which is noted.
+    /// Reads a value other than null. On an error, notes it and returns `None`.
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Self::Value>;
 
-    /// Returns whether a value counts as absent for fields that must have one.
+    /// Whether the value counts as absent in [`Required`] and similar fields.
     fn is_empty(_: &Value) -> bool {
         false
     }
@@ -123,48 +113,43 @@ pub(crate) trait Kind {
     fn schema(schemas: &mut Schemas) -> Schema;
 }
 
-/// A kind of value, and when it must be there.
 pub(crate) trait Field {
-    /// What is read.
     type Value;
 
-    /// True if every body has the field.
     const IS_REQUIRED: bool = false;
-    /// True if null is a value.
+    /// Whether null is a value of its own.
     const TAKES_NULL: bool = false;
 
-    /// Reads a value; `None` stands for absence. Returns `None` if there is a mistake, which is noted.
+    /// Reads a value; `value` is `None` if it is absent. On an error, notes it and returns `None`.
     fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<Self::Value>;
 
     fn schema(schemas: &mut Schemas) -> Schema;
 }
 
-/// A struct of the fields of a body or of an object in it, as [`fields!`] makes it.
+/// The fields of a body or of an object in it, defined by [`fields!`].
 pub(crate) trait Fields: Sized {
-    /// Most bytes of the body.
     const MAX_BYTES: usize = MAX_JSON_BYTES;
-    /// The field that the body may be alone, as a list.
+    /// The field for which the body can be a plain array.
     const LIST_FIELD: Option<&'static str> = None;
 
-    /// Reads the fields. `None` if there are mistakes, which are noted.
+    /// Reads the fields. On errors, notes them and returns `None`.
     fn read(object: &mut JsonObject, mistakes: &mut Mistakes) -> Option<Self>;
 
     fn schema(schemas: &mut Schemas) -> Schema;
 }
 
-/// Returns a schema with an example.
 pub(crate) fn with_example(mut schema: Schema, example: Value) -> Schema {
     schema["examples"] = Value::Array(vec![example]);
     schema
 }
 
-/// Makes a struct of the fields of a body: `fields! { struct Name { field: Required<Text<50>> = "an example" } }`. Each field has the type
-/// of what is read.
+/// Defines a struct of the fields of a body: `fields! { struct Name { field: Required<Text<50>> =
+/// "an example" } }`. Each field gets the type of the parsed value.
 ///
-/// - `struct Name | field` may be a list as well, which stands for that field.
-/// - `#[max_bytes = …] struct Name` may have another number of bytes than an ordinary body.
-/// - `kind as "type": …` is called `type` in the body; `text | "Text": …` has two names, of which the first counts.
-/// - `..part: Part`, at the beginning, stands for the fields of another such struct, which are read first.
+/// - `struct Name | field`: the body can also be a plain array, which is read as that field.
+/// - `#[max_bytes = …] struct Name`: another size limit than that of ordinary bodies.
+/// - `kind as "type": …`: called `type` in the body; `text | "Text": …`: two names, of which the first counts.
+/// - `..part: Part`, at the beginning: the fields of another such struct, which are read first.
 macro_rules! fields {
     (
         $(#[doc = $about:literal])*
@@ -231,7 +216,6 @@ macro_rules! wire_name {
     };
 }
 
-/// Reads a field that has one or two names.
 macro_rules! read_field {
     ($mistakes:ident, $object:ident, $kind:ty, $name:ident) => {
         $mistakes.read::<$kind>($object, $name)
@@ -243,7 +227,7 @@ macro_rules! read_field {
 
 pub(crate) use {fields, read_field, wire_name};
 
-/// A body with the fields `T` that is not read yet: a handler checks permissions first.
+/// A body with the fields `T`, not read yet: a handler checks permissions first.
 pub(crate) struct RequestBody<T> {
     body: JsonBody,
     fields: PhantomData<fn() -> T>,
@@ -258,19 +242,14 @@ impl<S: Send + Sync, T> FromRequest<S> for RequestBody<T> {
 }
 
 impl<T: Fields> RequestBody<T> {
-    /// Reads the fields. The caller holds the permit until the request is done.
-    ///
-    /// # Errors
-    /// As [`JsonBody::object`], and 422 with all mistakes.
+    /// Reads the fields. The caller holds the permit until the request is done. Errors as
+    /// [`JsonBody::object`], and 422 with all field errors.
     pub(crate) async fn read(self, limits: &BodyLimits) -> Result<(T, BodyPermit), ApiError> {
         self.read_with(limits, T::read).await
     }
 
-    /// Reads the fields by `read`, which calls [`Fields::read`] and notes mistakes of its own before or after it. The caller holds the permit
-    /// until the request is done.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
+    /// As [`Self::read`], with a function that calls [`Fields::read`] and can note further errors
+    /// before or after it.
     pub(crate) async fn read_with<R>(
         self,
         limits: &BodyLimits,
@@ -282,17 +261,17 @@ impl<T: Fields> RequestBody<T> {
         Ok((mistakes.finish(read)?, permit))
     }
 
-    /// True if the body may have more bytes than are read for anybody.
+    /// Whether the body can exceed the limit for clients that are not authenticated.
     pub(crate) fn may_be_long(&self) -> bool {
         self.body.may_be_long()
     }
 
-    /// Returns the body as it is, for one that may have another media type.
+    /// Returns the unread body, for one that can have another media type.
     pub(crate) fn into_body(self) -> JsonBody {
         self.body
     }
 
-    /// Returns the media type of the body in lower case, without parameters; empty if the client names none.
+    /// Returns the media type in lower case, without parameters; empty if there is none.
     pub(crate) fn media_type(&self) -> String {
         self.body.media_type()
     }
@@ -305,7 +284,7 @@ impl<T: Fields> Input for RequestBody<T> {
     }
 }
 
-/// Returns the schema of a body: that of its fields, and of the list that may stand for one of them.
+/// Returns the schema of the fields, or of the array that can replace them.
 fn body_schema<T: Fields>(schemas: &mut Schemas) -> Schema {
     let object = T::schema(schemas);
     let list = T::LIST_FIELD.and_then(|name| schemas.resolve(&object)?["properties"].get(name).cloned());

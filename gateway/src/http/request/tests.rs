@@ -1,5 +1,3 @@
-//! Structs of fields: what is read of a body, every mistake in it, and the schema.
-
 mod values;
 
 use super::*;
@@ -21,7 +19,7 @@ fields! {
 }
 
 fields! {
-    /// One field of each kind, as many ways as handlers use it.
+    /// Fields of each kind, in all the ways that handlers use them.
     #[max_bytes = 1000]
     struct Sample | labels {
         name: Required<Text<50>> = "bug",
@@ -50,7 +48,7 @@ fields! {
     }
 }
 
-/// The names of the fields, each with a value that is right.
+/// The names of the fields, each with a valid value.
 fn right() -> Vec<(&'static str, &'static str)> {
     vec![
         ("name", "\"n\""),
@@ -79,7 +77,7 @@ fn right() -> Vec<(&'static str, &'static str)> {
     ]
 }
 
-/// Reads a body by [`Sample`]. Returns the names and codes of the mistakes in it.
+/// Reads a body as [`Sample`]. Returns the names and codes of its errors.
 fn sample(body: &str) -> Result<Sample, Vec<(String, String)>> {
     let (mut object, mut mistakes) = (parse_object(body.as_bytes(), None).unwrap(), Mistakes::default());
     let read = Sample::read(&mut object, &mut mistakes);
@@ -131,7 +129,6 @@ fn every_mistake_is_told_in_the_order_of_the_fields() {
     }
 }
 
-/// Reads the field `field` of an object.
 fn read_one<F: Field>(body: &str) -> Result<F::Value, Vec<(String, String, String)>> {
     let (mut object, mut mistakes) = (parse_object(body.as_bytes(), None).unwrap(), Mistakes::default());
     let read = mistakes.read::<F>(&mut object, "field");
@@ -153,7 +150,7 @@ fn words_are_known_or_mistakes() {
     let unknown = mistake("unknown", "must be `open` or `closed`");
     assert_eq!(state("{\"field\":\"Open\"}"), Err(unknown.clone()));
     assert_eq!(state("{\"field\":1}"), Err(mistake("type", "must be a string")));
-    // An empty text is a word that does not exist, unless it counts as absent.
+    // An empty text is an unknown word, unless it counts as absent.
     assert_eq!(read_one::<Optional<Word<State>>>("{\"field\":\"\"}"), Err(unknown));
     assert_eq!(read_one::<Required<Word<State>>>("{\"field\":\"\"}"), Err(mistake("required", "is required")));
 }
@@ -177,7 +174,7 @@ fn base64_has_padding_and_may_have_line_breaks_or_blanks_around_it() {
 fn a_long_text_has_at_most_one_mebibyte() {
     let read = |bytes: usize| read_one::<Optional<LongText>>(&format!("{{\"field\":\"{}\"}}", "a".repeat(bytes)));
     assert_eq!(read(1 << 20).map(|text| text.map(|text| text.len())), Ok(Some(1 << 20)));
-    assert_eq!(read((1 << 20) + 1), Err(mistake("too_long", "must have at most 1 MiB")));
+    assert_eq!(read((1 << 20) + 1), Err(mistake("too_long", "must be at most 1 MiB")));
     let title = read_one::<NonBlank<LongText>>;
     assert_eq!((title("{\"field\":\" \\n\"}"), title("{\"field\":\" a\"}")), (Ok(None), Ok(Some(" a".into()))));
     assert_eq!(title("{\"field\":[]}"), Err(mistake("type", "must be a string")));
@@ -232,7 +229,7 @@ async fn a_handler_notes_mistakes_before_and_after_the_fields() {
         FieldError::new("last", "invalid", "must be last"),
     ]);
     assert_eq!(format!("{error:?}"), format!("{expected:?}"));
-    // A mistake counts, also where all fields are right.
+    // A noted error counts even if all fields are valid.
     assert!(request("{}").read_with(&limits, read).await.is_err());
     assert!(request("{}").read(&limits).await.is_ok() && !request("{}").may_be_long());
     assert_eq!((request("").media_type(), request("").into_body().media_type()), (String::new(), String::new()));

@@ -1,5 +1,3 @@
-//! What each response writes, and how it is described.
-
 use axum::http::HeaderName;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -33,7 +31,6 @@ fn thing() -> Thing {
     Thing { id: 7, text: "a".into(), truncated: false }
 }
 
-/// Returns the status, the headers and the body of a response.
 async fn written(response: impl IntoResponse) -> (u16, Vec<(String, String)>, String) {
     let mut response = response.into_response();
     let json = response.extensions_mut().remove::<Unwritten>().map(|unwritten| unwritten.write(1000).unwrap());
@@ -116,7 +113,6 @@ impl Media for Dated {
     const HAS_DATE: bool = true;
 }
 
-/// Returns the statuses, media types, schemas and headers of a response.
 fn described<T: Output>() -> Value {
     let mut about = Description::default();
     T::describe(&mut about);

@@ -1,5 +1,3 @@
-//! Command lines that clients send, and others.
-
 use proptest::prelude::*;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! What the document says, by the example of labels and of handlers that are made for these tests.
+//! Tests of the document on the example of labels, and with handlers made for these tests.
 
 #![expect(dead_code, reason = "no handler reads its request")]
 
@@ -22,7 +22,6 @@ use crate::http::response::{Created, Either, File, Html, Json, Media, NoContent}
 use crate::http::upload::{FileBody, Part};
 use crate::operations;
 
-/// Returns the document of the labels.
 fn labels() -> Value {
     let routes: Vec<_> = operations().into_iter().filter(|route| route.path.contains("/labels")).collect();
     assert_eq!(routes.len(), 10);
@@ -114,7 +113,6 @@ fn a_list_has_pages_and_a_read_has_a_tag() {
     assert_eq!(get["parameters"][2]["schema"]["type"], "string");
 }
 
-/// Returns the names of the shared parameters of an operation.
 fn shared(operation: &Value) -> Vec<&str> {
     let references = operation["parameters"].as_array().unwrap().iter().filter_map(|one| one["$ref"].as_str());
     references.map(|reference| reference.rsplit('/').next().unwrap()).collect()
@@ -156,7 +154,7 @@ fn fields_are_described_by_the_contract_unless_they_are_here() {
         })
     );
     let changed = &fields("ChangedLabel")["name"];
-    assert_eq!(changed["description"], "As of a new label. An empty name changes nothing.");
+    assert_eq!(changed["description"], "The name, with the rules for a new label. An empty one changes nothing.");
     assert_eq!(changed["type"], json!(["string", "null"]));
     assert_eq!(fields("Label")["color"]["description"], "Without `#`, which it has in requests.");
     assert_eq!(document["components"]["schemas"]["Label"]["required"], json!(["id", "name", "color", "url"]));
@@ -228,7 +226,7 @@ async fn render(_: TextBody<5>) -> ApiResult<Html> {
     Err(ApiError::internal())
 }
 
-/// Returns the operation of the only path of a document.
+/// Returns the only operation of the document of a route.
 fn only(route: Route) -> Value {
     let document = document(&[route]);
     let path = document["paths"].as_object().unwrap().values().next().unwrap();
@@ -243,7 +241,10 @@ fn reference(name: &str) -> Value {
 fn a_file_has_ranges_and_the_headers_of_one() {
     let route = Route::new("GET", "/api/v1/repos/{owner}/{repo}/raw/{*file}", operation::RAW);
     let raw = only(route.described(|about| describe(raw, about)));
-    assert_eq!((&raw["operationId"], &raw["summary"]), (&json!("GetRawFile"), &json!("Returns a file as it is.")));
+    assert_eq!(
+        (&raw["operationId"], &raw["summary"]),
+        (&json!("GetRawFile"), &json!("Returns the content of a file."))
+    );
     let names: Vec<_> = raw["parameters"].as_array().unwrap().iter().map(|one| one["name"].as_str()).collect();
     assert_eq!(names, [Some("owner"), Some("repo"), Some("file"), Some("Range"), Some("If-Range"), None]);
     assert_eq!((&raw["parameters"][3]["in"], &raw["parameters"][2]["in"]), (&json!("header"), &json!("path")));

@@ -1,4 +1,5 @@
-//! What the contracts say about operations and fields: the comments of RPCs and messages, and the errors that these list.
+//! Reads operations and fields from the contracts: the comments of RPCs and messages, and the
+//! errors listed there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,6 @@ use tonic::Code;
 
 use crate::http::error::http_status;
 
-/// The codes that comments of contracts name.
 const CODES: [(&str, Code); 10] = [
     ("INVALID_ARGUMENT", Code::InvalidArgument),
     ("NOT_FOUND", Code::NotFound),
@@ -22,28 +22,26 @@ const CODES: [(&str, Code); 10] = [
     ("OUT_OF_RANGE", Code::OutOfRange),
     ("UNAVAILABLE", Code::Unavailable),
 ];
-/// The operations that are no RPCs, each with what it does.
+/// Operations that are not RPCs, each with its summary.
 const OTHER_OPERATIONS: [(&str, &str); 4] = [
-    (operation::RAW, "Returns a file as it is."),
-    (operation::ARCHIVE, "Returns the files of a revision as one archive."),
-    (operation::ASSET, "Returns a file of a release."),
-    (operation::RENDER_MARKDOWN, "Returns a text in Markdown as HTML."),
+    (operation::RAW, "Returns the content of a file."),
+    (operation::ARCHIVE, "Returns a revision as a zip or tar.gz archive."),
+    (operation::ASSET, "Returns the content of a release file."),
+    (operation::RENDER_MARKDOWN, "Renders Markdown as HTML."),
 ];
 
-/// The contracts with their comments.
 pub(super) struct Contracts(Vec<FileDescriptorProto>);
 
-/// What the contract says about an RPC.
 pub(super) struct Rpc {
-    /// The paragraphs of its comment and of that of its service, without those that list errors.
+    /// The paragraphs of its comment and of its service's comment, without those that list errors.
     pub(super) about: Vec<String>,
-    /// The reasons of its errors by their statuses.
     pub(super) errors: BTreeMap<u16, BTreeSet<String>>,
-    /// The full name of its request, with a dot in front; empty for an operation that is no RPC.
+    /// The full name of its request with a leading dot; empty for an operation that is not an RPC.
     pub(super) request: String,
 }
 
-/// Returns the paragraphs of the comment of the item at `path` (see `SourceCodeInfo.Location.path`).
+/// Returns the paragraphs of the comment of the item at `path` (see
+/// `SourceCodeInfo.Location.path`).
 fn paragraphs(file: &FileDescriptorProto, path: &[i32]) -> Vec<String> {
     let mut locations = file.source_code_info.iter().flat_map(|info| &info.location);
     let Some(location) = locations.find(|location| location.path == path) else { return Vec::new() };
@@ -62,7 +60,7 @@ fn add_errors(paragraph: &str, errors: &mut BTreeMap<u16, BTreeSet<String>>) {
         errors.entry(http_status(*code, "").as_u16()).or_default();
         for reason in reasons {
             match http_status(*code, reason).as_u16() {
-                // Clients are not told the reasons of those.
+                // Clients never see these reasons.
                 500 => {}
                 status => {
                     errors.entry(status).or_default().insert(reason.to_owned());
@@ -72,7 +70,7 @@ fn add_errors(paragraph: &str, errors: &mut BTreeMap<u16, BTreeSet<String>>) {
     }
 }
 
-/// Returns the other operations of a service whose errors a paragraph refers to by `as`.
+/// Returns the operations of a service whose errors a paragraph includes with `as`.
 fn operations_after_as<'a>(paragraph: &str, service: &'a ServiceDescriptorProto, name: &str) -> Vec<&'a str> {
     let words: Vec<_> = paragraph.split([' ', ',', '.']).collect();
     let is_named = |other: &&str| *other != name && words.windows(2).any(|pair| pair == ["as", *other]);
@@ -116,7 +114,7 @@ impl Contracts {
         panic!("{full_name} is no RPC");
     }
 
-    /// Returns the comment of a field of a message, which is named with a dot in front.
+    /// Returns the comment of a field. `message_name` has a leading dot.
     pub(super) fn field(&self, message_name: &str, field_name: &str) -> Option<String> {
         self.0.iter().find_map(|file| {
             let named = |name: &str| format!(".{}.{name}", file.package()) == message_name;
@@ -127,7 +125,7 @@ impl Contracts {
     }
 }
 
-/// Returns a text with a capital letter at its beginning.
+/// Capitalizes the first letter.
 fn sentence(text: &str) -> String {
     let text = text.trim_start();
     let begin = text.chars().next().map(|char| char.to_ascii_uppercase());

@@ -1,5 +1,3 @@
-//! The document: paths, operations, responses, schemas.
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_api_types::schema::{Schema, Schemas};
@@ -27,14 +25,13 @@ fn table_row(route: &Route) -> &'static Operation {
     Operation::find(route.operation, capacity).expect("every route names an operation of the table")
 }
 
-/// Returns the names of the parameters by which a request of the route sets conditions, as the gateway treats them.
+/// Returns the conditional request parameters that the gateway accepts on the route.
 fn conditions(route: &Route, routes: &[Route]) -> Vec<&'static str> {
     let is_write = ConditionalWrite::of(route, routes).is_some_and(|write| write.takes_tags());
     let taken = [("If-None-Match", route.has_tag()), ("If-Match", is_write), ("If-None-Match-Write", is_write)];
     taken.into_iter().filter(|(_, is_taken)| *is_taken).map(|(name, _)| name).collect()
 }
 
-/// Returns the scope that a token needs.
 fn scope(rule: Rule) -> Option<Scope> {
     match rule {
         Rule::Service | Rule::Anyone | Rule::Password => None,
@@ -81,7 +78,6 @@ pub(super) fn content(schema: &Schema) -> Value {
     json!({"application/json": {"schema": schema}})
 }
 
-/// Adds a response of success to those by their statuses.
 fn add_success(responses: &mut Map<String, Value>, success: &Success, is_read: bool, schemas: &mut Schemas) {
     let empty = || json!({"description": reason_phrase(success.status)});
     let response = responses.entry(success.status.to_string()).or_insert_with(empty);
@@ -96,7 +92,7 @@ fn add_success(responses: &mut Map<String, Value>, success: &Success, is_read: b
         };
         headers.extend((is_read && media_type == "application/json").then_some("ETag"));
     }
-    // A range that the file does not have.
+    // The file does not have this range.
     if success.status == 416 {
         response["content"] = content(&json!({"$ref": "#/components/schemas/Error"}));
     }
@@ -118,7 +114,7 @@ fn reason_phrase(status: u16) -> &'static str {
     StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
 }
 
-/// Returns the response of an error, which is shared where the contract lists no reasons.
+/// Returns an error response: the shared one if the contract lists no reasons.
 fn error_response(status: u16, reasons: &BTreeSet<String>) -> Value {
     if reasons.is_empty() {
         return json!({"$ref": format!("#/components/responses/{status}")});
@@ -155,7 +151,7 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
         responses.insert("304".to_owned(), json!({"description": reason_phrase(304), "headers": headers}));
     }
     let mut errors = rpc.errors.clone();
-    // Without a body, what is too large is what the request asks for. The gateway sends 422 for that.
+    // If the request has no body, the requested data is too large. The gateway sends 422 for that.
     if about.bodies.is_empty()
         && let Some(reasons) = errors.remove(&413)
     {
@@ -170,7 +166,7 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
     if row.is_write {
         add(&[429]);
     }
-    // Also where no read of the path has a tag: `If-Match` is never true there.
+    // Even if no read of the path has a tag: `If-Match` never matches then.
     if matches!(route.method, "PATCH" | "PUT" | "DELETE") {
         add(&[412]);
     }
@@ -187,13 +183,11 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
     Value::Object(responses)
 }
 
-/// Returns the name of the object that a schema of a body refers to.
 fn body_name(schema: &Schema) -> String {
     let reference = schema.pointer("/anyOf/0/$ref").or_else(|| schema.get("$ref")).and_then(Value::as_str);
     reference.and_then(|text| text.rsplit('/').next()).expect("a body has a name").to_owned()
 }
 
-/// Makes the document of the routes that are described.
 pub(super) fn document(routes: &[Route]) -> Value {
     let (contracts, mut schemas, mut paths) = (Contracts::read(), Schemas::default(), Map::new());
     let mut requests = BTreeMap::new();
@@ -238,7 +232,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
     for (name, request) in requests {
         let properties = schemas.get_mut(&name).and_then(|schema| schema["properties"].as_object_mut());
         for (field, property) in properties.into_iter().flatten() {
-            // What the service's request has by the same name, its contract describes.
+            // If the service's request has a field of this name, its contract describes it.
             if property.get("description").is_none()
                 && let Some(text) = contracts.field(&request, field)
             {
@@ -267,21 +261,21 @@ pub(super) fn document(routes: &[Route]) -> Value {
                 },
                 "password": {
                     "type": "http", "scheme": "basic",
-                    "description": "A user name and a password. They open the access tokens of the user alone.",
+                    "description": "A user name and a password, accepted only for managing the user's access tokens.",
                 },
             },
         },
     })
 }
 
-/// Removes the schemas to which nothing in `roots` leads, such as those whose fields are part of others.
+/// Removes schemas that cannot be reached from `roots`, such as those flattened into others.
 fn keep_used<'a>(schemas: &mut BTreeMap<String, Schema>, roots: impl Iterator<Item = &'a Value>) {
     let mut used = BTreeSet::new();
     roots.for_each(|root| add_used(root, schemas, &mut used));
     schemas.retain(|name, _| used.contains(name));
 }
 
-/// Adds the names of the schemas to which `value` refers, and of those to which these refer.
+/// Adds the names of the schemas that can be reached from `value`.
 fn add_used(value: &Value, schemas: &BTreeMap<String, Schema>, used: &mut BTreeSet<String>) {
     let reference = value.get("$ref").and_then(Value::as_str);
     if let Some(name) = reference.and_then(|text| text.strip_prefix("#/components/schemas/"))
@@ -302,8 +296,7 @@ fn info() -> Value {
     json!({
         "title": "Ferrite",
         "version": env!("CARGO_PKG_VERSION"),
-        "description": "The REST API of Ferrite. What all operations have in common, such as pages of lists, is in the guide at \
-                        `/docs/api/guide`.",
+        "description": "The REST API of Ferrite. The guide at `/docs/api/guide` explains what all operations share, such as pagination.",
         "license": {"name": license, "identifier": license},
     })
 }
@@ -315,12 +308,10 @@ fn shared_errors() -> Value {
     )
 }
 
-/// Describes a header of requests.
 fn request_header(name: &str, about: &str, schema: &Schema) -> Value {
     json!({"name": name, "in": "header", "description": about, "schema": schema})
 }
 
-/// Returns the parameters that many operations have, by the names of their components.
 fn shared_parameters() -> Value {
     let text = json!({"type": "string"});
     let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"});
@@ -328,19 +319,20 @@ fn shared_parameters() -> Value {
         "Idempotency-Key": {"name": "Idempotency-Key", "in": "header", "schema": key},
         "If-Match": request_header(
             "If-Match",
-            "Tags from the `ETag` of earlier responses to the GET of this path, or `*` for any. The write is done only if the resource \
-             has one of them still.",
+            "Entity tags from the `ETag` header of earlier GET responses of this path, or `*` for any. The write is done only if the \
+             current tag of the resource is one of them.",
             &text,
         ),
         "If-None-Match": request_header(
             "If-None-Match",
-            "Tags from the `ETag` of earlier responses. A response that has one of them still is a 304 without a body.",
+            "Entity tags from the `ETag` header of earlier responses. If the current tag is one of them, the response is a 304 without \
+             a body.",
             &text,
         ),
         "If-None-Match-Write": request_header(
             "If-None-Match",
-            "Tags from the `ETag` of earlier responses to the GET of this path, or `*` for any. The write is done only if the resource \
-             has none of them. With `*`, it is done only if it creates the resource.",
+            "Entity tags from the `ETag` header of earlier GET responses of this path, or `*` for any. The write is done only if the \
+             current tag of the resource is none of them. With `*`, it is done only if it creates the resource.",
             &text,
         ),
     })
@@ -358,7 +350,7 @@ fn headers() -> Value {
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
         "Preference-Applied": {"schema": {"type": "string"}},
         "Retry-After": {"schema": {"type": "integer", "minimum": 0}, "required": true},
-        "WWW-Authenticate": {"schema": {"type": "string"}, "description": "Where a password is accepted."},
+        "WWW-Authenticate": {"schema": {"type": "string"}, "description": "Present where a password is accepted."},
         "X-Total-Count": {"schema": {"type": "integer", "minimum": 0}},
     })
 }

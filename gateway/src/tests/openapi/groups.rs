@@ -1,6 +1,4 @@
-//! The groups of operations, by which the page of the document is divided.
-
-/// Parts of the full names of operations, each with its group. The first one that is part of a name counts.
+/// Parts of operation names, each with its group. The first match counts.
 const GROUPS: [(&str, &str); 43] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
@@ -47,7 +45,6 @@ const GROUPS: [(&str, &str); 43] = [
     ("gateway/markdown", "Markdown"),
 ];
 
-/// Returns the group of an operation.
 pub(super) fn group(operation: &str) -> &'static str {
     let row = GROUPS.iter().find(|row| operation.contains(row.0));
     row.unwrap_or_else(|| panic!("{operation} is missing in tests/openapi/groups.rs")).1

@@ -1,5 +1,6 @@
-//! The document of the API (OpenAPI 3.1). It is made of the routes, the signatures of their handlers, and the contracts: the comments of
-//! RPCs and messages, the errors that these list, and the permission table.
+//! Generates the OpenAPI 3.1 document from the routes, the signatures of their handlers, the
+//! permission table, and the contracts: the comments of RPCs and messages, and the errors listed
+//! there.
 
 mod checks;
 mod contracts;

@@ -1,4 +1,4 @@
-//! The document of all operations: it is the one in `docs`, and what holds for every part of it.
+//! Checks the document of all operations, and compares it with the one in `docs`.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::document::document;
 use crate::operations;
 
-/// A place in the document, for messages.
 type Place = String;
 
 fn whole() -> Value {
@@ -28,14 +27,14 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// Returns what a reference stands for, or the value itself.
+/// Follows the reference, if the value is one.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let Some(reference) = value["$ref"].as_str() else { return value };
     let found = reference.strip_prefix('#').and_then(|pointer| document.pointer(pointer));
     found.unwrap_or_else(|| panic!("{reference} leads nowhere"))
 }
 
-/// Resolves every reference in `value`. Returns their number.
+/// Resolves every reference in `value` and returns their number.
 fn resolve_all(document: &Value, value: &Value) -> usize {
     match value {
         Value::Object(entries) => {
@@ -50,7 +49,8 @@ fn resolve_all(document: &Value, value: &Value) -> usize {
     }
 }
 
-/// Adds the required fields of a body, and of objects in it, that have neither an example nor fields of their own.
+/// Adds the required fields that have neither an example nor fields of their own, including those
+/// of nested objects.
 fn add_unexplained(document: &Value, schema: &Value, place: &str, found: &mut BTreeSet<Place>) {
     for one in list(&schema["anyOf"]).chain(schema.get("items")) {
         add_unexplained(document, one, place, found);
@@ -110,7 +110,7 @@ fn every_schema_is_used() {
     let is_used = |name: &&String| text.contains(&format!("\"#/components/schemas/{name}\""));
     assert_eq!(schemas.keys().filter(|name| !is_used(name)).collect::<Vec<_>>(), Vec::<&String>::new());
     assert!(schemas.len() > 50, "{}", schemas.len());
-    // Their fields are part of others.
+    // They are flattened into other schemas.
     assert!(!schemas.contains_key("MirrorSchedule") && !schemas.contains_key("TokenLimits"));
 }
 

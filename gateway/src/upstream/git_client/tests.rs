@@ -32,7 +32,7 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(TEST_TIMEOUT, future).await.unwrap_or_else(|_| panic!("waited too long: {what}"))
 }
 
-/// Returns an endless body that counts its chunks in `taken` and reports on `dropped` when it is dropped.
+/// Returns an endless body that counts its chunks in `taken` and signals `dropped` when dropped.
 fn endless(taken: Arc<AtomicUsize>, dropped: oneshot::Sender<()>) -> Body {
     struct ReportDrop(Option<oneshot::Sender<()>>);
     impl Drop for ReportDrop {
@@ -50,7 +50,6 @@ fn endless(taken: Arc<AtomicUsize>, dropped: oneshot::Sender<()>) -> Body {
     }))
 }
 
-/// Serves `body` to the first `GET /`.
 fn once(body: Body) -> Router {
     let body = Arc::new(std::sync::Mutex::new(Some(body)));
     Router::new().route("/", get(move || async move { body.lock().unwrap().take().unwrap() }))

@@ -1,4 +1,4 @@
-//! Changes of files, by one commit for each request.
+//! Changes of files, one commit per request.
 
 use ferrite_api_types::convert::require;
 use ferrite_api_types::shape;
@@ -25,11 +25,11 @@ use crate::http::response::{Created, Json};
 use crate::http::words::words;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-/// Longest commit message, in bytes: that of a commit of 1 MiB, without 16 KiB for the rest of it.
+/// Maximum commit message: that of a commit of 1 MiB, minus 16 KiB for the rest of the commit.
 const MAX_MESSAGE: usize = (1024 - 16) * 1024;
 
 fields! {
-    /// The fields about a commit, which every change has.
+    /// The commit fields that every change has.
     struct CommitFields {
         message: Required<Text<MAX_MESSAGE>> = "Change a program.",
         branch: OrDefault<Text<1000>> = "main",
@@ -44,22 +44,22 @@ fields! {
     pub(super) struct NewFile {
         ..commit: CommitFields,
         content: Present<Base64> = "Zm4gbWFpbigpIHt9Cg==",
-        /// The id of the blob that is replaced, to be sure of it.
+        /// The id of the blob to replace. The change fails if the file has another one.
         sha: OrDefault<Text<40>> = "f328e4d9d04c31d0d70d16d21a07d1613be9d577",
     }
 }
 
 fields! {
-    /// The removal of a file.
+    /// The deletion of a file.
     pub(super) struct RemovedFile {
         ..commit: CommitFields,
-        /// The id of the blob that is removed, to be sure of it.
+        /// The id of the blob to delete. The change fails if the file has another one.
         sha: OrDefault<Text<40>> = "f328e4d9d04c31d0d70d16d21a07d1613be9d577",
     }
 }
 
 fields! {
-    /// Changes of files, for one commit.
+    /// Changes of files in one commit.
     #[max_bytes = MAX_FILE_BODY_BYTES]
     pub(super) struct NewCommit {
         ..commit: CommitFields,
@@ -74,13 +74,15 @@ fields! {
     struct ChangedFile {
         /// The operation on the file.
         operation: Required<Word<ChangeOperation>> = "create",
-        /// The bytes of the file: required when it is created or updated, absent to move it as it is, never given to delete it.
+        /// The content of the file in base64. Required to create or update it, optional to move it,
+        /// not allowed to delete it.
         content: Optional<Base64> = "Zm4gbWFpbigpIHt9Cg==",
-        /// The path from the root.
+        /// The path from the root of the repository.
         path: Required<Text<4096>> = "src/main.rs",
-        /// The present path of a file to move.
+        /// The current path of a file to move.
         from_path: OrDefault<Text<4096>> = "main.rs",
-        /// The id of the blob that is updated, deleted or moved, to be sure of it.
+        /// The id of the blob to update, delete or move. The change fails if the file has another
+        /// one.
         sha: OrDefault<Text<40>> = "f328e4d9d04c31d0d70d16d21a07d1613be9d577",
     }
 }
@@ -96,19 +98,19 @@ words! {
 }
 
 fields! {
-    /// An author or committer to write into a commit.
+    /// The author or committer of a new commit.
     struct CommitIdentity {
-        /// Empty together with the address for that of the caller.
+        /// The name. If name and address are empty, those of the caller are used.
         name: OrDefault<Text<255>> = "Bob",
-        /// Empty together with the name for that of the caller.
+        /// The e-mail address. If name and address are empty, those of the caller are used.
         email: OrDefault<Text<255>> = "bob@example.com",
-        /// When, from 1970 to 9999, with the offset that the commit keeps; absent for now.
+        /// The time, from 1970 to 9999; the commit keeps its offset. The default is now.
         date: NonEmpty<OffsetTime> = "2026-01-02T03:04:05+01:00",
     }
 }
 
 shape! {
-    /// A file that was written, and its commit.
+    /// A written file and its commit.
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct FileWritten {
         content: Content,
@@ -117,7 +119,7 @@ shape! {
 }
 
 shape! {
-    /// The commit that removed a file.
+    /// The commit that deleted a file.
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct FileRemoved {
         /// Always null.
@@ -127,7 +129,7 @@ shape! {
 }
 
 shape! {
-    /// Files that were created, updated or moved, and their commit.
+    /// The created, updated and moved files, and their commit.
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct FilesChanged {
         files: Vec<Content>,
@@ -237,10 +239,7 @@ pub(super) async fn change(
     Ok(Created::at(url, FilesChanged { files: files.collect::<Result<_, _>>()?, commit }))
 }
 
-/// Reads the body of a change of the file that the path names.
-///
-/// # Errors
-/// As [`RequestBody::read`], and 422 for a path that names none.
+/// Reads the body of a change of the file in the path. 422 if the path names no file.
 async fn read_of_file<T: Fields>(call: &ApiCall, path: &RepoPath, body: RequestBody<T>) -> ApiResult<(T, BodyPermit)> {
     let read = body.read_with(&call.body_limits, |object, mistakes| {
         let read = T::read(object, mistakes);
@@ -265,7 +264,7 @@ async fn convert_commit(
     Ok(Commit::new(commit, &accounts, &access.urls)?)
 }
 
-/// Converts a status of git-svc. A message that is too long for git-svc has a file that is too large.
+/// Converts a status of git-svc. If the message is too long for git-svc, a file is too large.
 fn write_error(status: tonic::Status) -> ApiError {
     if status.code() == tonic::Code::OutOfRange { ApiError::too_large() } else { status.into() }
 }

@@ -1,6 +1,4 @@
-//! Files and directories: their routes, their shapes, and how they are read.
-//!
-//! `change` has their changes, and uses the shapes.
+//! Reads files and directories. `change` has the changes of files.
 
 mod change;
 
@@ -37,9 +35,9 @@ operations! {
 }
 
 filters! {
-    /// Which revision of a file or directory.
+    /// The revision of a file or directory.
     struct RevisionFilter {
-        /// The branch, tag or id of a commit; without it, the default branch.
+        /// The branch, tag or commit id. The default is the default branch.
         revision as "ref": RawText = "main",
     }
 }
@@ -56,11 +54,11 @@ word_shape! {
 }
 
 word_shape! {
-    /// How the content of a file is written.
+    /// The encoding of a file's content.
     #[derive(Clone, Copy, Debug)]
     enum ContentEncoding {
         Base64 = "base64",
-        /// The content is left out.
+        /// The content is omitted.
         None = "none",
     }
 }
@@ -71,25 +69,25 @@ shape! {
     struct Content {
         #[serde(rename = "type")]
         kind: ContentKind,
-        /// Of files only; `none` where the content is left out.
+        /// The encoding of the content. Only for files; `none` if the content is omitted.
         #[serde(skip_serializing_if = "Option::is_none")]
         encoding: Option<ContentEncoding>,
-        /// In bytes; zero for directories and submodules.
+        /// The size in bytes; zero for directories and submodules.
         size: i64,
         name: String,
         path: String,
-        /// Of files only, unless they are large.
+        /// The content. Only for files, and omitted for large ones.
         #[serde(skip_serializing_if = "Option::is_none")]
         content: Option<String>,
-        /// Of symbolic links only.
+        /// The target. Only for symbolic links.
         #[serde(skip_serializing_if = "Option::is_none")]
         target: Option<String>,
-        /// Of submodules only.
+        /// The repository. Only for submodules.
         #[serde(skip_serializing_if = "Option::is_none")]
         submodule_git_url: Option<String>,
         sha: String,
         url: String,
-        /// Empty for symbolic links and submodules.
+        /// The URL of the git object; empty for symbolic links and submodules.
         git_url: String,
         html_url: String,
         download_url: String,
@@ -109,7 +107,8 @@ shape! {
     }
 }
 
-/// The contents at a path: one entry, or the entries of a directory. There may be very many, so each is converted when it is written.
+/// The contents at a path: one entry, or the entries of a directory. There can be very many, so
+/// each is converted when it is written.
 #[derive(Clone, Debug)]
 struct Contents {
     contents: git::get_contents_response::Contents,
@@ -123,7 +122,7 @@ struct EntryLocation<'a> {
     urls: &'a RepositoryLinks,
     /// The branch, tag or commit in links to the site.
     display_ref: &'a [u8],
-    /// The revision that the client asked for, if any.
+    /// The revision in the request, if any.
     requested_ref: Option<&'a [u8]>,
 }
 
@@ -182,7 +181,8 @@ impl Contents {
 }
 
 impl Contents {
-    /// Returns the tag of the JSON. It is made of all that the JSON is made of, except for the content of a file, for which its id stands.
+    /// Returns the tag of the JSON, made of all that determines it. The content of a file is
+    /// represented by its id.
     fn tag(&self) -> BodyTag {
         let (kind, entries) = match &self.contents {
             git::get_contents_response::Contents::Entry(entry) => ("entry", std::slice::from_ref(entry)),
@@ -203,7 +203,7 @@ impl Contents {
     }
 }
 
-/// Returns a part of a tag that tells whether something is there.
+/// Returns the part of a tag for an optional value.
 fn presence(is_there: bool) -> &'static [u8] {
     if is_there { b"1" } else { b"0" }
 }

@@ -1,4 +1,4 @@
-//! What each kind of field reads of right values, absent ones, and those of another type.
+//! What each kind of field makes of valid values, absence, and other types.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -8,9 +8,8 @@ use prost_types::Timestamp;
 use super::*;
 use crate::http::times::{parse_offset_time, parse_time};
 
-/// Stands for a field that is absent.
 const ABSENT: &str = "";
-/// Values of all types, right and wrong ones.
+/// Values of all types, valid and invalid.
 const VALUES: [&str; 31] = [
     "null",
     "\"\"",
@@ -44,9 +43,8 @@ const VALUES: [&str; 31] = [
     "{\"url\":\"u\",\"other\":null}",
     "{\"url\":\"u\",\"a\\u0000b\":7}",
 ];
-/// Those of the values that are texts without NUL, which Rust shows as JSON has them.
+/// The texts without NUL, which look the same in Rust and JSON.
 const TEXTS: [&str; 5] = ["\"x\"", "\" \"", "\"2026-01-02T03:04:05Z\"", "\"2026-13-02T03:04:05Z\"", "\"90\""];
-/// The time among the values.
 const SAMPLE_TIME: Timestamp = Timestamp { seconds: 1_767_323_045, nanos: 0 };
 
 const REQUIRED: &str = "field required: is required";
@@ -66,7 +64,7 @@ impl Debug for Person {
     }
 }
 
-/// Returns what a field reads of a value, as Rust shows it, or the mistakes in it.
+/// Returns the parsed value in Rust's debug format, or the errors.
 fn outcome<F: Field<Value: Debug>>(value: &str) -> String {
     let body = if value == ABSENT { "{}".to_owned() } else { format!("{{\"field\":{value}}}") };
     match read_one::<F>(&body) {
@@ -78,7 +76,8 @@ fn outcome<F: Field<Value: Debug>>(value: &str) -> String {
     }
 }
 
-/// Holds what a field reads when it is absent and of each of [`VALUES`]: the outcomes in `rows`, and `other` for the rest.
+/// Checks the outcome of an absent field and of each of [`VALUES`]: `rows`, and `other` for the
+/// rest.
 #[track_caller]
 fn assert_reads<F: Field<Value: Debug>>(other: &str, rows: &[(&str, String)]) {
     for value in [ABSENT].into_iter().chain(VALUES) {
@@ -90,12 +89,11 @@ fn assert_reads<F: Field<Value: Debug>>(other: &str, rows: &[(&str, String)]) {
     }
 }
 
-/// Returns rows of [`assert_reads`].
 fn rows(rows: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
     rows.iter().map(|(value, outcome)| (*value, (*outcome).to_owned())).collect()
 }
 
-/// Returns the rows of an absent value and of null.
+/// Returns the rows of absence and of null.
 fn of_absence(outcome: &str) -> Vec<(&'static str, String)> {
     rows(&[(ABSENT, outcome), ("null", outcome)])
 }
@@ -257,7 +255,7 @@ fields! {
     }
 }
 
-/// Reads a body by [`Mixed`]. Returns the fields and codes of its mistakes.
+/// Reads a body as [`Mixed`]. Returns the fields and codes of its errors.
 fn mistakes_in(body: &str) -> Vec<(String, String)> {
     let (mut object, mut mistakes) = (parse_object(body.as_bytes(), None).unwrap(), Mistakes::default());
     let read = Mixed::read(&mut object, &mut mistakes);

@@ -1,5 +1,3 @@
-//! Accounts, their tokens, addresses, keys and pictures.
-
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
@@ -8,9 +6,9 @@ pub(super) const ROWS: &[Row] = &[
         "GetAvatar",
         "file",
         "string",
-        "The id of the account, with `.png` or `.svg` behind it for one form of a drawn picture.",
+        "The id of the account, optionally followed by `.png` or `.svg` for the format of a generated picture.",
     ),
-    ("IsFollowing", "target", "string", "The name of the user who may be followed."),
+    ("IsFollowing", "target", "string", "The name of the other user."),
     ("FollowUser", "target", "string", "The name of the user to follow."),
-    ("UnfollowUser", "target", "string", "The name of the user to follow no longer."),
+    ("UnfollowUser", "target", "string", "The name of the user to unfollow."),
 ];

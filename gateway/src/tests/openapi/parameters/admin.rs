@@ -1,5 +1,3 @@
-//! Operations of administrators of the site.
-
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[

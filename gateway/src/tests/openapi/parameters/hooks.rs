@@ -1,5 +1,3 @@
-//! Webhooks and their deliveries.
-
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[

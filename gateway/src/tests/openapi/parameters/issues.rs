@@ -1,5 +1,3 @@
-//! Issues, comments, labels and milestones.
-
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[

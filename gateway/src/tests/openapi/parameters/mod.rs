@@ -1,4 +1,4 @@
-//! The meaning of the parameters of paths, one file for each folder of handlers.
+//! Descriptions of path parameters, one file per folder of handlers.
 
 mod accounts;
 mod admin;
@@ -9,7 +9,8 @@ mod organizations;
 mod releases;
 mod repositories;
 
-/// A parameter: the name of the operation in the document for which the row holds, or nothing for all others, its name, type and meaning.
+/// A path parameter: the operation for which the row holds (empty for all others), its name, type
+/// and description.
 type Row = (&'static str, &'static str, &'static str, &'static str);
 
 const COMMON: &[Row] = &[
@@ -20,7 +21,8 @@ const COMMON: &[Row] = &[
     ("", "id", "integer", "The id."),
 ];
 
-/// Returns the type and the meaning of a parameter in a path: that of the first of these operations that has a row of its own.
+/// Returns the type and the description of a path parameter, from the first of the operations that
+/// has a row for it.
 pub(super) fn path_parameter(operations: [&str; 2], name: &str) -> (&'static str, &'static str) {
     let tables = [
         COMMON,

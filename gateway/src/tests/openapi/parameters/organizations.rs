@@ -1,5 +1,3 @@
-//! Organizations, members and teams.
-
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[];

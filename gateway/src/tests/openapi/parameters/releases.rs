@@ -1,11 +1,9 @@
-//! Releases and their files.
-
 use super::Row;
 
 const RELEASE: &str = "The id of the release.";
 
 pub(super) const ROWS: &[Row] = &[
-    ("", "tag", "string", "The name of the tag, which may have slashes."),
+    ("", "tag", "string", "The name of the tag. It can contain slashes."),
     ("", "asset", "integer", "The id of the file."),
     ("GetRelease", "id", "integer", RELEASE),
     ("UpdateRelease", "id", "integer", RELEASE),
@@ -15,5 +13,5 @@ pub(super) const ROWS: &[Row] = &[
     ("GetReleaseAsset", "id", "integer", RELEASE),
     ("UpdateReleaseAsset", "id", "integer", RELEASE),
     ("DeleteReleaseAsset", "id", "integer", RELEASE),
-    ("DownloadReleaseAsset", "file", "string", "The tag and the name of the file, with a slash between them."),
+    ("DownloadReleaseAsset", "file", "string", "The tag and the file name, separated by a slash."),
 ];

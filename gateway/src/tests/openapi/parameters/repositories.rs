@@ -1,9 +1,7 @@
-//! Repositories, their collaborators, topics and settings.
-
 use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
-    ("", "collaborator", "string", "The name of the user."),
-    ("", "topic", "string", "The topic."),
+    ("", "collaborator", "string", "The name of the collaborator."),
+    ("", "topic", "string", "The name of the topic."),
     ("GetMigration", "id", "integer", "The id of the import."),
 ];
