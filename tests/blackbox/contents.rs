@@ -13,6 +13,7 @@ on_profiles! {
     embedded {
         a_file_is_written_and_read_back
         a_write_names_branch_and_blob
+        a_write_can_begin_a_branch
         dates_keep_their_offset
         the_first_write_fills_an_empty_repository
         refused_writes_name_their_field
@@ -87,6 +88,57 @@ async fn a_write_names_branch_and_blob(cluster: &Cluster) {
     assert_eq!(branch["commit"]["message"].as_str().unwrap().trim_end(), "2");
     let git = Git::new();
     git.run("", &["clone", "-q", "-b", "side/way", &ada.git_url(&ada.name, "files"), "work"]).await;
+    assert_eq!(git.run("work", &["rev-list", "--count", "HEAD"]).await, "3");
+    git.run("work", &["fsck", "--strict"]).await;
+}
+
+async fn a_write_can_begin_a_branch(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("files", json!({"auto_init": true})).await;
+    let path = written(&ada, "files", "a.txt");
+    let tip = async |branch: &str| {
+        let branch = ada.get(&ada.repo("files", &format!("/branches/{branch}"))).await.expect(200).json();
+        branch["commit"]["id"].clone()
+    };
+    let main = tip("main").await;
+    let body = json!({"message": "m", "content": file("1"), "new_branch": "topic/one"});
+    let made = ada.put(&path, &body).await.expect(201).json();
+    assert_eq!(made["commit"]["parents"][0]["sha"], main);
+    assert!(made["content"]["url"].as_str().unwrap().ends_with("/contents/a.txt?ref=topic%2Fone"), "{made}");
+    assert_eq!(tip("topic/one").await, made["commit"]["sha"]);
+    ada.get(&path).await.refused(404);
+    let body = json!({"message": "m", "content": file("2"), "branch": "topic/one", "new_branch": "topic/two"});
+    let made = ada.put(&path, &body).await.expect(201).json();
+    assert_eq!(made["commit"]["parents"][0]["sha"], tip("topic/one").await);
+    let remove =
+        async |body: Value| crate::harness::Response::of(ada.request(reqwest::Method::DELETE, &path).json(&body)).await;
+    let gone = json!({"message": "m", "branch": "topic/two", "new_branch": "gone"});
+    let gone = remove(gone).await.expect(200).json();
+    assert_eq!(gone["commit"]["parents"][0]["sha"], made["commit"]["sha"]);
+    let branches = ada.get(&ada.repo("files", "/branches")).await.expect(200).json();
+    let names: Vec<_> = branches.as_array().unwrap().iter().map(|branch| &branch["name"]).collect();
+    assert_eq!(names, ["gone", "main", "topic/one", "topic/two"]);
+    for wrong in ["topic/one", "main", "topic", "a..b", "-x", "refs/heads/x", "HEAD"] {
+        let body = json!({"message": "m", "content": file("3"), "new_branch": wrong});
+        ada.put(&path, &body).await.refused_field("new_branch");
+        remove(json!({"message": "m", "branch": "topic/one", "new_branch": wrong})).await.refused_field("new_branch");
+    }
+    let absent = json!({"message": "m", "content": file("3"), "branch": "absent", "new_branch": "x"});
+    ada.put(&path, &absent).await.refused(404);
+    let bob = cluster.user("bob").await;
+    ada.put(&ada.repo("files", &format!("/collaborators/{}", bob.name)), &json!({})).await.expect(204);
+    let rule = json!({"pattern": "held/*", "push_users": [ada.name]});
+    ada.post(&ada.repo("files", "/branch_protections"), &rule).await.expect(201);
+    let held = json!({"message": "m", "content": file("3"), "new_branch": "held/one"});
+    bob.put(&path, &held).await.refused(403);
+    ada.get(&ada.repo("files", "/branches/held/one")).await.refused(404);
+    assert_eq!(tip("main").await, main);
+    for (name, value) in [("from_path", json!("b.txt")), ("signoff", json!(true))] {
+        let mut body = json!({"message": "m", "content": file("3")});
+        body[name] = value;
+        ada.put(&path, &body).await.refused_field(name);
+    }
+    git.run("", &["clone", "-q", "-b", "topic/two", &ada.git_url(&ada.name, "files"), "work"]).await;
     assert_eq!(git.run("work", &["rev-list", "--count", "HEAD"]).await, "3");
     git.run("work", &["fsck", "--strict"]).await;
 }

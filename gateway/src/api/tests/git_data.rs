@@ -305,6 +305,23 @@ async fn mistakes_in_a_new_file_have_an_order() {
             json!({"content": "?", "branch": 7, "sha": 7}),
             json!(["message required", "branch type", "sha type", "content invalid", "path required"]),
         ),
+        (
+            "/contents/a",
+            json!({"from_path": "b", "signoff": true, "dates": {"author": "2026-01-02T03:04:05Z", "committer": ""}}),
+            json!([
+                "from_path invalid",
+                "signoff invalid",
+                "dates.author invalid",
+                "message required",
+                "content required"
+            ]),
+        ),
+        // As the Go client of Gitea sends what nobody set.
+        (
+            "/contents/a",
+            json!({"from_path": "", "signoff": false, "dates": {"author": "0001-01-01T00:00:00Z"}, "content": ""}),
+            json!(["message required"]),
+        ),
     ] {
         let (status, shown, _) = case.send("PUT", path, &body).await;
         let told = |error: &Value| format!("{} {}", error["field"].as_str().unwrap(), error["code"].as_str().unwrap());
@@ -318,7 +335,8 @@ async fn a_removed_file_leaves_a_commit() {
     let case = Case::new().await;
     let rpc = "ferrite.git.v1.GitService/DeleteContents";
     case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(commit('a')), branch: b"main".to_vec() });
-    let body = json!({"message": "m", "branch": "b", "sha": "f", "committer": {"name": "C", "email": "c@example.com"}});
+    let committer = json!({"name": "C", "email": "c@example.com"});
+    let body = json!({"message": "m", "branch": "b", "new_branch": "n", "sha": "f", "committer": committer});
     let (status, shown, _) = case.send("DELETE", "/contents/a/%ff", &body).await;
     assert_eq!((status, &shown["content"], &shown["commit"]["sha"]), (200, &Value::Null, &json!("a".repeat(40))));
     let committer = git::CommitIdentity { name: "C".into(), email: "c@example.com".into(), ..Default::default() };
@@ -327,6 +345,7 @@ async fn a_removed_file_leaves_a_commit() {
         path: b"a/\xff".to_vec(),
         message: "m".into(),
         branch: "b".into(),
+        new_branch: "n".into(),
         expected_blob_id: "f".into(),
         author: None,
         committer: Some(committer),
