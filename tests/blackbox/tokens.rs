@@ -21,6 +21,7 @@ on_profiles! {
         post_tokens_with_a_name_alone_responds_with_name_and_value
         post_tokens_returns_scopes_and_repositories
         post_tokens_names_the_field_that_is_wrong
+        post_tokens_keeps_no_secret_for_an_idempotency_key
         get_tokens_returns_everything_but_the_value
         get_tokens_has_pages
         a_token_opens_what_its_scopes_name
@@ -99,6 +100,18 @@ async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
     let many: Vec<_> = (0..101).map(|number| format!("{}/r{number}", ada.name)).collect();
     with("repositories", json!(many)).await.refused(422);
     assert_eq!(ada.token_list().await.each("name"), ["tests"], "nothing was made");
+}
+
+async fn post_tokens_keeps_no_secret_for_an_idempotency_key(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let make = || ada.tokens(Method::POST, "").header("Idempotency-Key", "once").json(&json!({"name": "ci"}));
+    let first = Response::of(make()).await.expect(201).json();
+    Response::of(make()).await.refused_field("name");
+    // What a client does that lost the response.
+    Response::of(ada.tokens(Method::DELETE, "/ci")).await.empty(204);
+    let second = Response::of(make()).await.expect(201).json();
+    assert_ne!(first["sha1"], second["sha1"]);
+    ada.with_token(second["sha1"].as_str()).get("/user/emails").await.expect(200);
 }
 
 async fn get_tokens_returns_everything_but_the_value(cluster: &Cluster) {
