@@ -14,6 +14,7 @@ on_profiles! {
         a_file_is_written_and_read_back
         a_write_names_branch_and_blob
         a_write_can_begin_a_branch
+        the_download_url_of_a_file_leads_to_it
         dates_keep_their_offset
         the_first_write_fills_an_empty_repository
         refused_writes_name_their_field
@@ -49,7 +50,7 @@ async fn a_file_is_written_and_read_back(cluster: &Cluster) {
     assert_eq!(content["url"], format!("{api}/contents/docs/a%20b.txt"));
     assert_eq!(content["_links"]["self"], content["url"]);
     assert_eq!(content["git_url"], format!("{api}/git/blobs/{}", content["sha"].as_str().unwrap()));
-    assert_eq!(content["download_url"], format!("{}/{}/files/raw/main/docs/a%20b.txt", cluster.url, ada.name));
+    assert_eq!(content["download_url"], format!("{api}/raw/main/docs/a%20b.txt"));
     let sha = commit["sha"].as_str().unwrap();
     assert_eq!((&commit["url"], &commit["commit"]["url"]), (&json!(format!("{api}/commits/{sha}")), &commit["url"]));
     assert_eq!(commit["commit"]["message"], "Add it");
@@ -66,6 +67,29 @@ async fn a_file_is_written_and_read_back(cluster: &Cluster) {
     assert_eq!(names(ada.get(&written(&ada, "files", "docs/")).await.expect(200).json()), "\"docs/a b.txt\"");
     let with_ref = ada.get(&format!("{path}?ref=main")).await.expect(200).json();
     assert_eq!(with_ref["url"], format!("{api}/contents/docs/a%20b.txt?ref=main"));
+}
+
+async fn the_download_url_of_a_file_leads_to_it(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    ada.new_repository("secret", json!({"auto_init": true, "private": true})).await;
+    let path = written(&ada, "secret", "a%20dir/%C3%BC%23%3F%25.txt");
+    let body = json!({"message": "m", "content": file("hello\n"), "branch": "feature/one#1"});
+    let made = ada.put(&path, &body).await.expect(201).json();
+    let address = made["content"]["download_url"].as_str().unwrap();
+    let rest = address.strip_prefix(&format!("{}/api/v1", cluster.url)).unwrap();
+    assert_eq!(ada.get(rest).await.expect(200).text(), "hello\n");
+    bob.get(rest).await.refused(404);
+    cluster.anonymous().get(rest).await.refused(401);
+    let listed = ada.get(&format!("{}?ref=feature/one%231", written(&ada, "secret", "a%20dir"))).await.expect(200);
+    assert_eq!(listed.json()[0]["download_url"], *address);
+    let root = ada.get(&format!("{}?ref=feature/one%231", ada.repo("secret", "/contents"))).await.expect(200).json();
+    let of = |name: &str| {
+        root.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap()["download_url"].clone()
+    };
+    assert_eq!(of("a dir"), "", "a directory is no file");
+    let readme = of("README.md");
+    let rest = readme.as_str().unwrap().strip_prefix(&format!("{}/api/v1", cluster.url)).unwrap();
+    assert!(ada.get(rest).await.expect(200).text().contains("secret"));
 }
 
 async fn a_write_names_branch_and_blob(cluster: &Cluster) {
