@@ -418,6 +418,16 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         assert_eq!((response.0, response.1), (expected, shown(&["Bob"])), "{method} {path}");
         case.check_request(&rpc, set.clone());
     }
+    // By the names of Gitea.
+    for body in [
+        json!({"rule_name": "release/*", "allow_force": true, "push_whitelist_usernames": ["bob"]}),
+        json!({"pattern": "release/*", "rule_name": "release/*", "allow_force": true, "push_users": ["bob"],
+               "push_whitelist_usernames": ["eve"]}),
+        json!({"pattern": "release/*", "rule_name": "", "allow_force": true, "push_users": ["bob"]}),
+    ] {
+        assert_eq!(case.send("POST", "/branch_protections", &body).await.0, 201, "{body}");
+        case.check_request(&rpc, set.clone());
+    }
     let body = json!({"pattern": "x", "push_users": ["bob", "eve"]});
     let (status, refused, _) = case.send("POST", "/branch_protections", &body).await;
     let error = &refused["errors"][0];
