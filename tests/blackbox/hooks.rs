@@ -132,7 +132,8 @@ async fn post_hooks_takes_every_type_and_event_by_every_name(cluster: &Cluster) 
     }
     for kind in ["slack", "chat_a"] {
         let body = json!({"type": kind, "config": {"url": "https://example.com", "content_type": "json"}});
-        ada.post(&path, &body).await.refused_fields(&[("config.channel", "required")]);
+        let refused = ada.post(&path, &body).await.refused_fields(&[("config.channel", "required")]);
+        assert!(refused.json()["message"].as_str().unwrap().starts_with("`config.channel`: "), "{}", refused.text());
     }
 }
 

@@ -86,6 +86,10 @@ async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
     for wrong in [json!(["nonsense"]), json!(["repo:read", "repo"]), json!(["REPO:READ"]), json!([""])] {
         with("scopes", wrong).await.refused_field("scopes");
     }
+    let body = json!({"name": "", "scopes": ["nonsense", "issue", "more"], "expires_at": "2020-01-02T03:04:05Z"});
+    let fields = [("name", "required"), ("scopes", "unknown"), ("expires_at", "invalid")];
+    let refused = ada.make_token(&body).await.refused_fields(&fields).json();
+    assert_eq!(refused["errors"][1]["message"], "unknown scopes `nonsense`, `more`");
     with("scopes", json!("repo:read")).await.refused_fields(&[("scopes", "type")]);
     with("scopes", json!([7])).await.refused_fields(&[("scopes", "type")]);
     let past = before(Duration::from_secs(5));

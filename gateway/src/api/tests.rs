@@ -330,7 +330,7 @@ async fn errors_in_bodies_name_their_field() {
     let gateway = TestGateway::new().await;
     let cases = [
         ("POST", "/user/repos", r#"{"name":7}"#, "name"),
-        ("POST", "/user/repos", "", "name"),
+        ("POST", "/user/repos", r#"{"private":7}"#, "name"),
         ("POST", "/user/repos", "[]", "$"),
         ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m"}"#, "content"),
         ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m","content":"%"}"#, "content"),

@@ -16,7 +16,7 @@ use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::request::{Kind, Mistakes, NonEmpty, OrDefault, RequestBody, Required, Text, Texts, Time, fields};
+use crate::http::request::{Checked, Kind, Mistakes, NonEmpty, OrDefault, RequestBody, Text, Texts, Time, fields};
 use crate::http::response::{Created, Either, List, NoContent};
 
 operations! {
@@ -30,7 +30,7 @@ fields! {
     /// A new access token. The password is checked together with the request, so the body has no more bytes than are read for anybody.
     #[max_bytes = MAX_UNVERIFIED_BODY_BYTES]
     struct NewAccessToken {
-        name: Required<Text<255>> = "ci",
+        name: Checked<Text<255>> = "ci",
         scopes: OrDefault<ScopeNames> = ["repo:read", "issue"],
         /// When it expires; absent for never. Must lie in the future, within 100 years.
         expires_at: NonEmpty<Time> = "2030-01-01T00:00:00Z",

@@ -21,7 +21,7 @@ use crate::http::filters::{QueryOf, Search, filters};
 use crate::http::page::{LargeList, Page, Total};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{
-    Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Required, Time, Word,
+    Checked, Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Time, Word,
     fields,
 };
 use crate::http::response::{Created, Json, TextList};
@@ -103,7 +103,7 @@ fields! {
     /// A new issue. Assignee, milestone and labels are ignored from callers without write permission.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct NewIssue {
-        title: Required<LongText> = "It crashes at the start",
+        title: Checked<LongText> = "It crashes at the start",
         body: OrDefault<LongText> = "Since version 1.0, on Linux.",
         /// The name of the user to assign it to; empty for none.
         assignee: OrDefault<LongText> = "bob",

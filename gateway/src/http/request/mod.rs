@@ -21,7 +21,9 @@ use super::describe::{BodyDescription, Description, Input, JSON};
 use super::error::{ApiError, FieldError};
 
 pub(crate) use self::composed::{Integers, Object, Objects, TextMap, Texts};
-pub(crate) use self::field::{Clearable, NonBlank, NonEmpty, Nullable, Optional, OrDefault, Present, Required};
+pub(crate) use self::field::{
+    Checked, Clearable, NonBlank, NonEmpty, Nullable, Optional, OrDefault, Present, Required,
+};
 pub(crate) use self::kinds::{AccountName, Base64, Email, Flag, Integer, LongText, Seconds, Text, Word};
 pub(crate) use super::times::OffsetTime;
 pub(crate) use ferrite_api_types::Time;
@@ -35,6 +37,8 @@ pub(crate) struct Mistakes {
     errors: Vec<FieldError>,
     /// Path of the object that is read, with a dot at its end; empty for the body itself.
     prefix: String,
+    /// How many of the mistakes the service finds as well.
+    left_to_service: usize,
 }
 
 impl Mistakes {
@@ -75,6 +79,13 @@ impl Mistakes {
         None
     }
 
+    /// Notes that a field is absent, which the service finds as well. Returns the value for the service, which is asked if nothing else is wrong.
+    fn add_absent<T: Default>(&mut self, name: &str) -> Option<T> {
+        self.note(name, "required", "is required");
+        self.left_to_service += 1;
+        Some(T::default())
+    }
+
     /// Notes that the value of a field is not `expected`.
     pub(crate) fn add_type<T>(&mut self, name: &str, expected: &str) -> Option<T> {
         self.errors.push(FieldError::wrong_type(&format!("{}{name}", self.prefix), expected));
@@ -93,10 +104,10 @@ impl Mistakes {
     /// Returns what was read.
     ///
     /// # Errors
-    /// 422 with all mistakes that were noted.
+    /// 422 with all mistakes that were noted, if the service does not find them all.
     fn finish<T>(self, read: Option<T>) -> Result<T, ApiError> {
         match read {
-            Some(read) if self.errors.is_empty() => Ok(read),
+            Some(read) if self.errors.len() == self.left_to_service => Ok(read),
             _ => Err(ApiError::invalid(self.errors)),
         }
     }
