@@ -225,10 +225,10 @@ impl RepositoryLinks {
         format!("{}/src/{}/{}", self.html(), encode_path(revision), encode_path(path))
     }
 
-    /// Returns the URL of a raw file.
+    /// Returns the API URL of a raw file.
     #[must_use]
     pub fn raw(&self, revision: &[u8], path: &[u8]) -> String {
-        format!("{}/raw/{}/{}", self.html(), encode_path(revision), encode_path(path))
+        format!("{}/raw/{}/{}", self.api(), encode_path(revision), encode_path(path))
     }
 }
 
@@ -254,6 +254,10 @@ mod tests {
         assert_eq!(
             links.contents(b"src/main.rs", Some(b"feature/one")),
             "http://h/sub/api/v1/repos/bob/demo/contents/src/main.rs?ref=feature%2Fone"
+        );
+        assert_eq!(
+            links.raw(b"feature/one", b"a b/\xff?.txt"),
+            "http://h/sub/api/v1/repos/bob/demo/raw/feature/one/a%20b/%FF%3F.txt"
         );
         assert_eq!(links.clone_http(), "http://h/sub/bob/demo.git");
     }

@@ -291,11 +291,13 @@ async fn the_tokens_collection_asks_for_a_password() {
         ("POST", "/api/v1/users/ada/tokens"),
         ("DELETE", "/api/v1/users/ada/tokens/one"),
     ] {
-        for headers in [&[][..], &[TOKEN]] {
+        for (headers, message) in [
+            (&[][..], "credentials are required"),
+            (&[TOKEN][..], "a user name and password are required, not a token"),
+        ] {
             let response = send(method, path, headers).await;
-            assert_eq!(response.status, 401, "{method}");
+            assert_eq!((response.status, response.message().as_str()), (401, message), "{method}");
             assert_eq!(response.headers["www-authenticate"], "Basic realm=\"Ferrite\"");
-            response.message();
         }
     }
 }

@@ -5,13 +5,13 @@ use std::time::Duration;
 use ferrite_core::sealing::SealError;
 use ferrite_db::DbError;
 use ferrite_db::idempotency::IdempotencyError;
-use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, first_violation, to_status};
 use ferrite_rpc::auth::AuthError;
 use tonic::Status;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HookError {
-    #[error("invalid request")]
+    #[error("{}", first_violation(.0))]
     Invalid(Vec<FieldViolation>),
     /// The repository was deleted after the grant was signed.
     #[error("repository does not exist")]

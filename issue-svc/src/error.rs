@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use ferrite_db::DbError;
 use ferrite_db::idempotency::IdempotencyError;
-use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, first_violation, to_status};
 use ferrite_rpc::auth::AuthError;
 use tonic::Status;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IssueError {
-    #[error("invalid request")]
+    #[error("{}", first_violation(.0))]
     Invalid(Vec<FieldViolation>),
     #[error("issue {number} does not exist")]
     NotFound { number: i64 },

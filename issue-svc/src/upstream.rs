@@ -62,18 +62,23 @@ impl RepoClient {
         Ok(response.map_err(|status| AuthError::from_authority(&status))?.into_inner())
     }
 
-    /// Returns the user with this name, who must be able to read the issues of the repository.
-    pub(crate) async fn assignee(&self, repository: RepositoryId, name: &str) -> Result<UserId, IssueError> {
-        let refuse = |code, message: &str| IssueError::from(FieldViolation::new("assignee", code, message));
+    /// Returns the user with this name, who must be able to read the issues of the repository, or
+    /// the violation.
+    pub(crate) async fn assignee(
+        &self,
+        repository: RepositoryId,
+        name: &str,
+    ) -> Result<Result<UserId, FieldViolation>, IssueError> {
+        let refuse = |code, message: &str| Ok(Err(FieldViolation::new("assignee", code, message)));
         let account = Account::Username(name.to_owned());
         let response = match self.access_of(account, vec![RepositoryRef::by_id(repository)]).await {
             Ok(response) => response,
-            Err(status) if status.code() == Code::NotFound => return Err(refuse("unknown", "user does not exist")),
+            Err(status) if status.code() == Code::NotFound => return refuse("unknown", "user does not exist"),
             Err(status) => return Err(unavailable(&status)),
         };
         match response.user {
-            Some(user) if !response.accesses.is_empty() => Ok(UserId(user.id)),
-            _ => Err(refuse("no_access", "this user cannot read the repository")),
+            Some(user) if !response.accesses.is_empty() => Ok(Ok(UserId(user.id))),
+            _ => refuse("no_access", "this user cannot read the repository"),
         }
     }
 

@@ -80,6 +80,15 @@ impl FieldViolation {
     }
 }
 
+/// Returns the message of an error with these violations: that of the first one, behind its field.
+#[must_use]
+pub fn first_violation(violations: &[FieldViolation]) -> String {
+    violations.first().map_or_else(
+        || "request is not valid".to_owned(),
+        |violation| format!("`{}`: {}", violation.field, violation.message),
+    )
+}
+
 /// A public failure of a service, with a kind and a stable reason.
 pub trait ServiceError: std::error::Error + Send + Sync + 'static {
     /// Returns the kind of the failure, and the reason in `UPPER_SNAKE_CASE`. Clients branch on it, so a reason never changes its meaning.

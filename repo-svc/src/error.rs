@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use ferrite_db::DbError;
 use ferrite_db::idempotency::IdempotencyError;
-use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, first_violation, to_status};
 use ferrite_rpc::auth::AuthError;
 use tonic::{Code, Status};
 
@@ -157,13 +157,6 @@ impl From<FieldViolation> for RepoError {
     fn from(violation: FieldViolation) -> Self {
         Self::Invalid(vec![violation])
     }
-}
-
-fn first_violation(violations: &[FieldViolation]) -> String {
-    violations.first().map_or_else(
-        || "request is not valid".to_owned(),
-        |violation| format!("`{}`: {}", violation.field, violation.message),
-    )
 }
 
 impl RepoError {

@@ -45,6 +45,7 @@ async fn tokens_need_the_password_of_their_owner(cluster: &Cluster) {
     assert!(anonymous.header("www-authenticate").starts_with("Basic"), "{:?}", anonymous.headers);
     let by_token = ada.get(&format!("/users/{}/tokens", ada.name)).await.refused(401);
     assert!(by_token.header("www-authenticate").starts_with("Basic"));
+    assert_eq!(by_token.json()["message"], "a user name and password are required, not a token");
     Response::of(ada.raw(Method::GET, &path).basic_auth(&ada.name, Some("wrong"))).await.refused(401);
     Response::of(ada.raw(Method::GET, &path).basic_auth("no-such-user", Some("wrong"))).await.refused(401);
     Response::of(ada.raw(Method::GET, &path).basic_auth(&bob.name, Some(&bob.password))).await.refused(403);

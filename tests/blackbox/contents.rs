@@ -13,6 +13,8 @@ on_profiles! {
     embedded {
         a_file_is_written_and_read_back
         a_write_names_branch_and_blob
+        a_write_can_begin_a_branch
+        the_download_url_of_a_file_leads_to_it
         dates_keep_their_offset
         the_first_write_fills_an_empty_repository
         refused_writes_name_their_field
@@ -48,7 +50,7 @@ async fn a_file_is_written_and_read_back(cluster: &Cluster) {
     assert_eq!(content["url"], format!("{api}/contents/docs/a%20b.txt"));
     assert_eq!(content["_links"]["self"], content["url"]);
     assert_eq!(content["git_url"], format!("{api}/git/blobs/{}", content["sha"].as_str().unwrap()));
-    assert_eq!(content["download_url"], format!("{}/{}/files/raw/main/docs/a%20b.txt", cluster.url, ada.name));
+    assert_eq!(content["download_url"], format!("{api}/raw/main/docs/a%20b.txt"));
     let sha = commit["sha"].as_str().unwrap();
     assert_eq!((&commit["url"], &commit["commit"]["url"]), (&json!(format!("{api}/commits/{sha}")), &commit["url"]));
     assert_eq!(commit["commit"]["message"], "Add it");
@@ -65,6 +67,29 @@ async fn a_file_is_written_and_read_back(cluster: &Cluster) {
     assert_eq!(names(ada.get(&written(&ada, "files", "docs/")).await.expect(200).json()), "\"docs/a b.txt\"");
     let with_ref = ada.get(&format!("{path}?ref=main")).await.expect(200).json();
     assert_eq!(with_ref["url"], format!("{api}/contents/docs/a%20b.txt?ref=main"));
+}
+
+async fn the_download_url_of_a_file_leads_to_it(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    ada.new_repository("secret", json!({"auto_init": true, "private": true})).await;
+    let path = written(&ada, "secret", "a%20dir/%C3%BC%23%3F%25.txt");
+    let body = json!({"message": "m", "content": file("hello\n"), "branch": "feature/one#1"});
+    let made = ada.put(&path, &body).await.expect(201).json();
+    let address = made["content"]["download_url"].as_str().unwrap();
+    let rest = address.strip_prefix(&format!("{}/api/v1", cluster.url)).unwrap();
+    assert_eq!(ada.get(rest).await.expect(200).text(), "hello\n");
+    bob.get(rest).await.refused(404);
+    cluster.anonymous().get(rest).await.refused(401);
+    let listed = ada.get(&format!("{}?ref=feature/one%231", written(&ada, "secret", "a%20dir"))).await.expect(200);
+    assert_eq!(listed.json()[0]["download_url"], *address);
+    let root = ada.get(&format!("{}?ref=feature/one%231", ada.repo("secret", "/contents"))).await.expect(200).json();
+    let of = |name: &str| {
+        root.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap()["download_url"].clone()
+    };
+    assert_eq!(of("a dir"), "", "a directory is no file");
+    let readme = of("README.md");
+    let rest = readme.as_str().unwrap().strip_prefix(&format!("{}/api/v1", cluster.url)).unwrap();
+    assert!(ada.get(rest).await.expect(200).text().contains("secret"));
 }
 
 async fn a_write_names_branch_and_blob(cluster: &Cluster) {
@@ -87,6 +112,57 @@ async fn a_write_names_branch_and_blob(cluster: &Cluster) {
     assert_eq!(branch["commit"]["message"].as_str().unwrap().trim_end(), "2");
     let git = Git::new();
     git.run("", &["clone", "-q", "-b", "side/way", &ada.git_url(&ada.name, "files"), "work"]).await;
+    assert_eq!(git.run("work", &["rev-list", "--count", "HEAD"]).await, "3");
+    git.run("work", &["fsck", "--strict"]).await;
+}
+
+async fn a_write_can_begin_a_branch(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("files", json!({"auto_init": true})).await;
+    let path = written(&ada, "files", "a.txt");
+    let tip = async |branch: &str| {
+        let branch = ada.get(&ada.repo("files", &format!("/branches/{branch}"))).await.expect(200).json();
+        branch["commit"]["id"].clone()
+    };
+    let main = tip("main").await;
+    let body = json!({"message": "m", "content": file("1"), "new_branch": "topic/one"});
+    let made = ada.put(&path, &body).await.expect(201).json();
+    assert_eq!(made["commit"]["parents"][0]["sha"], main);
+    assert!(made["content"]["url"].as_str().unwrap().ends_with("/contents/a.txt?ref=topic%2Fone"), "{made}");
+    assert_eq!(tip("topic/one").await, made["commit"]["sha"]);
+    ada.get(&path).await.refused(404);
+    let body = json!({"message": "m", "content": file("2"), "branch": "topic/one", "new_branch": "topic/two"});
+    let made = ada.put(&path, &body).await.expect(201).json();
+    assert_eq!(made["commit"]["parents"][0]["sha"], tip("topic/one").await);
+    let remove =
+        async |body: Value| crate::harness::Response::of(ada.request(reqwest::Method::DELETE, &path).json(&body)).await;
+    let gone = json!({"message": "m", "branch": "topic/two", "new_branch": "gone"});
+    let gone = remove(gone).await.expect(200).json();
+    assert_eq!(gone["commit"]["parents"][0]["sha"], made["commit"]["sha"]);
+    let branches = ada.get(&ada.repo("files", "/branches")).await.expect(200).json();
+    let names: Vec<_> = branches.as_array().unwrap().iter().map(|branch| &branch["name"]).collect();
+    assert_eq!(names, ["gone", "main", "topic/one", "topic/two"]);
+    for wrong in ["topic/one", "main", "topic", "a..b", "-x", "refs/heads/x", "HEAD"] {
+        let body = json!({"message": "m", "content": file("3"), "new_branch": wrong});
+        ada.put(&path, &body).await.refused_field("new_branch");
+        remove(json!({"message": "m", "branch": "topic/one", "new_branch": wrong})).await.refused_field("new_branch");
+    }
+    let absent = json!({"message": "m", "content": file("3"), "branch": "absent", "new_branch": "x"});
+    ada.put(&path, &absent).await.refused(404);
+    let bob = cluster.user("bob").await;
+    ada.put(&ada.repo("files", &format!("/collaborators/{}", bob.name)), &json!({})).await.expect(204);
+    let rule = json!({"pattern": "held/*", "push_users": [ada.name]});
+    ada.post(&ada.repo("files", "/branch_protections"), &rule).await.expect(201);
+    let held = json!({"message": "m", "content": file("3"), "new_branch": "held/one"});
+    bob.put(&path, &held).await.refused(403);
+    ada.get(&ada.repo("files", "/branches/held/one")).await.refused(404);
+    assert_eq!(tip("main").await, main);
+    for (name, value) in [("from_path", json!("b.txt")), ("signoff", json!(true))] {
+        let mut body = json!({"message": "m", "content": file("3")});
+        body[name] = value;
+        ada.put(&path, &body).await.refused_field(name);
+    }
+    git.run("", &["clone", "-q", "-b", "topic/two", &ada.git_url(&ada.name, "files"), "work"]).await;
     assert_eq!(git.run("work", &["rev-list", "--count", "HEAD"]).await, "3");
     git.run("work", &["fsck", "--strict"]).await;
 }

@@ -19,7 +19,7 @@ on_profiles! {
         post_hooks_refuses_addresses_that_are_not_public
         get_hooks_by_id_is_conditional
         patch_hooks_changes_what_the_body_names
-        patch_hooks_needs_config_and_reads_bodies_without_a_content_type
+        patch_hooks_reads_bodies_without_config_or_content_type
         patch_and_delete_find_hooks_of_their_owner_alone
         hooks_of_organizations_are_for_their_owners
         hooks_of_the_site_are_for_administrators
@@ -132,7 +132,8 @@ async fn post_hooks_takes_every_type_and_event_by_every_name(cluster: &Cluster) 
     }
     for kind in ["slack", "chat_a"] {
         let body = json!({"type": kind, "config": {"url": "https://example.com", "content_type": "json"}});
-        ada.post(&path, &body).await.refused_fields(&[("config.channel", "required")]);
+        let refused = ada.post(&path, &body).await.refused_fields(&[("config.channel", "required")]);
+        assert!(refused.json()["message"].as_str().unwrap().starts_with("`config.channel`: "), "{}", refused.text());
     }
 }
 
@@ -250,12 +251,18 @@ async fn patch_hooks_changes_what_the_body_names(cluster: &Cluster) {
     assert_eq!(ada.get(&hook).await.expect(200).json(), before);
 }
 
-async fn patch_hooks_needs_config_and_reads_bodies_without_a_content_type(cluster: &Cluster) {
+async fn patch_hooks_reads_bodies_without_config_or_content_type(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let path = new_hooks(&ada, "untyped").await;
     let (hook, _) = make(&ada, &path, &plain("https://example.com/")).await;
-    for body in [json!({}), json!({"config": null, "active": false}), json!({"events": ["push"]})] {
-        ada.patch(&hook, &body).await.refused_fields(&[("config", "required")]);
+    for (body, is_active, events) in [
+        (json!({}), true, json!(["push"])),
+        (json!({"config": null, "active": false}), false, json!(["push"])),
+        (json!({"events": ["issues"], "active": true}), true, json!(["issues"])),
+    ] {
+        let changed = ada.patch(&hook, &body).await.expect(200).json();
+        assert_eq!((&changed["active"], &changed["events"]), (&json!(is_active), &events), "{body}");
+        assert_eq!(changed["config"]["url"], "https://example.com/");
     }
     let untyped = ada.request(Method::PATCH, &hook).body(r#"{"config":{},"active":false}"#);
     assert_eq!(Response::of(untyped).await.expect(200).json()["active"], json!(false));

@@ -290,6 +290,9 @@ async fn patch_issues_refuses_milestones_that_are_unknown_or_of_another_reposito
     for wrong in [foreign, 999_999_999, -1, i64::MIN, i64::MAX] {
         let refused = ada.patch(&format!("{repo}/issues/1"), &json!({"milestone": wrong, "title": "x"})).await;
         refused.refused_field("milestone");
+        let both = json!({"milestone": wrong, "assignee": "no-such-user", "title": "t".repeat(256)});
+        let fields = [("title", "too_long"), ("assignee", "unknown"), ("milestone", "unknown")];
+        ada.patch(&format!("{repo}/issues/1"), &both).await.refused_fields(&fields);
     }
     let issue = ada.issue(&repo, 1).await;
     assert_eq!((&issue["milestone"]["id"], &issue["title"]), (&json!(own), &json!("Title")));

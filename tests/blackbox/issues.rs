@@ -140,6 +140,14 @@ async fn post_issues_refuses_what_is_unknown_or_of_another_repository(cluster: &
     let many: Vec<_> = (1..=101).map(|number| 900_000_000 + number).collect();
     ada.post(&path, &json!({"title": "x", "labels": many})).await.refused_field("labels");
     ada.post(&path, &json!({"title": "x", "assignee": "no-such-user"})).await.refused_field("assignee");
+    // All at once.
+    let unknown = json!({"assignee": "no-such-user", "milestone": milestone, "labels": [foreign]});
+    let fields = [("title", "required"), ("assignee", "unknown"), ("milestone", "unknown"), ("labels", "unknown")];
+    let refused = ada.post(&path, &unknown).await.refused_fields(&fields);
+    assert_eq!(refused.json()["message"], "`title`: must not be blank");
+    let mut titled = unknown;
+    titled["title"] = json!("x");
+    ada.post(&path, &titled).await.refused_fields(&fields[1..]);
     assert_eq!(ada.get(&path).await.expect(200).text(), "[]");
 }
 

@@ -99,6 +99,7 @@ async fn post_labels_names_the_field_that_is_wrong(cluster: &Cluster) {
     for body in [json!({}), json!({"name": null, "color": null}), json!({"name": "", "color": ""})] {
         ada.post(&path, &body).await.refused_fields(&both);
     }
+    ada.post(&path, &json!({"color": "red"})).await.refused_fields(&[("name", "required"), ("color", "invalid")]);
     ada.post(&path, &json!({"name": 1, "color": []})).await.refused_fields(&[("name", "type"), ("color", "type")]);
     for wrong in ["   ", "a\u{0}b", &"\u{e4}".repeat(51)] {
         ada.post(&path, &json!({"name": wrong, "color": "#000000"})).await.refused_field("name");

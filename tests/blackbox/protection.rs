@@ -63,8 +63,17 @@ async fn rules_are_kept_by_their_pattern(cluster: &Cluster) {
     ada.delete(&rules(&ada, "kept", "/main")).await.refused(404);
     ada.get(&rules(&ada, "kept", "/main")).await.refused(404);
     assert_eq!(ada.get(&branch).await.expect(200).json()["protected"], false);
+    let named = json!({"rule_name": "v*", "push_whitelist_usernames": [bob.name]});
+    let named = ada.post(&rules(&ada, "kept", ""), &named).await.expect(201).json();
+    assert_eq!((&named["pattern"], &named["push_users"]), (&json!("v*"), &json!([bob.name])));
+    assert_eq!(ada.get(&rules(&ada, "kept", "/v*")).await.expect(200).json(), named);
+    let twice = json!({"pattern": "v*", "rule_name": "v*"});
+    ada.post(&rules(&ada, "kept", ""), &twice).await.expect(200);
     for (body, field) in [
         (json!({}), "pattern"),
+        (json!({"rule_name": ""}), "pattern"),
+        (json!({"pattern": "v*", "rule_name": "v"}), "rule_name"),
+        (json!({"rule_name": 7}), "rule_name"),
         (json!({"pattern": "a..b"}), "pattern"),
         (json!({"pattern": "refs/heads/x"}), "pattern"),
         (json!({"pattern": "x".repeat(201)}), "pattern"),

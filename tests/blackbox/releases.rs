@@ -96,6 +96,8 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     let wrong = json!({"tag_name": "a b", "name": "x\ny", "target_commitish": "\t"});
     let fields = [("tag_name", "invalid"), ("target_commitish", "invalid"), ("name", "invalid")];
     ada.post(&path, &wrong).await.refused_fields(&fields);
+    let nameless = json!({"name": "n".repeat(256)});
+    ada.post(&path, &nameless).await.refused_fields(&[("tag_name", "required"), ("name", "too_long")]);
     let draft = new_release(&ada, json!({"tag_name": "v2", "draft": true, "target_commitish": "nowhere"})).await;
     assert_eq!(draft["published_at"], Value::Null);
     assert_eq!(tags(&ada).await, ["v1/rc"], "a draft makes no tag");

@@ -101,6 +101,8 @@ async fn repository_names_follow_the_rules(cluster: &Cluster) {
     }
     let both = json!({"name": long, "description": "d".repeat(256)});
     ada.post("/user/repos", &both).await.refused_fields(&[("name", "too_long"), ("description", "too_long")]);
+    let nameless = json!({"description": "d".repeat(256)});
+    ada.post("/user/repos", &nameless).await.refused_fields(&[("name", "required"), ("description", "too_long")]);
     ada.post("/user/repos", &json!({"name": "x", "private": "yes"})).await.refused_fields(&[("private", "type")]);
     for good in ["x.", "new", "settings", "_", "n".repeat(100).as_str()] {
         ada.post("/user/repos", &json!({"name": good, "description": "d".repeat(255)})).await.expect(201);

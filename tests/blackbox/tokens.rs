@@ -22,6 +22,7 @@ on_profiles! {
         post_tokens_returns_scopes_and_repositories
         post_tokens_names_the_field_that_is_wrong
         a_page_of_another_site_writes_nothing_with_a_password
+        post_tokens_keeps_no_secret_for_an_idempotency_key
         get_tokens_returns_everything_but_the_value
         get_tokens_has_pages
         a_token_opens_what_its_scopes_name
@@ -86,6 +87,10 @@ async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
     for wrong in [json!(["nonsense"]), json!(["repo:read", "repo"]), json!(["REPO:READ"]), json!([""])] {
         with("scopes", wrong).await.refused_field("scopes");
     }
+    let body = json!({"name": "", "scopes": ["nonsense", "issue", "more"], "expires_at": "2020-01-02T03:04:05Z"});
+    let fields = [("name", "required"), ("scopes", "unknown"), ("expires_at", "invalid")];
+    let refused = ada.make_token(&body).await.refused_fields(&fields).json();
+    assert_eq!(refused["errors"][1]["message"], "unknown scopes `nonsense`, `more`");
     with("scopes", json!("repo:read")).await.refused_fields(&[("scopes", "type")]);
     with("scopes", json!([7])).await.refused_fields(&[("scopes", "type")]);
     let past = before(Duration::from_secs(5));
@@ -115,6 +120,18 @@ async fn a_page_of_another_site_writes_nothing_with_a_password(cluster: &Cluster
     // A page must know a token to send it.
     let by_token = ada.request(Method::POST, "/user/repos").header("sec-fetch-site", "cross-site");
     Response::of(by_token.json(&json!({"name": "by-token"}))).await.expect(201);
+}
+
+async fn post_tokens_keeps_no_secret_for_an_idempotency_key(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let make = || ada.tokens(Method::POST, "").header("Idempotency-Key", "once").json(&json!({"name": "ci"}));
+    let first = Response::of(make()).await.expect(201).json();
+    Response::of(make()).await.refused_field("name");
+    // What a client does that lost the response.
+    Response::of(ada.tokens(Method::DELETE, "/ci")).await.empty(204);
+    let second = Response::of(make()).await.expect(201).json();
+    assert_ne!(first["sha1"], second["sha1"]);
+    ada.with_token(second["sha1"].as_str()).get("/user/emails").await.expect(200);
 }
 
 async fn get_tokens_returns_everything_but_the_value(cluster: &Cluster) {

@@ -329,7 +329,7 @@ async fn errors_in_bodies_name_their_field() {
     let gateway = TestGateway::new().await;
     let cases = [
         ("POST", "/user/repos", r#"{"name":7}"#, "name"),
-        ("POST", "/user/repos", "", "name"),
+        ("POST", "/user/repos", r#"{"private":7}"#, "name"),
         ("POST", "/user/repos", "[]", "$"),
         ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m"}"#, "content"),
         ("PUT", "/repos/bob/write/contents/a", r#"{"message":"m","content":"%"}"#, "content"),
@@ -364,7 +364,7 @@ async fn errors_in_bodies_name_their_field() {
         ("PUT", "/repos/bob/admin/branch_protections/a/b", r#"{"push_users":"ada"}"#, "push_users"),
         ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs"}"#, "config"),
         ("POST", "/repos/bob/admin/hooks", r#"{"type":"gogs","config":{"url":1}}"#, "config.url"),
-        ("PATCH", "/repos/bob/admin/hooks/1", "{}", "config"),
+        ("PATCH", "/repos/bob/admin/hooks/1", r#"{"config":7}"#, "config"),
         ("PATCH", "/repos/bob/admin/hooks/1", r#"{"config":{},"events":"push"}"#, "events"),
         ("POST", "/orgs/acme/hooks", r#"{"type":"gogs"}"#, "config"),
         ("PATCH", "/admin/hooks/1", r#"{"config":{},"active":1}"#, "active"),

@@ -89,6 +89,11 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "credentials are required")
     }
 
+    /// 401: a token where only a password counts.
+    pub(crate) fn password_required() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "a user name and password are required, not a token")
+    }
+
     pub(crate) fn bad_credentials() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "credentials are not valid")
     }

@@ -145,12 +145,42 @@ async fn several_files_change_together_or_not_at_all() {
         (change(id, vec![file("a", FileOperation::Unspecified, None)]), Code::InvalidArgument, "files[0].operation"),
         (ChangeFilesRequest { new_branch: "a..b".into(), ..next.clone() }, Code::InvalidArgument, "new_branch"),
         (next.clone(), Code::InvalidArgument, "new_branch"),
+        (ChangeFilesRequest { new_branch: "topic/sub".into(), ..next.clone() }, Code::InvalidArgument, "new_branch"),
     ];
     for (request, code, name) in cases {
         let error = service.git().change_files(service.with_grant(id, request)).await.unwrap_err();
         assert_eq!((error.code(), field(&error).as_str()), (code, name), "{error}");
     }
     service.updates(id, 2).await;
+}
+
+#[tokio::test]
+async fn one_file_may_begin_a_branch() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let base = service.put(id, "a", b"a").await;
+    let topic = PutContentsRequest { new_branch: "topic".into(), ..put_request(id, "b", b"b") };
+    let made = service.git().put_contents(service.with_grant(id, topic.clone())).await.unwrap().into_inner();
+    let commit = made.commit.unwrap();
+    assert_eq!((&made.branch[..], &commit.parent_ids[..]), (&b"topic"[..], &[base][..]));
+    let gone = DeleteContentsRequest { branch: "topic".into(), new_branch: "gone".into(), ..delete(id, "a") };
+    let removed = service.git().delete_contents(service.with_grant(id, gone.clone())).await.unwrap().into_inner();
+    assert_eq!((&removed.branch[..], &removed.commit.unwrap().parent_ids[..]), (&b"gone"[..], &[commit.id][..]));
+    for (branch, expected) in [("main", &["a"][..]), ("topic", &["a", "b"][..]), ("gone", &["b"][..])] {
+        assert_eq!(names(&service, id, branch).await, expected, "{branch}");
+    }
+    for new_branch in ["topic", "gone", "topic/sub", "a..b"] {
+        let put = PutContentsRequest { new_branch: new_branch.into(), ..topic.clone() };
+        let refused = service.git().put_contents(service.with_grant(id, put)).await.unwrap_err();
+        let delete = DeleteContentsRequest { new_branch: new_branch.into(), ..gone.clone() };
+        let other = service.git().delete_contents(service.with_grant(id, delete)).await.unwrap_err();
+        assert_eq!((refused.code(), field(&refused).as_str()), (Code::InvalidArgument, "new_branch"), "{new_branch}");
+        assert_eq!((other.code(), field(&other).as_str()), (Code::InvalidArgument, "new_branch"), "{new_branch}");
+    }
+    let absent = PutContentsRequest { branch: "absent".into(), new_branch: "x".into(), ..topic };
+    let refused = service.git().put_contents(service.with_grant(id, absent)).await.unwrap_err();
+    assert_eq!(reason(&refused), "BRANCH_NOT_FOUND");
+    service.updates(id, 3).await;
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ use crate::model::{Body, Class, IssueChange, NewIssue, Title};
 use crate::state::AppState;
 use crate::store::{Condition, CounterChange, IssueFilter, IssuePage, Order, Sort, TimelineEntry};
 use crate::upstream::MAX_QUESTION_REPOSITORIES;
-use crate::writer::{MAX_ISSUE_LABELS, TextTargets};
+use crate::writer::{MAX_ISSUE_LABELS, TextTargets, unknown_labels, unknown_milestone};
 
 const MAX_PAGE_SIZE: i32 = 50;
 const MAX_TIMELINE_PAGE_SIZE: i32 = 1000;
@@ -73,35 +73,45 @@ async fn create_issue(
 }
 
 async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest) -> Result<NewIssue, IssueError> {
-    let (title, body) = match (Title::parse(&request.title), Body::parse(request.body)) {
-        (Ok(title), Ok(body)) => (title, body),
-        (title, body) => return Err(IssueError::invalid([title.err(), body.err()])),
-    };
-    let mut new = NewIssue {
-        repository: RepositoryId(request.repository_id),
-        author: user(grant)?,
-        title,
-        body,
-        is_closed: request.is_closed,
-        assignee: None,
-        milestone_id: 0,
-        label_ids: Vec::new(),
-        pull_request: None,
-    };
+    let repository = RepositoryId(request.repository_id);
     // Ignore the values of other callers, so that they do not learn what exists.
-    if grant.permission >= Permission::Write {
-        new.milestone_id = request.milestone_id;
-        new.label_ids = request.label_ids;
-        new.label_ids.sort_unstable();
-        new.label_ids.dedup();
-        if new.label_ids.len() > MAX_ISSUE_LABELS {
-            return Err(FieldViolation::new("labels", "too_many", "an issue can have at most 100 labels").into());
-        }
-        if !request.assignee.is_empty() {
-            new.assignee = Some(state.repo.assignee(new.repository, &request.assignee).await?);
+    let is_writer = grant.permission >= Permission::Write;
+    let milestone_id = if is_writer { request.milestone_id } else { 0 };
+    let mut label_ids = if is_writer { request.label_ids } else { Vec::new() };
+    label_ids.sort_unstable();
+    label_ids.dedup();
+    let labels = if label_ids.len() > MAX_ISSUE_LABELS {
+        Err(FieldViolation::new("labels", "too_many", "an issue can have at most 100 labels"))
+    } else {
+        Ok(label_ids)
+    };
+    let assignee = match request.assignee.as_str() {
+        name if is_writer && !name.is_empty() => state.repo.assignee(repository, name).await?.map(Some),
+        _ => Ok(None),
+    };
+    match (Title::parse(&request.title), Body::parse(request.body), assignee, labels) {
+        (Ok(title), Ok(body), Ok(assignee), Ok(label_ids)) => Ok(NewIssue {
+            repository,
+            author: user(grant)?,
+            title,
+            body,
+            is_closed: request.is_closed,
+            assignee,
+            milestone_id,
+            label_ids,
+            pull_request: None,
+        }),
+        (title, body, assignee, labels) => {
+            // Report everything at once, also what the write would find.
+            let store = &state.store;
+            let milestone = unknown_milestone(store, store.reader(), repository, milestone_id).await?;
+            let labels = match labels {
+                Ok(ids) => unknown_labels(store, store.reader(), repository, &ids).await?,
+                Err(violation) => Some(violation),
+            };
+            Err(IssueError::invalid([title.err(), body.err(), assignee.err(), milestone, labels]))
         }
     }
-    Ok(new)
 }
 
 async fn list_issues(state: &AppState, request: Request<ListIssuesRequest>) -> Result<ListIssuesResponse, IssueError> {
@@ -321,19 +331,23 @@ async fn decode_change(
     let title = request.title.as_deref().map(Title::parse).transpose();
     let body = request.body.clone().map(Body::parse).transpose();
     let is_closed = encode::is_closed(request.state);
-    let (title, body, is_closed) = match (title, body, is_closed) {
-        (Ok(title), Ok(body), Ok(is_closed)) => (title, body, is_closed),
-        (title, body, is_closed) => return Err(IssueError::invalid([title.err(), body.err(), is_closed.err()])),
+    let is_writer = grant.permission >= Permission::Write;
+    let milestone_id = request.milestone_id.filter(|_| is_writer);
+    let assignee = match request.assignee.as_deref().filter(|_| is_writer) {
+        None => Ok(None),
+        Some("") => Ok(Some(None)),
+        Some(name) => state.repo.assignee(repository, name).await?.map(|user| Some(Some(user))),
     };
-    let mut change = IssueChange { title, body, is_closed, ..IssueChange::default() };
-    if grant.permission >= Permission::Write {
-        change.milestone_id = request.milestone_id;
-        change.assignee = match request.assignee.as_deref() {
-            None => None,
-            Some("") => Some(None),
-            Some(name) => Some(Some(state.repo.assignee(repository, name).await?)),
-        };
-    }
+    let change = match (title, body, is_closed, assignee) {
+        (Ok(title), Ok(body), Ok(is_closed), Ok(assignee)) => {
+            IssueChange { title, body, is_closed, assignee, milestone_id }
+        }
+        (title, body, is_closed, assignee) => {
+            let (store, id) = (&state.store, milestone_id.unwrap_or(0));
+            let milestone = unknown_milestone(store, store.reader(), repository, id).await?;
+            return Err(IssueError::invalid([title.err(), body.err(), assignee.err(), milestone, is_closed.err()]));
+        }
+    };
     let targets = match &change.body {
         Some(body) => state.targets(repository, actor, body.as_str()).await?,
         None => TextTargets::default(),

@@ -1,6 +1,6 @@
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::events::IssueAction;
-use ferrite_proto::id::UserId;
+use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 use ferrite_rpc::version::is_conditional;
 
@@ -9,7 +9,7 @@ use super::{IssueWriter, Write};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Class, CommitAction, FullIssue, Issue, IssueChange, NewIssue};
-use crate::store::{CounterChange, List, MentionSource, Reader, TallyChanges, TimelineEntry};
+use crate::store::{CounterChange, IssueTable, List, MentionSource, Reader, TallyChanges, TimelineEntry};
 
 impl IssueWriter {
     /// Begins a write that opens `new` and assigns its number.
@@ -31,9 +31,13 @@ impl Write<'_> {
     /// Opens an issue under the number that [`IssueWriter::begin_open`] assigned. `targets` are the
     /// references in its body. Labels and the milestone must exist in the repository.
     pub(crate) async fn open(&mut self, new: &NewIssue, targets: &TextTargets) -> Result<FullIssue, IssueError> {
-        self.check_labels(&new.label_ids).await?;
-        self.check_milestone(new.milestone_id).await?;
         let store = &self.writer.store;
+        let reader = Reader::Tx(&mut self.tx);
+        let milestone = unknown_milestone(store, reader, self.repository, new.milestone_id).await?;
+        let labels = unknown_labels(store, Reader::Tx(&mut self.tx), self.repository, &new.label_ids).await?;
+        if milestone.is_some() || labels.is_some() {
+            return Err(IssueError::invalid([milestone, labels]));
+        }
         let issue = store.insert(&mut self.tx, new, self.counters.last_number, self.now_us).await?;
         store.add_labels(&mut self.tx, &issue, &new.label_ids).await?;
         store.insert_words(&mut self.tx, &issue).await?;
@@ -75,7 +79,10 @@ impl Write<'_> {
         actor: UserId,
     ) -> Result<FullIssue, IssueError> {
         if let Some(id) = change.milestone_id.filter(|id| *id != old.milestone_id) {
-            self.check_milestone(id).await?;
+            let reader = Reader::Tx(&mut self.tx);
+            if let Some(violation) = unknown_milestone(&self.writer.store, reader, self.repository, id).await? {
+                return Err(violation.into());
+            }
         }
         let mut new = old.clone();
         if let Some(title) = &change.title {
@@ -197,27 +204,30 @@ impl Write<'_> {
     pub(super) async fn complete(&mut self, issue: Issue) -> Result<FullIssue, IssueError> {
         Ok(self.writer.store.complete_one(Reader::Tx(&mut self.tx), issue).await?)
     }
+}
 
-    async fn check_milestone(&mut self, id: i64) -> Result<(), IssueError> {
-        if id == 0 {
-            return Ok(());
-        }
-        match self.writer.store.milestone(Reader::Tx(&mut self.tx), self.repository, id).await? {
-            Some(_) => Ok(()),
-            None => Err(FieldViolation::new("milestone", "unknown", "no such milestone in this repository").into()),
-        }
+/// Returns the violation of a milestone that the repository does not have. Zero stands for none.
+pub(crate) async fn unknown_milestone(
+    store: &IssueTable,
+    reader: Reader<'_>,
+    repository: RepositoryId,
+    id: i64,
+) -> Result<Option<FieldViolation>, IssueError> {
+    if id == 0 || store.milestone(reader, repository, id).await?.is_some() {
+        return Ok(None);
     }
+    Ok(Some(FieldViolation::new("milestone", "unknown", "no such milestone in this repository")))
+}
 
-    pub(super) async fn check_labels(&mut self, ids: &[i64]) -> Result<(), IssueError> {
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let reader = Reader::Tx(&mut self.tx);
-        let found = self.writer.store.labels_matching(reader, self.repository, ids, &[]).await?;
-        if found.len() == ids.len() {
-            Ok(())
-        } else {
-            Err(FieldViolation::new("labels", "unknown", "no such label in this repository").into())
-        }
+/// Returns the violation of labels that the repository does not have. No id may occur twice.
+pub(crate) async fn unknown_labels(
+    store: &IssueTable,
+    reader: Reader<'_>,
+    repository: RepositoryId,
+    ids: &[i64],
+) -> Result<Option<FieldViolation>, IssueError> {
+    if ids.is_empty() || store.labels_matching(reader, repository, ids, &[]).await?.len() == ids.len() {
+        return Ok(None);
     }
+    Ok(Some(FieldViolation::new("labels", "unknown", "no such label in this repository")))
 }

@@ -31,6 +31,7 @@ use crate::model::Issue;
 use crate::store::{CounterChange, Counters, IssueTable, Reader};
 
 pub(crate) use commits::ApplyReferences;
+pub(crate) use issues::{unknown_labels, unknown_milestone};
 pub(crate) use labels::MAX_ISSUE_LABELS;
 pub(crate) use milestones::MilestoneChange;
 pub(crate) use purge::{purge_first_batch, run_purges};

@@ -30,7 +30,7 @@ const WITHOUT_LINKS: [&str; 6] = ["a", "code", "kbd", "pre", "samp", "tt"];
 
 #[derive(Clone, Copy, Debug)]
 enum Open {
-    Markdown { is_inline: bool },
+    Markdown { is_inline: bool, is_dropped: bool },
     Html(&'static Element),
 }
 
@@ -40,6 +40,8 @@ pub(super) struct Document<'t, I> {
     ready: VecDeque<Event<'t>>,
     open: Vec<Open>,
     html_depth: usize,
+    /// The script or style that is open in the current block. What stands in it is dropped.
+    script: Option<&'static str>,
     /// Open HTML elements whose text gets no links.
     without_links: usize,
     elements_left: usize,
@@ -58,6 +60,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
             ready: VecDeque::new(),
             open: Vec::new(),
             html_depth: 0,
+            script: None,
             without_links: 0,
             elements_left: MAX_ELEMENTS,
             added_bytes_left: MAX_ADDED_BYTES,
@@ -82,9 +85,13 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
     }
 
     fn process(&mut self, step: Step<'t>) {
+        if is_block(&step) {
+            self.script = None;
+        }
         match step {
             Step::Start(tag) => self.start(tag),
             Step::End(end) => self.end(end),
+            Step::Text(_) | Step::Other(_) if self.script.is_some() => {}
             Step::Text(text) => self.text(text),
             Step::Code { info, code } => self.code_block(&language(&info), &code),
             // The content of an image becomes text.
@@ -108,7 +115,11 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         if !is_inline {
             self.close_before_block(None);
         }
-        self.open.push(Open::Markdown { is_inline });
+        let is_dropped = self.script.is_some();
+        self.open.push(Open::Markdown { is_inline, is_dropped });
+        if is_dropped {
+            return;
+        }
         let added_bytes = match &tag {
             // References to one URL repeat it.
             Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. } => dest_url.len() + title.len(),
@@ -122,8 +133,10 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         while let Some(Open::Html(_)) = self.open.last() {
             self.close();
         }
-        self.open.pop();
-        self.ready.push_back(Event::End(end));
+        let is_dropped = matches!(self.open.pop(), Some(Open::Markdown { is_dropped: true, .. }));
+        if !is_dropped {
+            self.ready.push_back(Event::End(end));
+        }
     }
 
     fn text(&mut self, text: CowStr<'t>) {
@@ -186,7 +199,8 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
 
     /// Adds HTML from the text, inline or as a block.
     fn html(&mut self, html: &str, is_in_line: bool) {
-        for piece in Pieces::new(html) {
+        let mut pieces = Pieces::after(self.script.take(), html);
+        for piece in pieces.by_ref() {
             match piece {
                 Piece::Text(text) => {
                     // Entities stay.
@@ -199,6 +213,8 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
                 return;
             }
         }
+        // In a line, the end tag is another piece of HTML.
+        self.script = pieces.unclosed().filter(|_| is_in_line);
     }
 
     fn open_html(&mut self, element: &'static Element, attributes: &[(&'static str, &str)], is_in_line: bool) {
@@ -275,7 +291,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
     /// Returns whether the last Markdown element is inline.
     fn is_in_inline_markdown(&self) -> bool {
         let last = self.open.iter().rev().find_map(|open| match open {
-            Open::Markdown { is_inline } => Some(*is_inline),
+            Open::Markdown { is_inline, .. } => Some(*is_inline),
             Open::Html(_) => None,
         });
         last.unwrap_or(false)
@@ -304,6 +320,17 @@ impl<'t, I: Iterator<Item = Event<'t>>> Iterator for Document<'t, I> {
             }
         }
         None
+    }
+}
+
+/// Returns whether a step begins or ends a block, or is one.
+fn is_block(step: &Step<'_>) -> bool {
+    match step {
+        Step::Start(tag) => !is_inline(tag.to_end()),
+        Step::End(end) => !is_inline(*end),
+        Step::Html { is_block, .. } => *is_block,
+        Step::Code { .. } | Step::Other(Event::Rule) => true,
+        Step::Text(_) | Step::Other(_) => false,
     }
 }
 

@@ -25,11 +25,27 @@ pub(super) enum Piece<'t> {
 /// Iterates over the pieces. Reads every byte a constant number of times.
 pub(super) struct Pieces<'t> {
     rest: &'t str,
+    /// The element whose content is dropped up to the end of the text.
+    unclosed: Option<&'static str>,
 }
 
 impl<'t> Pieces<'t> {
     pub(super) fn new(html: &'t str) -> Self {
-        Self { rest: html }
+        Self { rest: html, unclosed: None }
+    }
+
+    /// As [`Pieces::new`], for HTML that follows the start tag of `unclosed`.
+    pub(super) fn after(unclosed: Option<&'static str>, html: &'t str) -> Self {
+        let mut pieces = Self::new(html);
+        if let Some(name) = unclosed {
+            pieces.skip_content(name);
+        }
+        pieces
+    }
+
+    /// Returns the script or style that is not closed in the pieces so far.
+    pub(super) fn unclosed(&self) -> Option<&'static str> {
+        self.unclosed.filter(|name| matches!(*name, "script" | "style"))
     }
 
     /// Takes the first `length` bytes.
@@ -84,7 +100,8 @@ impl<'t> Pieces<'t> {
                 Some(Piece::Open(element, attributes))
             }
             None => {
-                if !is_closing && REMOVED_WITH_CONTENT.iter().any(|removed| removed.eq_ignore_ascii_case(name)) {
+                let is_removed = |removed: &&str| !is_closing && removed.eq_ignore_ascii_case(name);
+                if let Some(name) = REMOVED_WITH_CONTENT.into_iter().find(is_removed) {
                     self.skip_content(name);
                 }
                 None
@@ -93,12 +110,13 @@ impl<'t> Pieces<'t> {
     }
 
     /// Skips everything up to the end tag of `name`, or all if it is missing.
-    fn skip_content(&mut self, name: &str) {
+    fn skip_content(&mut self, name: &'static str) {
         let is_end = |at: &usize| {
             let after = &self.rest.as_bytes()[at + 2..];
             after.len() >= name.len() && after[..name.len()].eq_ignore_ascii_case(name.as_bytes())
         };
         let end = self.rest.match_indices("</").map(|(at, _)| at).find(is_end);
+        self.unclosed = if end.is_none() { Some(name) } else { None };
         self.rest = end.map_or("", |at| &self.rest[at..]);
     }
 }
@@ -218,6 +236,25 @@ mod tests {
         }
         let long = format!("<b title='{}'>", "é".repeat(MAX_TAG_BYTES));
         assert!(matches!(Pieces::new(&long).next(), Some(Piece::Text(_))));
+    }
+
+    #[test]
+    fn a_script_may_end_in_a_later_piece_of_html() {
+        for (html, unclosed) in [
+            ("a<script>b", Some("script")),
+            ("<STYLE x>", Some("style")),
+            ("<script></script>", None),
+            ("<script>a</script><title>b", None),
+            ("a", None),
+        ] {
+            let mut pieces = Pieces::new(html);
+            pieces.by_ref().for_each(drop);
+            assert_eq!(pieces.unclosed(), unclosed, "{html}");
+        }
+        let mut rest = Pieces::after(Some("script"), "a<b></style>");
+        assert_eq!((rest.next(), rest.unclosed()), (None, Some("script")));
+        let mut rest = Pieces::after(Some("script"), "a</SCRIPT>b");
+        assert_eq!((rest.next(), rest.unclosed()), (Some(Piece::Text("b")), None));
     }
 
     #[test]

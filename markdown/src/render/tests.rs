@@ -123,6 +123,27 @@ fn html_that_is_listed_stays_and_is_closed_where_its_surroundings_end() {
     }
 }
 
+#[test]
+fn scripts_and_styles_go_with_their_content() {
+    for (text, expected) in [
+        ("a <script>alert(1)</script> b", "<p>a  b</p>\n"),
+        ("a <STYLE>p { color: red }</STYLE > b", "<p>a  b</p>\n"),
+        ("a <script>*b* `c` #1 http://x [d](e) ![f](g)\nh</script> i", "<p>a  i</p>\n"),
+        ("a <script>b <!-- c --> <i>d</i></script> e", "<p>a  e</p>\n"),
+        ("*a <script> b* c </script> d", "<p><em>a </em> d</p>\n"),
+        ("a <script>*b</script> c* d", "<p>a  c d</p>\n"),
+        // Without an end tag, they end with the block.
+        ("a <script> b\n\nc", "<p>a </p>\n<p>c</p>\n"),
+        ("- a <style> b\n- c", "<ul>\n<li>a </li>\n<li>c</li>\n</ul>\n"),
+        ("# a <script> b\nc", "<h1>a </h1>\n<p>c</p>\n"),
+        ("<script>\na\n\nb\n</script>\n\nc", "<p>c</p>\n"),
+        ("`<script>a</script>` \\<script>", "<p><code>&lt;script&gt;a&lt;/script&gt;</code> &lt;script&gt;</p>\n"),
+    ] {
+        assert_eq!(plain(text).trim_start(), expected, "{text}");
+    }
+    assert_eq!(gfm("a <script>@bob #1</script>"), "<p>a </p>\n");
+}
+
 /// Texts that try to run a script, send a form, leave their frame or fake the surrounding page.
 const ATTACKS: &[&str] = &[
     "[a](javascript:alert(1))",

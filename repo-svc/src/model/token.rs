@@ -14,6 +14,8 @@ const REPOSITORY_SCOPES: [Scope; 5] = [Scope::RepoRead, Scope::RepoWrite, Scope:
 const MAX_LIFETIME_US: i64 = 36_525 * 24 * 60 * 60 * 1_000_000;
 /// How much of a client's text a violation repeats.
 const MAX_ECHO_CHARS: usize = 150;
+/// How many of a client's words a violation repeats.
+const MAX_ECHOED_WORDS: usize = 5;
 
 /// Makes a client's text safe and short enough for the message of a violation.
 fn echo(text: &str) -> String {
@@ -25,9 +27,15 @@ pub(crate) fn parse_scopes(words: &[String], is_limited: bool, field: &str) -> R
     if words.is_empty() {
         return Ok(if is_limited { REPOSITORY_SCOPES.into_iter().collect() } else { Scopes::all() });
     }
+    let is_unknown = |word: &&String| word.parse::<Scope>().is_err();
+    let unknown = words.iter().filter(is_unknown).take(MAX_ECHOED_WORDS).map(|word| format!("`{}`", echo(word)));
+    let unknown: Vec<_> = unknown.collect();
+    let refuse_unknown = || {
+        let scopes = if unknown.len() == 1 { "scope" } else { "scopes" };
+        FieldViolation::new(field, "unknown", format!("unknown {scopes} {}", unknown.join(", ")))
+    };
     let scope = |word: &String| {
-        let unknown = || FieldViolation::new(field, "unknown", format!("unknown scope `{}`", echo(word)));
-        let scope = word.parse::<Scope>().map_err(|_| unknown())?;
+        let scope = word.parse::<Scope>().map_err(|_| refuse_unknown())?;
         // A key added with such a token has the limits of the token.
         if is_limited && scope != Scope::Key && !REPOSITORY_SCOPES.contains(&scope) {
             let message = format!("must not contain `{scope}`: the token is limited to repositories");
@@ -118,6 +126,11 @@ mod tests {
             assert_eq!((violation.field.as_str(), violation.code), ("scopes", "unknown"), "{bad:?}");
         }
         assert!(parse(&[&"x".repeat(100_000)]).unwrap_err().message.len() < 200);
+        let message = |words: &[&str]| parse(words).unwrap_err().message;
+        assert_eq!(
+            (message(&["no"]).as_str(), message(&["no", "issue", "nor"]).as_str()),
+            ("unknown scope `no`", "unknown scopes `no`, `nor`")
+        );
     }
 
     #[test]

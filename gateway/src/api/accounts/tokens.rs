@@ -16,7 +16,7 @@ use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::request::{Kind, Mistakes, NonEmpty, OrDefault, RequestBody, Required, Text, Texts, Time, fields};
+use crate::http::request::{Checked, Kind, Mistakes, NonEmpty, OrDefault, RequestBody, Text, Texts, Time, fields};
 use crate::http::response::{Created, Either, List, NoContent};
 
 operations! {
@@ -30,7 +30,7 @@ fields! {
     /// A new access token. The password is checked together with the request.
     #[max_bytes = MAX_UNVERIFIED_BODY_BYTES]
     struct NewAccessToken {
-        name: Required<Text<255>> = "ci",
+        name: Checked<Text<255>> = "ci",
         scopes: OrDefault<ScopeNames> = ["repo:read", "issue"],
         /// The expiry time, in the future and within 100 years. Without it, the token never
         /// expires.

@@ -19,7 +19,7 @@ use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult, FieldError};
 use crate::http::page::{Total, WholeList};
 use crate::http::path::RepoPath;
-use crate::http::request::{Fields, Flag, Kind, Mistakes, OrDefault, RequestBody, Required, Text, Texts, fields};
+use crate::http::request::{Fields, Flag, Kind, Mistakes, NonEmpty, OrDefault, RequestBody, Text, Texts, fields};
 use crate::http::response::{Created, Either, Json, List, NoContent};
 use crate::http::routes::variant;
 
@@ -41,14 +41,11 @@ operations! {
 fields! {
     /// A branch protection rule. It replaces the rule with the same pattern.
     struct NewProtection {
-        /// The name of a branch, where `*` stands for any text, slashes too.
-        pattern: Required<Text<200>> = "release/*",
-        /// True to allow force pushes.
-        allow_force: OrDefault<Flag> = false,
-        /// True to allow that the branch is deleted.
-        allow_delete: OrDefault<Flag> = false,
-        /// The users who may change the branch; none for everyone who may write.
-        push_users: OrDefault<PushUsers> = ["bob"],
+        ..settings: ChangedProtection,
+        /// The name of a branch, where `*` stands for any text, slashes too. Required, by this name or as `rule_name`.
+        pattern: NonEmpty<Text<200>> = "release/*",
+        /// The pattern, as Gitea calls it.
+        rule_name: NonEmpty<Text<200>> = "release/*",
     }
 }
 
@@ -59,8 +56,8 @@ fields! {
         allow_force: OrDefault<Flag> = false,
         /// True to allow that the branch is deleted.
         allow_delete: OrDefault<Flag> = false,
-        /// The users who may change the branch; none for everyone who may write.
-        push_users: OrDefault<PushUsers> = ["bob"],
+        /// The users who may change the branch; none for everyone who may write. Also as `push_whitelist_usernames`, as Gitea calls it.
+        push_users | "push_whitelist_usernames": OrDefault<PushUsers> = ["bob"],
     }
 }
 
@@ -144,9 +141,22 @@ async fn create(
     path: RepoPath,
     body: RequestBody<NewProtection>,
 ) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
-    let (access, NewProtection { pattern, allow_force, allow_delete, push_users }, _permit) =
-        call.access_and_body(&path, operation::SET_PROTECTION, body).await?;
-    set(&call, &access, pattern, ChangedProtection { allow_force, allow_delete, push_users }).await
+    let access = call.access(&path, operation::SET_PROTECTION).await?;
+    let read = body.read_with(&call.body_limits, |object, mistakes| {
+        let given = |name: &str| object.get(name).filter(|value| !value.is_null() && value.as_str() != Some(""));
+        match (given("pattern"), given("rule_name")) {
+            (None, None) => mistakes.note("pattern", "required", "is required"),
+            (Some(pattern), Some(name)) if pattern != name => {
+                mistakes.note("rule_name", "invalid", "must be the same as `pattern`");
+            }
+            _ => {}
+        }
+        let NewProtection { settings, pattern, rule_name } = NewProtection::read(object, mistakes)?;
+        Some((pattern.or(rule_name)?, settings))
+    });
+    let ((pattern, rule), _permit) = read.await?;
+    let access = call.confirm(access, operation::SET_PROTECTION).await?;
+    set(&call, &access, pattern, rule).await
 }
 
 async fn replace(

@@ -101,7 +101,7 @@ fields! {
     struct ChangedHook {
         /// Names of events that replace the current ones. An empty list means `push`.
         events: Optional<Texts> = ["push"],
-        config: Present<TextMap> = json!({"secret": "a new secret"}),
+        config: OrDefault<TextMap> = json!({"secret": "a new secret"}),
         /// True if events are to be delivered, false if not.
         active: Optional<Flag> = false,
         drop_previous_secret: OrDefault<Flag> = true,

@@ -17,7 +17,7 @@ use crate::http::filters::{QueryOf, Search, filters};
 use crate::http::page::{LargeList, Page, Total};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{
-    Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Required, Time, Word,
+    Checked, Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Time, Word,
     fields,
 };
 use crate::http::response::{Created, Json, TextList};
@@ -99,7 +99,7 @@ fields! {
     /// permission.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct NewIssue {
-        title: Required<LongText> = "It crashes at the start",
+        title: Checked<LongText> = "It crashes at the start",
         body: OrDefault<LongText> = "Since version 1.0, on Linux.",
         /// The name of the assignee; empty for none.
         assignee: OrDefault<LongText> = "bob",

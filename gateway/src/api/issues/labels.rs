@@ -11,7 +11,7 @@ use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
-use crate::http::request::{Integers, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, fields};
+use crate::http::request::{Checked, Integers, NonEmpty, Optional, OrDefault, RequestBody, Text, fields};
 use crate::http::response::{Created, Json, List, NoContent};
 use crate::http::routes::variant;
 
@@ -33,8 +33,8 @@ operations! {
 fields! {
     /// A new label.
     struct NewLabel {
-        name: Required<Text<50>> = "bug",
-        color: Required<Text<7>> = "#e11d21",
+        name: Checked<Text<50>> = "bug",
+        color: Checked<Text<7>> = "#e11d21",
     }
 }
 

@@ -17,7 +17,7 @@ use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
-use crate::http::request::{Flag, LongText, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, fields};
+use crate::http::request::{Checked, Flag, LongText, NonEmpty, Optional, OrDefault, RequestBody, Text, fields};
 use crate::http::response::{Created, Json, NoContent, TextList};
 use crate::http::routes::variant;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
@@ -40,7 +40,7 @@ fields! {
     /// A new release.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct NewRelease {
-        tag_name: Required<Text<250>> = "v1.0",
+        tag_name: Checked<Text<250>> = "v1.0",
         /// The notes, in Markdown.
         body: OrDefault<LongText> = "The first release.",
         /// The branch or commit from which the tag is created if it does not exist; empty for the

@@ -13,7 +13,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::filters::{QueryOf, Search, filters};
 use crate::http::page::{LargeList, Page, Total, WholeList};
 use crate::http::path::{Params, RepoPath};
-use crate::http::request::{Flag, Integer, OrDefault, RequestBody, Required, Text, Word, fields};
+use crate::http::request::{Checked, Flag, Integer, OrDefault, RequestBody, Text, Word, fields};
 use crate::http::response::{Created, Json, List, NoContent, Paged, SearchResults};
 use crate::http::routes::{organization, variant};
 use crate::http::words::words;
@@ -102,7 +102,7 @@ impl SearchTerms {
 fields! {
     /// A new repository.
     pub(crate) struct NewRepository {
-        name: Required<Text<100>> = "demo",
+        name: Checked<Text<100>> = "demo",
         description: OrDefault<Text<255>> = "An example.",
         /// Whether only callers with access can see the repository.
         is_private as "private": OrDefault<Flag> = true,

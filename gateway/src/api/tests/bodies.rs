@@ -117,7 +117,7 @@ async fn a_wrong_password_is_the_first_error_of_a_new_token() {
     assert_eq!((status, headers.contains_key("www-authenticate")), (401, true));
     script.respond("AccountService/ListAccessTokens", &repo::ListAccessTokensResponse::default());
     for (body, field) in [
-        ("{}", "name"),
+        (r#"{"scopes":"all"}"#, "name"),
         (r#"{"name":"n","scopes":"all"}"#, "scopes"),
         (r#"{"name":"n","expires_at":"tomorrow"}"#, "expires_at"),
         (r#"{"name":"n","repositories":[7]}"#, "repositories"),

@@ -303,6 +303,23 @@ async fn mistakes_in_a_new_file_have_an_order() {
             json!({"content": "?", "branch": 7, "sha": 7}),
             json!(["message required", "branch type", "sha type", "content invalid", "path required"]),
         ),
+        (
+            "/contents/a",
+            json!({"from_path": "b", "signoff": true, "dates": {"author": "2026-01-02T03:04:05Z", "committer": ""}}),
+            json!([
+                "from_path invalid",
+                "signoff invalid",
+                "dates.author invalid",
+                "message required",
+                "content required"
+            ]),
+        ),
+        // As the Go client of Gitea sends what nobody set.
+        (
+            "/contents/a",
+            json!({"from_path": "", "signoff": false, "dates": {"author": "0001-01-01T00:00:00Z"}, "content": ""}),
+            json!(["message required"]),
+        ),
     ] {
         let (status, shown, _) = case.send("PUT", path, &body).await;
         let told = |error: &Value| format!("{} {}", error["field"].as_str().unwrap(), error["code"].as_str().unwrap());
@@ -316,7 +333,8 @@ async fn a_removed_file_leaves_a_commit() {
     let case = Case::new().await;
     let rpc = "ferrite.git.v1.GitService/DeleteContents";
     case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(commit('a')), branch: b"main".to_vec() });
-    let body = json!({"message": "m", "branch": "b", "sha": "f", "committer": {"name": "C", "email": "c@example.com"}});
+    let committer = json!({"name": "C", "email": "c@example.com"});
+    let body = json!({"message": "m", "branch": "b", "new_branch": "n", "sha": "f", "committer": committer});
     let (status, shown, _) = case.send("DELETE", "/contents/a/%ff", &body).await;
     assert_eq!((status, &shown["content"], &shown["commit"]["sha"]), (200, &Value::Null, &json!("a".repeat(40))));
     let committer = git::CommitIdentity { name: "C".into(), email: "c@example.com".into(), ..Default::default() };
@@ -325,6 +343,7 @@ async fn a_removed_file_leaves_a_commit() {
         path: b"a/\xff".to_vec(),
         message: "m".into(),
         branch: "b".into(),
+        new_branch: "n".into(),
         expected_blob_id: "f".into(),
         author: None,
         committer: Some(committer),
@@ -395,6 +414,16 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         }
         let response = case.send(method, path, &body).await;
         assert_eq!((response.0, response.1), (expected, shown(&["Bob"])), "{method} {path}");
+        case.check_request(&rpc, set.clone());
+    }
+    // By the names of Gitea.
+    for body in [
+        json!({"rule_name": "release/*", "allow_force": true, "push_whitelist_usernames": ["bob"]}),
+        json!({"pattern": "release/*", "rule_name": "release/*", "allow_force": true, "push_users": ["bob"],
+               "push_whitelist_usernames": ["eve"]}),
+        json!({"pattern": "release/*", "rule_name": "", "allow_force": true, "push_users": ["bob"]}),
+    ] {
+        assert_eq!(case.send("POST", "/branch_protections", &body).await.0, 201, "{body}");
         case.check_request(&rpc, set.clone());
     }
     let body = json!({"pattern": "x", "push_users": ["bob", "eve"]});

@@ -85,6 +85,8 @@ async fn a_change_tells_absent_parts_from_empty_ones() {
     let inactive = UpdateHookRequest { is_active: Some(false), ..unchanged.clone() };
     for (body, expected) in [
         (r#"{"config":{}}"#, unchanged.clone()),
+        ("{}", unchanged.clone()),
+        (r#"{"config":null,"active":false}"#, inactive.clone()),
         (r#"{"config":{"url":null},"events":null,"active":null}"#, unchanged.clone()),
         (r#"{"config":{},"events":[]}"#, empty),
         (r#"{"config":{},"active":false}"#, inactive),
@@ -104,12 +106,12 @@ async fn a_refusal_comes_before_a_mistake_in_the_body() {
     let (gateway, script) = Script::gateway().await;
     for path in ["/admin/hooks/3", "/orgs/acme/hooks/3"] {
         assert_eq!(send(&gateway, "PATCH", path, BROKEN).await.0, 400);
-        assert_eq!(send(&gateway, "PATCH", path, "{}").await.0, 422);
+        assert_eq!(send(&gateway, "PATCH", path, r#"{"config":7}"#).await.0, 422);
     }
     script.fail("AccessService/CheckAccess", ferrite_rpc::auth::AuthError::AdminRequired);
     for path in ["/admin/hooks/3", "/orgs/acme/hooks/3"] {
         assert_eq!(send(&gateway, "PATCH", path, BROKEN).await.0, 403);
-        assert_eq!(send(&gateway, "PATCH", path, "{}").await.0, 403);
+        assert_eq!(send(&gateway, "PATCH", path, r#"{"config":7}"#).await.0, 403);
     }
     assert_eq!(script.take_request::<UpdateHookRequest>(UPDATE), None);
 }

@@ -30,6 +30,27 @@ impl<K: Kind> Field for Required<K> {
     }
 }
 
+/// A required value, as [`Required`], that the service checks as well: if nothing else is wrong in
+/// the body, the service gets an empty value and reports this error with those that it finds.
+pub(crate) struct Checked<K>(PhantomData<K>);
+
+impl<K: Kind<Value: Default>> Field for Checked<K> {
+    type Value = K::Value;
+
+    const IS_REQUIRED: bool = true;
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<K::Value> {
+        match value.filter(|value| !K::is_empty(value)) {
+            Some(value) => K::read(name, value, mistakes),
+            None => mistakes.add_absent(name),
+        }
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        Required::<K>::schema(schemas)
+    }
+}
+
 /// A required value, which can be empty.
 pub(crate) struct Present<K>(PhantomData<K>);
 

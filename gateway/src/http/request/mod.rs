@@ -21,7 +21,9 @@ use super::describe::{BodyDescription, Description, Input, JSON};
 use super::error::{ApiError, FieldError};
 
 pub(crate) use self::composed::{Integers, Object, Objects, TextMap, Texts};
-pub(crate) use self::field::{Clearable, NonBlank, NonEmpty, Nullable, Optional, OrDefault, Present, Required};
+pub(crate) use self::field::{
+    Checked, Clearable, NonBlank, NonEmpty, Nullable, Optional, OrDefault, Present, Required,
+};
 pub(crate) use self::kinds::{AccountName, Base64, Email, Flag, Integer, LongText, Seconds, Text, Word};
 pub(crate) use super::times::OffsetTime;
 pub(crate) use ferrite_api_types::Time;
@@ -34,6 +36,8 @@ pub(crate) struct Mistakes {
     errors: Vec<FieldError>,
     /// Path of the current object with a trailing dot; empty for the body itself.
     prefix: String,
+    /// The number of errors that the service finds as well.
+    left_to_service: usize,
 }
 
 impl Mistakes {
@@ -72,6 +76,14 @@ impl Mistakes {
         None
     }
 
+    /// Adds the error of an absent field that the service checks as well, and returns the value for
+    /// the service.
+    fn add_absent<T: Default>(&mut self, name: &str) -> Option<T> {
+        self.note(name, "required", "is required");
+        self.left_to_service += 1;
+        Some(T::default())
+    }
+
     pub(crate) fn add_type<T>(&mut self, name: &str, expected: &str) -> Option<T> {
         self.errors.push(FieldError::wrong_type(&format!("{}{name}", self.prefix), expected));
         None
@@ -86,10 +98,10 @@ impl Mistakes {
         object
     }
 
-    /// Returns what was read, or 422 with all errors.
+    /// Returns what was read, or 422 with all errors unless the service finds them all.
     fn finish<T>(self, read: Option<T>) -> Result<T, ApiError> {
         match read {
-            Some(read) if self.errors.is_empty() => Ok(read),
+            Some(read) if self.errors.len() == self.left_to_service => Ok(read),
             _ => Err(ApiError::invalid(self.errors)),
         }
     }

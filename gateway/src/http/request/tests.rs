@@ -182,6 +182,32 @@ fn a_long_text_has_at_most_one_mebibyte() {
 }
 
 fields! {
+    struct CheckedByService {
+        name: Checked<Text<50>> = "bug",
+        color: Checked<Text<7>> = "#e11d21",
+        private: OrDefault<Flag>,
+    }
+}
+
+#[test]
+fn the_service_tells_what_is_absent_unless_something_else_is_wrong() {
+    let read = |body: &str| {
+        let (mut object, mut mistakes) = (parse_object(body.as_bytes(), None).unwrap(), Mistakes::default());
+        let read = CheckedByService::read(&mut object, &mut mistakes);
+        let names: Vec<_> = mistakes.errors.iter().map(|error| error.field.clone()).collect();
+        let read = mistakes.finish(read).map(|CheckedByService { name, color, private }| (name, color, private));
+        read.map_err(|_| names)
+    };
+    let all = |name: &str, color: &str| Ok((name.to_owned(), color.to_owned(), false));
+    assert_eq!((read("{}"), read(r#"{"name":"a","color":"","private":null}"#)), (all("", ""), all("a", "")));
+    let names = |names: &[&str]| Err(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    assert_eq!(read(r#"{"private":7}"#), names(&["name", "color", "private"]));
+    assert_eq!(read(r#"{"name":7}"#), names(&["name", "color"]));
+    let schema = <Checked<Text<50>> as Field>::schema(&mut Schemas::default());
+    assert_eq!(schema, json!({"type": "string", "minLength": 1, "maxLength": 50}));
+}
+
+fields! {
     struct Rendered {
         text | "Text": OrDefault<Text> = "*a*",
         mode: OrDefault<Text>,

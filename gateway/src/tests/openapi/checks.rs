@@ -143,6 +143,18 @@ fn a_write_takes_the_tag_of_the_get_of_its_path() {
 }
 
 #[test]
+fn operations_with_a_password_take_no_idempotency_key() {
+    let tokens = operations().into_iter().filter(|route| route.path.contains("/users/{username}/tokens"));
+    let document = document_of(tokens);
+    let paths = document["paths"].as_object().unwrap().values().flat_map(|path| path.as_object().unwrap().values());
+    assert!(paths.clone().count() >= 3 && paths.flat_map(shared).all(|name| name != "Idempotency-Key"));
+    let remove = &document["paths"]["/api/v1/users/{username}/tokens/{name}"]["delete"];
+    assert_eq!(remove["responses"]["422"]["$ref"], "#/components/responses/422");
+    let create = &document["paths"]["/api/v1/users/{username}/tokens"]["post"];
+    assert!(create["responses"]["422"]["description"].as_str().unwrap().ends_with(": TOKEN_ALREADY_EXISTS"));
+}
+
+#[test]
 fn fields_are_described_by_the_contract_unless_they_are_here() {
     let document = labels();
     let fields = |name: &str| document["components"]["schemas"][name]["properties"].clone();

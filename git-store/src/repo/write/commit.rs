@@ -32,6 +32,8 @@ pub struct CommitDraft {
     pub message: String,
     /// The branch; `None` for the default branch. A new branch starts at the default branch.
     pub branch: Option<BranchName>,
+    /// A branch to create; `branch`, which must exist, then stays where it is.
+    pub new_branch: Option<BranchName>,
     /// The author.
     pub author: Author,
     /// The committer.
@@ -77,18 +79,13 @@ struct Base {
 }
 
 impl<'repo> CommitBase<'repo> {
-    /// Finds a draft's branch and its tip. With `new_branch`, the commit creates that branch at the
-    /// tip instead of moving the draft's branch, which must exist.
-    pub(super) fn find(
-        repo: &'repo Repository,
-        draft: &CommitDraft,
-        new_branch: Option<&BranchName>,
-    ) -> Result<Self, GitError> {
+    /// Finds a draft's branch and its tip.
+    pub(super) fn find(repo: &'repo Repository, draft: &CommitDraft) -> Result<Self, GitError> {
         check_message(&draft.message)?;
         let head = refs::head(repo)?;
         let branch = draft.branch.clone().unwrap_or_else(|| head.branch.clone());
         let tip = refs::lookup(repo, &branch.to_ref())?;
-        let (branch, old, start) = match new_branch {
+        let (branch, old, start) = match &draft.new_branch {
             None => (branch, tip, tip.or(head.tip)),
             Some(_) if tip.is_none() => return Err(GitError::BranchNotFound),
             Some(new) if refs::lookup(repo, &new.to_ref())?.is_some() => {

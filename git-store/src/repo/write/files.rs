@@ -23,7 +23,6 @@ use crate::{
     types::{
         error::GitError,
         limits::MAX_FILE_BYTES,
-        name::BranchName,
         path::{TreePath, is_dot_gitattributes, is_dot_gitmodules},
     },
 };
@@ -89,8 +88,6 @@ pub struct FileChange {
 pub struct ChangeFiles {
     /// The changes. No path may occur twice.
     pub files: Vec<FileChange>,
-    /// A branch to create; the draft's branch then stays where it is.
-    pub new_branch: Option<BranchName>,
     /// Message and branch of the commit.
     pub draft: CommitDraft,
 }
@@ -208,7 +205,7 @@ pub fn written_file(repo: &Repository, tree: &git2::Tree<'_>, path: &TreePath) -
 /// `require` checks what the commit's base has at the path.
 pub fn put_file(repo: &Repository, put: &PutFile, require: EntryPrecondition<'_>) -> Result<PreparedCommit, GitError> {
     let at = FieldPath(None);
-    let start = CommitBase::find(repo, &put.draft, None)?;
+    let start = CommitBase::find(repo, &put.draft)?;
     let mut builder = CommitBuilder::new(repo, &start)?;
     let found = at.file("path", &mut builder.overlay, &put.path)?;
     at.check_special(&put.path, &put.content)?;
@@ -225,7 +222,7 @@ pub fn delete_file(
     require: EntryPrecondition<'_>,
 ) -> Result<PreparedCommit, GitError> {
     let at = FieldPath(None);
-    let start = CommitBase::find(repo, &delete.draft, None)?;
+    let start = CommitBase::find(repo, &delete.draft)?;
     let mut builder = CommitBuilder::new(repo, &start)?;
     let found = removable(at, &mut builder.overlay, &delete.path)?;
     if found.is_none() {
@@ -250,7 +247,7 @@ fn removable(at: FieldPath, overlay: &mut Overlay<'_>, path: &TreePath) -> Resul
 /// Changes several files. Otherwise like [`put_file`].
 pub fn change_files(repo: &Repository, change: &ChangeFiles) -> Result<PreparedCommit, GitError> {
     check_files(&change.files)?;
-    let start = CommitBase::find(repo, &change.draft, change.new_branch.as_ref())?;
+    let start = CommitBase::find(repo, &change.draft)?;
     let mut builder = CommitBuilder::new(repo, &start)?;
     // Removals first, so that other changes can use the freed paths in any order.
     let mut moved = Vec::with_capacity(change.files.len());

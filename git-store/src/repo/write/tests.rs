@@ -35,12 +35,16 @@ fn file(path: &str, content: &str) -> PutFile {
 
 fn draft(message: &str) -> CommitDraft {
     let author = Author::new("Ada", "ada@example.com", 1_700_000_000);
-    CommitDraft { message: message.to_owned(), branch: None, committer: author.clone(), author }
+    CommitDraft { message: message.to_owned(), branch: None, new_branch: None, committer: author.clone(), author }
 }
 
 fn on(branch: &str, put: PutFile) -> PutFile {
     let branch = Some(BranchName::parse(branch.as_bytes()).unwrap());
     PutFile { draft: CommitDraft { branch, ..put.draft }, ..put }
+}
+
+fn onto_new(branch: &str, draft: CommitDraft) -> CommitDraft {
+    CommitDraft { new_branch: Some(BranchName::parse(branch.as_bytes()).unwrap()), ..draft }
 }
 
 fn put_file(repo: &Repository, put: &PutFile) -> Result<PreparedCommit, GitError> {
@@ -245,7 +249,7 @@ fn rename(from: &str, to: &str) -> FileChange {
 }
 
 fn change(files: Vec<FileChange>) -> ChangeFiles {
-    ChangeFiles { files, new_branch: None, draft: draft("Change") }
+    ChangeFiles { files, draft: draft("Change") }
 }
 
 #[test]
@@ -267,6 +271,32 @@ fn a_file_goes_and_empty_directories_with_it() {
     f.git(&["fsck", "--strict"]);
     let empty = fixture();
     assert!(matches!(delete_file(&empty.repo, &delete("a")), Err(GitError::PathNotFound)));
+}
+
+#[test]
+fn a_new_branch_gets_the_commit_and_its_base_stays() {
+    let f = fixture();
+    f.put(&file("a", "1"));
+    let side = f.put(&on("side", file("b", "1")));
+    let (main, base) = (f.tip("main"), side.new_commit);
+    let topic = on("side", file("a", "2"));
+    let topic = PutFile { draft: onto_new("topic", topic.draft), ..topic };
+    let made = f.put(&topic);
+    assert_eq!((made.branch.as_bytes(), made.old), (b"topic".as_slice(), None));
+    assert_eq!((made.commit.parents.as_slice(), f.files("topic")), ([base].as_slice(), "a\nb\n".into()));
+    let gone = DeleteFile { draft: onto_new("gone", draft("Remove")), ..delete("a") };
+    let made = f.apply(delete_file(&f.repo, &gone).unwrap());
+    assert_eq!((made.branch.as_bytes(), made.commit.parents.as_slice()), (b"gone".as_slice(), [main].as_slice()));
+    assert_eq!((f.files("gone"), f.tip("main"), f.tip("side")), (String::new(), main, base));
+    for error in [put_file(&f.repo, &topic).unwrap_err(), delete_file(&f.repo, &gone).unwrap_err()] {
+        assert_eq!(error.violations()[0].field, "new_branch");
+    }
+    let nowhere = PutFile { draft: onto_new("n", on("nope", file("a", "2")).draft), ..file("a", "2") };
+    assert!(matches!(put_file(&f.repo, &nowhere), Err(GitError::BranchNotFound)));
+    let empty = fixture();
+    let first = PutFile { draft: onto_new("n", draft("m")), ..file("a", "1") };
+    assert!(matches!(put_file(&empty.repo, &first), Err(GitError::BranchNotFound)));
+    f.git(&["fsck", "--strict"]);
 }
 
 #[test]
@@ -292,7 +322,7 @@ fn several_files_change_in_one_commit() {
     let names: Vec<_> = made.entries.iter().map(|entry| String::from_utf8_lossy(&entry.path)).collect();
     assert_eq!(names, ["a/below", "dir", "x/y/z"]);
     let twice = change(vec![update("dir", "1"), create("k", "1")]);
-    let twice = ChangeFiles { new_branch: Some(BranchName::parse(b"topic").unwrap()), ..twice };
+    let twice = ChangeFiles { draft: onto_new("topic", twice.draft), ..twice };
     let topic = f.apply(change_files(&f.repo, &twice).unwrap());
     assert_eq!((topic.branch.as_bytes(), topic.old), (b"topic".as_slice(), None));
     assert_eq!(f.tip("main"), made.new_commit);
@@ -337,11 +367,8 @@ fn refusals_name_the_file_among_several() {
     assert!(matches!(error, GitError::StaleFile { index: 1 }), "{error}");
     let same = change(vec![update("a", "a"), update("dir/c", "c")]);
     assert!(matches!(change_files(&f.repo, &same), Err(GitError::UnchangedContent)));
-    let nowhere = ChangeFiles {
-        new_branch: Some(BranchName::parse(b"n").unwrap()),
-        draft: CommitDraft { branch: Some(BranchName::parse(b"nope").unwrap()), ..draft("m") },
-        files: vec![create("x", "1")],
-    };
+    let nope = CommitDraft { branch: Some(BranchName::parse(b"nope").unwrap()), ..draft("m") };
+    let nowhere = ChangeFiles { draft: onto_new("n", nope), files: vec![create("x", "1")] };
     assert!(matches!(change_files(&f.repo, &nowhere), Err(GitError::BranchNotFound)));
     let large = "x".repeat(25 << 20);
     let large = change(vec![create("x", &large), create("y", &large)]);

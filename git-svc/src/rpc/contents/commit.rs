@@ -47,6 +47,8 @@ pub(super) struct CommitContext {
     key: Option<IdempotencyKey>,
     /// Total size of the files in the commit.
     content_bytes: u64,
+    /// Whether the commit creates the branch in `new_branch`.
+    begins_branch: bool,
 }
 
 /// Authorizes a request to commit to `repository`. `name` is the method name in idempotency keys.
@@ -60,7 +62,7 @@ pub(super) async fn begin<T: Message>(
     let grant = state.authorize(&Caller::of(request), repository).await?;
     let actor = Actor::of(&grant);
     let key = IdempotencyKey::of(request, actor.user, name)?;
-    Ok(CommitContext { repository, grant, actor, key, content_bytes: 0 })
+    Ok(CommitContext { repository, grant, actor, key, content_bytes: 0, begins_branch: false })
 }
 
 impl CommitContext {
@@ -79,16 +81,18 @@ impl CommitContext {
 
     /// Checks the fields and builds a draft. Author and committer default to the user of the grant.
     pub(super) fn draft(
-        &self,
+        &mut self,
         state: &AppState,
-        branch_name: &str,
+        [branch, new_branch]: [&str; 2],
         message: String,
         author: Option<CommitIdentity>,
         committer: Option<CommitIdentity>,
     ) -> Result<CommitDraft, GitError> {
+        self.begins_branch = !new_branch.is_empty();
         let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
         Ok(CommitDraft {
-            branch: decode::branch("branch", branch_name)?,
+            branch: decode::branch("branch", branch)?,
+            new_branch: decode::branch("new_branch", new_branch)?,
             message,
             author: identity("author", author, &self.grant, seconds)?,
             committer: identity("committer", committer, &self.grant, seconds)?,
@@ -183,6 +187,9 @@ async fn run<A: Message + Default>(
                 return Ok(response);
             }
             Err(RpcError::Git(GitError::RefConflict { .. })) if tries > 0 => {}
+            Err(RpcError::Git(GitError::RefNameClash { .. })) if context.begins_branch => {
+                return Err(GitError::invalid("new_branch", "invalid", "collides with another branch").into());
+            }
             Err(failure) => return Err(failure),
         }
     }

@@ -92,9 +92,10 @@ pub(super) async fn put_contents(
     state: &AppState,
     request: Request<PutContentsRequest>,
 ) -> Result<PutContentsResponse, RpcError> {
-    let context = commit::begin(state, &request, request.get_ref().repository_id, "PutContents").await?;
+    let mut context = commit::begin(state, &request, request.get_ref().repository_id, "PutContents").await?;
     let request = request.into_inner();
-    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
+    let branches = [request.branch.as_str(), &request.new_branch];
+    let draft = context.draft(state, branches, request.message, request.author, request.committer)?;
     commit::check_file_size(state, request.content.len())?;
     let context = context.with_content(request.content.len());
     let inline_content = Some(request.content.clone()).filter(|content| content.len() as u64 <= MAX_INLINE_BYTES);
@@ -122,9 +123,10 @@ pub(super) async fn delete_contents(
     state: &AppState,
     request: Request<DeleteContentsRequest>,
 ) -> Result<DeleteContentsResponse, RpcError> {
-    let context = commit::begin(state, &request, request.get_ref().repository_id, "DeleteContents").await?;
+    let mut context = commit::begin(state, &request, request.get_ref().repository_id, "DeleteContents").await?;
     let request = request.into_inner();
-    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
+    let branches = [request.branch.as_str(), &request.new_branch];
+    let draft = context.draft(state, branches, request.message, request.author, request.committer)?;
     let delete = DeleteFile {
         expected_blob: decode::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
@@ -143,9 +145,10 @@ pub(super) async fn change_files(
     state: &AppState,
     request: Request<ChangeFilesRequest>,
 ) -> Result<ChangeFilesResponse, RpcError> {
-    let context = commit::begin(state, &request, request.get_ref().repository_id, "ChangeFiles").await?;
+    let mut context = commit::begin(state, &request, request.get_ref().repository_id, "ChangeFiles").await?;
     let request = request.into_inner();
-    let draft = context.draft(state, &request.branch, request.message, request.author, request.committer)?;
+    let branches = [request.branch.as_str(), &request.new_branch];
+    let draft = context.draft(state, branches, request.message, request.author, request.committer)?;
     let content_bytes = request.files.iter().filter_map(|file| file.content.as_ref()).map(bytes::Bytes::len).sum();
     let context = context.with_content(content_bytes);
     // One file above the limit is enough to reject the request.
@@ -155,7 +158,7 @@ pub(super) async fn change_files(
         parse_change(index, file)
     });
     let files = files.collect::<Result<Vec<_>, _>>()?;
-    let change = ChangeFiles { files, new_branch: decode::branch("new_branch", &request.new_branch)?, draft };
+    let change = ChangeFiles { files, draft };
     let respond = |mut prepared: PreparedCommit| {
         let entries = std::mem::take(&mut prepared.entries).into_iter().map(encode::entry).collect();
         let (commit, branch) = commit::result(prepared);

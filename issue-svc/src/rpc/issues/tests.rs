@@ -99,7 +99,16 @@ async fn all_invalid_fields_are_reported() {
         let fields: Vec<_> = violations(&status).into_iter().map(|(field, code, _)| (field, code)).collect();
         let expected = [("title", "required"), ("body", "invalid")].map(|(field, code)| (field.into(), code.into()));
         assert_eq!(fields, expected);
+        let unknown = |title: &str| CreateIssueRequest { milestone_id: 99, label_ids: vec![98, 97], ..request(title) };
+        for (title, expected) in [("a", &["milestone", "labels"][..]), (" ", &["title", "milestone", "labels"][..])] {
+            let status = service.create(&TestCaller::user(7, Permission::Write), unknown(title)).await.unwrap_err();
+            let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
+            assert_eq!(fields, expected);
+            assert_eq!(status.message().split(':').next(), Some(format!("`{}`", expected[0]).as_str()));
+        }
         assert!(service.sent_changes().await.is_empty());
+        // What a reader gives is ignored.
+        assert!(service.create(&TestCaller::user(7, Permission::Read), unknown("a")).await.is_ok());
         service.stop().await;
     })
     .await;

@@ -8,7 +8,7 @@ use ferrite_proto::git::{
 use ferrite_proto::operation;
 use ferrite_rpc::grpc::with_timeout;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Content, EntryLocation};
 use crate::api::access::{Emails, ResolvedAccess};
@@ -18,8 +18,8 @@ use crate::http::body_limits::{BodyPermit, MAX_FILE_BODY_BYTES};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::path::RepoPath;
 use crate::http::request::{
-    Base64, Fields, NonEmpty, Object, Objects, OffsetTime, Optional, OrDefault, Present, RequestBody, Required, Text,
-    Word, fields,
+    Base64, Fields, JsonObject, Mistakes, NonEmpty, Object, Objects, OffsetTime, Optional, OrDefault, Present,
+    RequestBody, Required, Text, Word, fields,
 };
 use crate::http::response::{Created, Json};
 use crate::http::words::words;
@@ -33,6 +33,7 @@ fields! {
     struct CommitFields {
         message: Required<Text<MAX_MESSAGE>> = "Change a program.",
         branch: OrDefault<Text<1000>> = "main",
+        new_branch: OrDefault<Text<1000>> = "feature/one",
         author: Optional<Object<CommitIdentity>>,
         committer: Optional<Object<CommitIdentity>>,
     }
@@ -63,7 +64,6 @@ fields! {
     #[max_bytes = MAX_FILE_BODY_BYTES]
     pub(super) struct NewCommit {
         ..commit: CommitFields,
-        new_branch: OrDefault<Text<1000>> = "feature/one",
         files: Required<Objects<ChangedFile>> =
             json!([{"operation": "move", "path": "src/main.rs", "from_path": "main.rs"}]),
     }
@@ -137,6 +137,13 @@ shape! {
     }
 }
 
+impl CommitFields {
+    /// Returns the branch that the body names for the commit, if any.
+    fn requested_ref(&self) -> Option<String> {
+        [&self.new_branch, &self.branch].into_iter().find(|name| !name.is_empty()).cloned()
+    }
+}
+
 impl From<CommitIdentity> for git::CommitIdentity {
     fn from(CommitIdentity { name, email, date }: CommitIdentity) -> Self {
         let date_offset_minutes = date.map_or(0, |date| date.offset_minutes);
@@ -163,15 +170,16 @@ pub(super) async fn put(
 ) -> ApiResult<Created<FileWritten>> {
     let access = call.access(&path, operation::PUT_CONTENTS).await?;
     let (NewFile { commit, content, sha }, _permit) = read_of_file(&call, &path, body).await?;
-    let CommitFields { message, branch, author, committer } = commit;
+    let requested_ref = commit.requested_ref();
+    let CommitFields { message, branch, new_branch, author, committer } = commit;
     let access = call.confirm(access, operation::PUT_CONTENTS).await?;
-    let requested_ref = Some(branch.clone()).filter(|branch| !branch.is_empty());
     let request = PutContentsRequest {
         repository_id: access.id,
         path: path.rest,
         content: content.into(),
         message,
         branch,
+        new_branch,
         expected_blob_id: sha,
         author: author.map(Into::into),
         committer: committer.map(Into::into),
@@ -192,13 +200,14 @@ pub(super) async fn remove(
 ) -> ApiResult<Json<FileRemoved>> {
     let access = call.access(&path, operation::DELETE_CONTENTS).await?;
     let (RemovedFile { commit, sha }, _permit) = read_of_file(&call, &path, body).await?;
-    let CommitFields { message, branch, author, committer } = commit;
+    let CommitFields { message, branch, new_branch, author, committer } = commit;
     let access = call.confirm(access, operation::DELETE_CONTENTS).await?;
     let request = DeleteContentsRequest {
         repository_id: access.id,
         path: path.rest,
         message,
         branch,
+        new_branch,
         expected_blob_id: sha,
         author: author.map(Into::into),
         committer: committer.map(Into::into),
@@ -214,10 +223,15 @@ pub(super) async fn change(
     path: RepoPath,
     body: RequestBody<NewCommit>,
 ) -> ApiResult<Created<FilesChanged>> {
-    let (access, NewCommit { commit, new_branch, files }, _permit) =
-        call.access_and_body(&path, operation::CHANGE_FILES, body).await?;
-    let CommitFields { message, branch, author, committer } = commit;
-    let requested_ref = [&new_branch, &branch].into_iter().find(|name| !name.is_empty()).cloned();
+    let access = call.access(&path, operation::CHANGE_FILES).await?;
+    let read = body.read_with(&call.body_limits, |object, mistakes| {
+        note_unsupported(object, mistakes);
+        NewCommit::read(object, mistakes)
+    });
+    let (NewCommit { commit, files }, _permit) = read.await?;
+    let requested_ref = commit.requested_ref();
+    let CommitFields { message, branch, new_branch, author, committer } = commit;
+    let access = call.confirm(access, operation::CHANGE_FILES).await?;
     let request = ChangeFilesRequest {
         repository_id: access.id,
         branch,
@@ -242,6 +256,7 @@ pub(super) async fn change(
 /// Reads the body of a change of the file in the path. 422 if the path names no file.
 async fn read_of_file<T: Fields>(call: &ApiCall, path: &RepoPath, body: RequestBody<T>) -> ApiResult<(T, BodyPermit)> {
     let read = body.read_with(&call.body_limits, |object, mistakes| {
+        note_unsupported(object, mistakes);
         let read = T::read(object, mistakes);
         // That it is no base64 is told behind the mistakes in other fields.
         mistakes.move_last("content", "invalid");
@@ -251,6 +266,23 @@ async fn read_of_file<T: Fields>(call: &ApiCall, path: &RepoPath, body: RequestB
         read
     });
     read.await
+}
+
+/// Notes values of Gitea's fields that would be ignored, although the commit would be another one with them. Clients that send every field
+/// send empty ones, and times of the year 1.
+fn note_unsupported(object: &JsonObject, mistakes: &mut Mistakes) {
+    let is_given = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty() && !text.starts_with("0001-"));
+    if object.get("from_path").is_some_and(is_given) {
+        mistakes.note("from_path", "invalid", "is only allowed in `files` of `POST …/contents`");
+    }
+    if object.get("signoff") == Some(&Value::Bool(true)) {
+        mistakes.note("signoff", "invalid", "is not supported");
+    }
+    for (person, name) in [("author", "dates.author"), ("committer", "dates.committer")] {
+        if object.get("dates").and_then(|dates| dates.get(person)).is_some_and(is_given) {
+            mistakes.note(name, "invalid", &format!("is not supported: use `{person}.date`"));
+        }
+    }
 }
 
 /// Converts the commit of a response, with its accounts.

@@ -90,6 +90,7 @@ shape! {
         /// The URL of the git object; empty for symbolic links and submodules.
         git_url: String,
         html_url: String,
+        /// The raw file; empty for directories and submodules.
         download_url: String,
         #[serde(rename = "_links")]
         links: ContentLinks,
@@ -138,6 +139,8 @@ impl Content {
             git::EntryKind::Unspecified => return Err(MissingField("kind")),
         };
         let is_file = kind == ContentKind::File;
+        let is_raw = is_file || kind == ContentKind::Symlink;
+        let download = is_raw.then(|| location.urls.raw(location.display_ref, &entry.path));
         let encoding = is_file.then_some(match entry.content {
             Some(_) => ContentEncoding::Base64,
             None => ContentEncoding::None,
@@ -153,7 +156,7 @@ impl Content {
             target,
             submodule_git_url: (kind == ContentKind::Submodule).then(|| entry.submodule_url.unwrap_or_default()),
             sha: entry.id,
-            download_url: location.urls.raw(location.display_ref, &entry.path),
+            download_url: download.unwrap_or_default(),
             links: ContentLinks { git: git.clone(), this: this.clone(), html: html.clone() },
             url: this,
             git_url: git,
@@ -277,7 +280,7 @@ mod tests {
             "url": "http://git.example.com/api/v1/repos/bob/demo/contents/src/main.rs",
             "git_url": format!("http://git.example.com/api/v1/repos/bob/demo/git/blobs/{blob}"),
             "html_url": "http://git.example.com/bob/demo/src/master/src/main.rs",
-            "download_url": "http://git.example.com/bob/demo/raw/master/src/main.rs",
+            "download_url": "http://git.example.com/api/v1/repos/bob/demo/raw/master/src/main.rs",
             "_links": {
                 "git": format!("http://git.example.com/api/v1/repos/bob/demo/git/blobs/{blob}"),
                 "self": "http://git.example.com/api/v1/repos/bob/demo/contents/src/main.rs",
