@@ -4,6 +4,13 @@ set -eu
 
 missing=""
 command -v git >/dev/null || missing="$missing git"
+# Tests compare packs with those of git, and an older one makes others.
+case "$(git --version 2>/dev/null)" in
+"git version 2."[0-9].* | "git version 2."[1-3][0-9].* | "git version 2.4"[0-3].*)
+    echo "the tests need git 2.44 or newer" >&2
+    exit 1
+    ;;
+esac
 command -v curl >/dev/null || missing="$missing curl"
 { command -v ssh >/dev/null && command -v ssh-keygen >/dev/null; } || missing="$missing openssh-client"
 command -v redis-server >/dev/null || missing="$missing redis-server"

@@ -310,7 +310,11 @@ async fn find_git(config: &Config) -> Result<Git, GitError> {
     }
     let options = config.limits.process.git_options();
     let (program, max_push_bytes) = (config.git_program.clone(), config.max_push_bytes);
-    Git::find(GitOptions { program, max_push_bytes, ..options }).await
+    let git = Git::find(GitOptions { program, max_push_bytes, ..options }).await?;
+    if !git.limits_trees() {
+        tracing::warn!("git before 2.43 does not limit the depth of trees and the lengths of names in a push");
+    }
+    Ok(git)
 }
 
 async fn open_caches(config: &Config, pool: &Pool) -> Result<(ArchiveCache, PackCache), GitError> {

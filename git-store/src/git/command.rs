@@ -39,6 +39,8 @@ use crate::types::{
 
 /// The oldest supported git, as major and minor version: the first with `repack --expire-to`.
 const MIN_VERSION: (u32, u32) = (2, 39);
+/// The first git that limits the depth of trees and the lengths of names in a push.
+const TREE_LIMITS_VERSION: (u32, u32) = (2, 43);
 /// The first git with `archive --mtime`.
 const ARCHIVE_MTIME_VERSION: (u32, u32) = (2, 40);
 /// The first git in which `pack.allowPackReuse` is more than a boolean. Older ones reuse objects of a single pack only.
@@ -194,6 +196,13 @@ impl Git {
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.version
+    }
+
+    /// Whether pushes of very deep trees and very long names are rejected. Older git accepts them,
+    /// and its processes can crash in such a repository.
+    #[must_use]
+    pub fn limits_trees(&self) -> bool {
+        self.version >= TREE_LIMITS_VERSION
     }
 
     /// Starts `upload-pack`, which serves a fetch. With a hook (`uploadpack.packObjectsHook`), it
