@@ -1,4 +1,5 @@
-//! The exceptions of `deny.toml` have reasons that still hold. `make dependencies` checks the rest of it, by cargo-deny.
+//! The exceptions in `deny.toml` have reasons that still hold. `make dependencies` (cargo-deny)
+//! checks the rest of the file.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `docker-compose.yml`: the rules that it holds to, and the topology that it describes, started without containers.
+//! `docker-compose.yml`: its rules, and its topology started without containers.
 
 mod file;
 mod postgres;
@@ -47,7 +47,7 @@ fn every_rule_fails_on_a_broken_copy() {
     }
 }
 
-/// With a registry that gives every tag a digest.
+/// The registry gives every tag a digest.
 #[test]
 fn images_are_pinned_by_digest_wherever_they_are_named() {
     const FILES: [&str; 5] = [
@@ -103,14 +103,14 @@ fn variables_are_replaced_as_compose_does() {
     }
 }
 
-/// Starts what the file says with the variables of an operator, and does what the tour in the README does.
+/// Runs the tour of the README on the topology, with an operator's variables.
 #[test]
 fn the_topology_starts_and_runs_the_tour() {
     let topology = topology::Topology::start(&ComposeFile::read(&text(COMPOSE_FILE), &BTreeMap::new()).unwrap());
     let responses = tour::run(&topology.public_address(), topology.folder());
     tour::check(&responses);
     topology.check_accounts();
-    // Started again, as by a second `docker compose up`, nothing is made twice.
+    // A second `docker compose up` creates nothing twice.
     let output = topology.run_to_end("administrator");
     assert!(output.contains("an account already exists"), "{output}");
 }

@@ -1,4 +1,4 @@
-//! The tour in the README, run as a person would: its commands, one after the other, in one shell.
+//! The commands of the README's tour, run in one shell.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +7,9 @@ use serde_json::Value;
 
 const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 const SECTION: &str = "\n## A tour in five minutes\n";
-/// The address in the README.
 const ADDRESS: &str = "127.0.0.1:3000";
 
-/// Returns the commands of the tour, without those that start Ferrite.
+/// The commands of the tour, without those that start Ferrite.
 fn commands() -> String {
     let text = super::text(README);
     let (_, rest) = text.split_once(SECTION).unwrap();
@@ -21,7 +20,6 @@ fn commands() -> String {
     blocks.concat()
 }
 
-/// Runs the tour against a gateway and returns what it printed.
 pub(super) fn run(address: &str, folder: &Path) -> String {
     let home = folder.join("home");
     std::fs::create_dir(&home).unwrap();
@@ -37,7 +35,7 @@ pub(super) fn run(address: &str, folder: &Path) -> String {
     text
 }
 
-/// Checks that no response is an error, and that each step left its mark.
+/// Checks that no response is an error and that each step had its effect.
 pub(super) fn check(output: &str) {
     let mut responses = 0;
     for line in output.lines() {

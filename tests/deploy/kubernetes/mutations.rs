@@ -1,19 +1,18 @@
-//! Broken copies of the manifests: for each rule at least one, with what the rule says of it.
+//! Broken copies of the manifests: at least one for each rule, with the expected message.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{copy_folder, kustomize, manifests, rules};
 
-/// A text of a file that is replaced once.
+/// A text replacement in one file.
 struct Mutation {
-    /// The rule that must notice, or `build`.
     rule: &'static str,
     overlay: &'static str,
     file: &'static str,
     from: &'static str,
     to: &'static str,
-    /// A part of what the rule says.
+    /// Part of the expected message.
     says: &'static str,
 }
 
@@ -184,7 +183,7 @@ const MUTATIONS: &[Mutation] = &mutations! {
         "the Internet leaves out 192.88.0.0/16";
 };
 
-/// Builds an overlay of the copy, and returns what there is to say of it.
+/// Builds an overlay of the copy and returns all findings.
 fn findings(copy: &Path, overlay: &str) -> Vec<String> {
     match kustomize::build(&copy.join("overlays").join(overlay)) {
         Ok(objects) => rules::violations(&objects),

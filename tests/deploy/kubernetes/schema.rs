@@ -1,4 +1,4 @@
-//! Objects against the published schemas of their kinds.
+//! Validates objects against the published schemas.
 
 use std::sync::OnceLock;
 
@@ -10,14 +10,14 @@ use crate::json_schema;
 const KUBERNETES: &str = include_str!("schemas/kubernetes.json");
 const CUSTOM_RESOURCES: &str = include_str!("schemas/custom-resources.json");
 
-/// A file of schemas: `kinds` has the names of definitions by group, version and kind, `$defs` the definitions.
+/// `kinds` maps group, version and kind to a definition in `$defs`.
 fn catalogs() -> &'static [Value; 2] {
     static CATALOGS: OnceLock<[Value; 2]> = OnceLock::new();
     let parse = |text| serde_json::from_str(text).expect("the file is JSON");
     CATALOGS.get_or_init(|| [KUBERNETES, CUSTOM_RESOURCES].map(parse))
 }
 
-/// Returns what is wrong with an object.
+/// Schema errors of an object.
 pub(crate) fn errors(object: &Value) -> Vec<String> {
     let key = format!("{}/{}", text(object, "/apiVersion"), kind(object));
     let known = catalogs().iter().find_map(|catalog| Some((catalog, catalog["kinds"].get(&key)?.as_str()?)));

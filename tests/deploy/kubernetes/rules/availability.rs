@@ -1,4 +1,4 @@
-//! Rules about numbers of pods and where they run.
+//! Rules about pod counts and scheduling.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::kubernetes::object::{
     fits, items, kind, labels, name, of_kind, pod, roles, settings, text, title, workloads,
 };
 
-/// Every role has a budget: nodes are emptied without all of its pods going at once.
+/// Every role has a disruption budget, so a node drain never removes all of its pods.
 pub(super) fn disruption(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for (workload, _) in roles(objects) {
@@ -37,7 +37,8 @@ pub(super) fn spread(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// A Deployment has an autoscaler of two pods or more and no number, or a number and no autoscaler. Stores have a number.
+/// A Deployment has either an autoscaler of at least two pods or a replica count. Stores have a
+/// replica count.
 pub(super) fn replicas(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     let scaler_of = |workload: &Value| {
@@ -69,7 +70,7 @@ pub(super) fn replicas(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Each store has a volume of its own and the name of its pod, by which callers find it.
+/// Each store has its own volume and a stable DNS name, by which callers find it.
 pub(super) fn stores(objects: &[Value]) -> Vec<String> {
     let Some((store, _)) = roles(objects).find(|(_, role)| *role == "git-svc") else {
         return vec!["no store".to_owned()];

@@ -1,4 +1,4 @@
-//! Rules about what objects say of each other: selectors, ports, addresses and settings.
+//! Rules that compare objects with each other: selectors, ports, addresses and settings.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::kubernetes::object::{
 };
 use crate::kubernetes::program;
 
-/// All objects are in one namespace, which is among them and takes restricted pods only.
+/// All objects are in one namespace, which is part of the overlay and enforces `restricted`.
 pub(super) fn namespace(objects: &[Value]) -> Vec<String> {
     let mut namespaces = of_kind(objects, "Namespace");
     let (Some(namespace), None) = (namespaces.next(), namespaces.next()) else {
@@ -23,7 +23,7 @@ pub(super) fn namespace(objects: &[Value]) -> Vec<String> {
     lax.into_iter().chain(elsewhere.map(|object| format!("{} is not in {}", title(object), name(namespace)))).collect()
 }
 
-/// Whatever selects pods selects some.
+/// Every selector matches some pods.
 pub(super) fn selectors(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for workload in workloads(objects) {
@@ -49,13 +49,14 @@ pub(super) fn selectors(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Returns the pods that a Service leads to.
+/// The pods that a Service selects.
 fn behind<'a>(objects: &'a [Value], service: &Value) -> Option<&'a Value> {
     let selector = json!({"matchLabels": service["spec"]["selector"]});
     workloads(objects).find(|workload| fits(&selector, &labels(workload)))
 }
 
-/// Services lead to ports that pods have; processes listen on these, and call the ports of Services.
+/// Services target ports that pods declare, processes listen on those ports, and callers use the
+/// ports of the Services.
 pub(super) fn ports(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for service in of_kind(objects, "Service") {
@@ -100,7 +101,7 @@ pub(super) fn ports(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Returns what is wrong with the addresses of other roles.
+/// Checks the addresses of other roles.
 fn addresses<'a>(objects: &'a [Value], settings: &BTreeMap<&'a str, &'a str>) -> impl Iterator<Item = String> + 'a {
     let is_callee = |setting: &str| setting.starts_with("FERRITE_") && setting.ends_with("_ADDRESS");
     let callees: Vec<_> = settings.iter().filter(|(setting, _)| is_callee(setting)).map(|(s, a)| (*s, *a)).collect();
@@ -123,7 +124,7 @@ fn addresses<'a>(objects: &'a [Value], settings: &BTreeMap<&'a str, &'a str>) ->
     })
 }
 
-/// Every variable of a role is one that the program knows.
+/// The program knows every variable of a role.
 pub(super) fn settings(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for (workload, role) in roles(objects) {
@@ -146,8 +147,8 @@ pub(super) fn settings(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Between pods there is TLS, with certificates for the names that callers use, or it is said that there is none. Redis has TLS unless it is
-/// one of the pods.
+/// Between pods, TLS is on with certificates for the names that callers use, or explicitly off.
+/// Redis has TLS unless it runs in a pod of the overlay.
 pub(super) fn transport(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     let mut names = Vec::new();
