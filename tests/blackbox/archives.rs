@@ -1,4 +1,4 @@
-//! Archives: unpacked by the usual programs and compared with those that git makes of the same commit.
+//! Archives, unpacked with common programs and compared with git's own archives of the same commit.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ async fn pushed(cluster: &Cluster, name: &str) -> (User, Git) {
     (ada, git)
 }
 
-/// Runs a program, which has to succeed, and returns its standard output.
+/// Runs a program, which must succeed, and returns its standard output.
 async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(program).args(arguments).current_dir(folder).output().await.unwrap();
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,5 +1,3 @@
-//! Collaborators of a repository.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -51,7 +49,7 @@ async fn get_repos_collaborators_lists_the_users_that_were_added(cluster: &Clust
     assert_eq!(page.each("username"), [eve.name.as_str()]);
     let first = format!("<{}/api/v1{list}?limit=1&page=1>", cluster.url);
     assert_eq!(page.header("link"), format!("{first}; rel=\"first\",{first}; rel=\"prev\""));
-    // Members of a team are no collaborators of its repositories.
+    // Team members are not collaborators of the team's repositories.
     let organization = ada.new_organization("acme").await;
     ada.new_repository_of(&organization, "tools", true).await;
     let team = ada.new_team(&organization, "crew", "write").await;
@@ -139,7 +137,6 @@ async fn collaborators_are_managed_by_administrators_of_the_repository(cluster: 
         let one = path(&ada, &eve.name);
         caller.get(&ada.repo("shared", "/collaborators")).await.refused(status);
         caller.get(&one).await.refused(status);
-        // Mistakes in the body are named only to callers who may make the request.
         caller.put(&one, &json!({"permission": "king"})).await.refused(status);
         caller.put(&path(&ada, "no-such-user"), &json!({})).await.refused(status);
         let broken = caller.request(Method::PUT, &one).header("content-type", "application/json").body("{");
@@ -166,7 +163,7 @@ async fn collaborators_see_repositories_and_change_them_by_their_level(cluster: 
     ada.new_repository("shared", json!({"private": true, "auto_init": true})).await;
     let token = bob.token.as_deref().unwrap();
     let file = json!({"message": "x", "content": ""});
-    // Reading the repository, writing a file, listing hooks, deleting; fetching and pushing.
+    // Read the repository, write a file, list hooks, delete; fetch and push.
     for (number, (permission, expected)) in [
         (None, [404, 404, 404, 404, 404, 404]),
         (Some("read"), [200, 403, 403, 403, 200, 403]),

@@ -32,7 +32,7 @@ on_profiles! {
     }
 }
 
-/// The services whose contract has calls inside a repository.
+/// Services with calls about a repository.
 const INSIDE: [Role; 3] = [Role::Issue, Role::Hook, Role::Git];
 
 /// Lists issues, hooks or branches of a repository.
@@ -65,7 +65,6 @@ pub(crate) async fn list(
     }
 }
 
-/// The credential of a call.
 pub(crate) enum Proof<'a> {
     Nothing,
     Token(&'a str),
@@ -82,7 +81,6 @@ impl Proof<'_> {
     }
 }
 
-/// Returns the operation of [`list`].
 fn listing(role: Role) -> &'static str {
     match role {
         Role::Issue => operation::LIST_ISSUES,
@@ -101,7 +99,7 @@ async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64, operation
     let mut access = AccessServiceClient::new(cluster.channel(Role::Repo).await);
     let token = user.token.as_deref().unwrap();
     refused(access.resolve_access(with_token(message.clone(), token)).await, Code::PermissionDenied);
-    // Called as the gateway, with its key: others get no grant.
+    // Called with the gateway's key: other roles get no grant.
     let mut request = with_token(message, token);
     let credential = cluster.service_token(ServiceRole::Gateway, Role::Repo);
     request.metadata_mut().insert(metadata::SERVICE, credential.parse().unwrap());

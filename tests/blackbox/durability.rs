@@ -1,4 +1,5 @@
-//! Processes are killed while files are written and branches pushed: no acknowledged write is lost, and no event is sent twice.
+//! Processes are killed while files are written and branches pushed: no acknowledged write is lost,
+//! and no event is sent twice.
 
 use std::time::Duration;
 
@@ -13,22 +14,23 @@ on_own_installations! {
     acknowledged_changes_survive_crashes(Options { on_disk: true, ..Options::default() })
 }
 
-/// Files that are written, branches that are pushed, and processes that are killed meanwhile.
+/// Numbers of files, branches and kills.
 struct Plan {
     puts: usize,
     pushes: usize,
     crashes: usize,
 }
 
-/// Each role dies twice.
+/// Each role is killed twice.
 const SLOW: Plan = Plan { puts: 50, pushes: 20, crashes: 10 };
-/// Each role dies once.
+/// Each role is killed once.
 const QUICK: Plan = Plan { puts: 25, pushes: 10, crashes: 5 };
 
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Repeats the write of a file until it is acknowledged, and returns its commit. The idempotency key makes this safe: if a process died
-/// between the change and its response, the repeat gets that response.
+/// Repeats the write of a file until it is acknowledged, and returns its commit. The idempotency
+/// key makes this safe: if a process died between the change and its response, the repeat gets that
+/// response.
 async fn put(user: &User, number: usize) -> (usize, String) {
     let content = base64::engine::general_purpose::STANDARD.encode(format!("content {number}\n"));
     let body = json!({"message": format!("Put {number}"), "content": content});
@@ -73,7 +75,7 @@ async fn push(user: &User, number: usize) -> (String, String) {
     unreachable!("the loop has no other end")
 }
 
-/// Runs `work` for every number, `at_once` of them at a time.
+/// Runs `work` for every number, `at_once` at a time.
 async fn each<T: Send + 'static, F>(count: usize, at_once: usize, work: impl Fn(usize) -> F) -> Vec<T>
 where
     F: Future<Output = T> + Send + 'static,
@@ -121,7 +123,7 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
             }
         }
     };
-    // Kill the roles that were not killed yet.
+    // Kills the roles that have not been killed yet.
     for role in &Role::ALL[crashes.min(Role::ALL.len())..] {
         tokio::task::block_in_place(|| cluster.crash(*role));
     }
@@ -147,7 +149,7 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
     events_are_exact(cluster, (puts_id, puts), (pushes_id, pushes)).await;
 }
 
-/// Runs `git fsck` on the repositories on disk.
+/// Runs `git fsck` on the stored repositories.
 async fn stores_are_sound(cluster: &Cluster, git: &Git) {
     let listed = std::process::Command::new("find")
         .arg(cluster.store().join("repos"))
@@ -184,7 +186,7 @@ async fn events_are_exact(cluster: &Cluster, (puts_id, puts): (i64, usize), (pus
     assert!(gaps <= 1, "the journal has {gaps} entries that continue nothing; the first commit may be the one");
     let batches =
         cluster.number(Role::Git, "SELECT COUNT(DISTINCT batch_id) FROM ref_journal WHERE state = 'confirmed'").await;
-    // issue-svc gets some of them too.
+    // issue-svc also gets some of them.
     let sent = "SELECT COUNT(*) FROM outbox WHERE kind = 'refs.updated' AND subscriber = 'repo-svc'";
     let sent = cluster.number(Role::Git, sent).await;
     let events =

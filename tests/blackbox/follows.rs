@@ -1,5 +1,3 @@
-//! Followers of users.
-
 use serde_json::json;
 
 use crate::harness::Cluster;
@@ -108,7 +106,7 @@ async fn following_needs_a_token(cluster: &Cluster) {
     }
     anonymous.put_nothing(&format!("/user/following/{}", ada.name)).await.refused(401);
     anonymous.delete(&format!("/user/following/{}", ada.name)).await.refused(401);
-    // A token of any scope may read the lists.
+    // A token with any scope can read the lists.
     let hook = ada.with_scopes(&["hook"]).await;
     hook.get("/user/followers").await.expect(200);
     hook.put_nothing(&format!("/user/following/{}", ada.name)).await.refused_with_message(403, "`user`");

@@ -1,5 +1,5 @@
-//! Requests about the same issue, label or milestone at once: none is lost, and what is shown afterwards agrees everywhere. Each test can
-//! be repeated as often as one likes.
+//! Concurrent requests about the same issue, label or milestone: none is lost, and afterwards all
+//! views agree. Each test can be repeated any number of times.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,17 +27,18 @@ on_profiles! {
     }
 }
 
-/// Requests of one kind at once.
+/// Concurrent requests of one kind.
 const AT_ONCE: usize = 16;
-/// Repetitions inside one test.
+/// Repetitions in one test.
 const ROUNDS: usize = 6;
 
-/// Returns the actions of a timeline that are one of two.
+/// The timeline actions that are one of these two.
 fn of_either<'a>(timeline: &'a [Value], words: [&str; 2]) -> Vec<&'a str> {
     timeline.iter().filter_map(|entry| entry["action"].as_str()).filter(|action| words.contains(action)).collect()
 }
 
-/// Fails unless the actions of a timeline alternate between two, of which one is the first, and returns whether that is the last too.
+/// Fails unless the timeline alternates between two actions, beginning with `first`. Returns
+/// whether it also ends with `first`.
 #[track_caller]
 fn alternates(timeline: &[Value], first: &str, second: &str) -> bool {
     let actions = of_either(timeline, [first, second]);
@@ -47,7 +48,7 @@ fn alternates(timeline: &[Value], first: &str, second: &str) -> bool {
     actions.len() % 2 == 1
 }
 
-/// Returns the number of issues that a list counts.
+/// Total of a list.
 async fn count(user: &User, repo: &str, query: &str) -> usize {
     let response = user.get(&format!("{repo}/issues?limit=50&{query}")).await.expect(200);
     let total: usize = response.header("x-total-count").parse().unwrap();
@@ -108,7 +109,7 @@ async fn replacing_labels_against_removing_one_ends_in_one_of_their_orders(clust
     }
 }
 
-/// Fails unless the issue, the lists of each label and the timeline agree on the labels of issue 1.
+/// Fails unless the issue, the label lists and the timeline agree on the labels of issue 1.
 async fn agree_on_labels(user: &User, repo: &str, names: &[String]) {
     let issue = user.issue(repo, 1).await;
     let shown: Vec<_> = issue["labels"].as_array().unwrap().iter().map(|label| label["name"].clone()).collect();
@@ -357,7 +358,7 @@ async fn deleting_a_milestone_against_setting_it_leaves_none(cluster: &Cluster) 
     }
 }
 
-/// Fails unless a request succeeded with this status, or was refused because of this field.
+/// Fails unless a request succeeded with this status or was rejected because of this field.
 #[track_caller]
 fn either(response: &Response, success: u16, field: &str) {
     if response.status != success {
@@ -403,7 +404,7 @@ async fn a_repository_has_at_most_a_thousand_labels_whoever_makes_them(cluster: 
     assert_eq!((listed.ids("id").len(), listed.header("x-total-count").as_str()), (MAX_LABELS, "1000"));
     let names = listed.each("name");
     assert!(names.is_sorted(), "{names:?}");
-    // A place that is given up can be taken again, and changes need none.
+    // At the limit a rename is still possible, and a deletion makes room for one more.
     let id = listed.ids("id")[0];
     ada.patch(&format!("{path}/{id}"), &json!({"name": "renamed"})).await.expect(200);
     create(2_000).await.refused(422);

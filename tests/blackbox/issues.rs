@@ -1,4 +1,5 @@
-//! Issues: opened and read, their fields, the count of open ones, and their end with the repository.
+//! Issues: creation and reading, their fields, the count of open ones, and deletion with the
+//! repository.
 
 use serde_json::{Value, json};
 
@@ -92,7 +93,7 @@ async fn post_issues_is_open_to_readers_and_drops_what_only_writers_set(cluster:
     cluster.anonymous().get(&format!("{open}/issues")).await.refused(401);
     cluster.anonymous().get(&format!("{open}/issues/1")).await.refused(401);
     assert_eq!(ada.open_issues(&open).await, 0);
-    // A level below write in a private repository is a reader as well.
+    // Any level below write in a private repository can only read.
     ada.share(&hidden, &bob, "read").await;
     let made = bob.new_issue(&hidden, "Mine", json!({"assignee": bob.name})).await;
     assert_eq!(made["assignee"], Value::Null);
@@ -160,7 +161,7 @@ async fn post_issues_assigns_only_users_who_may_read(cluster: &Cluster) {
     assert_eq!(assign(&hidden, &bob.name).await.expect(201).json()["assignee"]["username"], bob.name);
     ada.delete(&format!("{hidden}/collaborators/{}", bob.name)).await.expect(204);
     assign(&hidden, &bob.name).await.refused_field("assignee");
-    // Those of an organization's repository are its members.
+    // In an organization's repository, its members.
     ada.new_repository_of(&organization, "crewed", true).await;
     let crewed = format!("/repos/{organization}/crewed");
     assign(&crewed, &bob.name).await.refused_field("assignee");
@@ -214,7 +215,7 @@ async fn bodies_have_at_most_a_mebibyte_however_they_are_written(cluster: &Clust
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("tracker", json!({})).await;
     let path = format!("{repo}/issues");
-    // Six bytes of JSON for each character, and two for each.
+    // Six bytes of JSON per character, and two.
     for (number, body) in ["\u{1}".repeat(MAX_BODY_BYTES), "\u{e4}".repeat(MAX_BODY_BYTES / 2)].iter().enumerate() {
         ada.post(&path, &json!({"title": "x", "body": body})).await.expect(201);
         let edited = ada.edit_issue(&repo, 1, json!({ "body": body })).await;

@@ -1,5 +1,3 @@
-//! Milestones of a repository, and their counts of issues.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -38,7 +36,7 @@ async fn post_milestones_responds_with_the_milestone_as_it_is_read(cluster: &Clu
         "closed_at": null, "due_on": "2030-12-31T23:59:59Z",
     });
     assert_eq!(full, expected);
-    // Titles are not unique; what is absent, null or empty is not set.
+    // Titles are not unique. A missing, null or empty field is unset.
     for more in [json!({}), json!({"description": null, "due_on": null}), json!({"description": "", "due_on": ""})] {
         let mut body = json!({"title": "v1"});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -1,4 +1,5 @@
-//! Mirrors of a real git server on loopback: what a sync brings and tells, and that nothing else changes a mirror.
+//! Mirrors of a real git server on loopback: what a sync fetches and reports, and that nothing else
+//! changes a mirror.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::harness::git_server::{Behaviour, GitServer, REACHABLE};
 use crate::harness::{Cluster, Git, Options, Response, Role, User};
 use crate::imports::{import, on_outward_installations, outward};
 
-/// Longest time in which a sync that was asked for shows.
+/// Time limit for a requested sync to show.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 
 on_outward_installations! {
@@ -33,7 +34,7 @@ mod crashes {
     }
 }
 
-/// A remote with a work tree, and a mirror of it.
+/// A remote with a work tree, and its mirror.
 struct Mirror {
     git: Git,
     server: GitServer,
@@ -64,7 +65,7 @@ impl Mirror {
         self.git.run("", &["ls-remote", "--heads", "--tags", url]).await
     }
 
-    /// Asks for a sync and waits until the mirror has the refs of the remote.
+    /// Requests a sync and waits until the mirror matches the remote.
     async fn sync(&self) {
         self.user.put_sync(&self.path("/mirror-sync")).await.empty(202);
         self.follows().await;
@@ -80,7 +81,7 @@ impl Mirror {
         }
     }
 
-    /// The names and payloads of the events about refs so far, when there are `count`.
+    /// Waits for `count` ref events and returns their names and payloads.
     async fn events(&self, count: usize) -> Vec<(String, Value)> {
         let about_refs = |page: &Value| {
             let events = page["events"].as_array().cloned().unwrap_or_default().into_iter();
@@ -94,7 +95,7 @@ impl Mirror {
 }
 
 impl User {
-    /// Sends a POST without a body.
+    /// Sends an empty POST.
     async fn put_sync(&self, path: &str) -> Response {
         Response::of(self.request(Method::POST, path)).await
     }
@@ -183,7 +184,7 @@ async fn a_change_that_is_refused_changes_neither_interval_nor_settings(cluster:
     patch("*", json!({"mirror_interval": "1h", "name": "a b"})).await.refused_field("name");
     let (mut tag, interval_after, description_after) = shown().await;
     assert_eq!((interval_after, description_after), (interval, description));
-    // Syncs change the tag as well.
+    // A sync also changes the ETag.
     let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
     while patch(&tag, both.clone()).await.status != 200 {
         assert!(tokio::time::Instant::now() < deadline, "{tag} is not that of today");
@@ -211,7 +212,7 @@ async fn a_repeated_change_leaves_a_later_interval(cluster: &Cluster) {
     user.eventually(&path, |now| now["mirror_info"]["interval"] == "40h0m0s").await;
     patch("first", "30h").await.expect(200);
     patch("first", "50h").await.refused_field("Idempotency-Key");
-    // What the store tells comes in order: the next change is told after that of the repeat.
+    // Events of a store arrive in order, so the next change arrives after that of the repeat.
     user.patch(&path, &json!({"mirror_interval": "41h"})).await.expect(200);
     user.eventually(&path, |now| now["mirror_info"]["interval"] == "41h0m0s").await;
     patch("second", "40h").await.expect(200);

@@ -1,6 +1,3 @@
-//! Commits in another encoding, with a NUL in the message, and by people without a name: what clients, receivers of webhooks and issues
-//! see of them.
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

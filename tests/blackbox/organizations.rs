@@ -1,5 +1,3 @@
-//! Organizations.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 

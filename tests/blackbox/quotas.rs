@@ -1,6 +1,6 @@
-//! Quotas: one account fills neither the disk nor the tracker of others. Pushes, commits, forks, files of releases and transfers beyond
-//! the bytes of their owner are refused by name and leave nothing; administrators see and set the limits; what is written within an hour
-//! is limited.
+//! Quotas: no account can fill the disk or the tracker for others. Pushes, commits, forks, release
+//! files and transfers beyond the owner's quota fail with a clear reason and leave nothing behind.
+//! Administrators see and set the limits. Writes per hour are limited.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,13 +19,11 @@ on_own_installations! {
     one_account_fills_neither_the_disk_nor_the_tracker(options())
 }
 
-/// Bytes of the repositories of one owner.
 const OWNER_BYTES: u64 = 3_000_000;
-/// Size of the file of a push that fits into the quota once.
 const FILE_BYTES: usize = 1_000_000;
-/// Size of the file of a push that does not fit into what is left then.
 const LARGE_FILE_BYTES: usize = 2_500_000;
-/// Bytes of git's own files that a refused write may leave until the next maintenance, such as folders.
+/// Bytes of git's own files, such as folders, that a failed write may leave until the next
+/// maintenance.
 const SLACK_BYTES: u64 = 200_000;
 
 fn options() -> Options {
@@ -47,10 +45,10 @@ async fn used(admin: &User, name: &str) -> u64 {
     admin.get(&quota_path(name)).await.expect(200).json()["bytes"]["used"].as_u64().unwrap()
 }
 
-/// Bytes of all files in a folder.
+/// Total size of the files in a folder.
 fn bytes_in(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    // A file may be gone by the time it is looked at.
+    // A file may disappear before it is examined.
     entries
         .map(|entry| match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path()),
@@ -60,7 +58,8 @@ fn bytes_in(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Bytes of the store, once two looks agree: a look sees a repository that is moved to the trash meanwhile twice, or not at all.
+/// Size of the store once two measurements agree: one alone counts a repository that is moved to
+/// the trash meanwhile twice, or not at all.
 async fn bytes_of_store(cluster: &Cluster) -> u64 {
     let mut bytes = bytes_in(&cluster.store());
     for _ in 0..200 {
@@ -85,7 +84,7 @@ fn limited(response: Response, what: &str) {
     assert!((1..=3600).contains(&wait), "{wait}");
 }
 
-/// Writes a file of noise and commits it.
+/// Commits a file of random bytes.
 async fn commit_noise(git: &Git, file: &str, bytes: usize, seed: u64) {
     std::fs::write(git.path().join("work").join(file), noise(bytes, seed)).unwrap();
     git.commit("work", "note", file).await;
@@ -111,7 +110,7 @@ async fn one_account_fills_neither_the_disk_nor_the_tracker(cluster: &Cluster) {
     administrators_set_quotas(&admin, &ada, &git).await;
     nobody_fills_the_tracker_of_others(cluster, &admin, &ada).await;
     wikis_count(&admin, &ada, &git).await;
-    // Deletion frees the bytes.
+    // A deletion frees the bytes.
     ada.delete(&ada.repo("demo", "")).await.expect(204);
     admin.eventually(&quota_path(&ada.name), |quota| quota["bytes"]["used"] == 0).await;
 }
@@ -149,7 +148,7 @@ async fn pushes_and_commits_beyond_the_quota_leave_nothing(cluster: &Cluster, ad
     assert!(growth < SLACK_BYTES, "{growth}");
 }
 
-/// Bytes by which the store has grown. The files of an aborted write are gone as soon as its process has ended.
+/// Growth of the store, in bytes. Files of an aborted write disappear when its process ends.
 async fn growth_since(cluster: &Cluster, before: u64) -> u64 {
     let mut growth = u64::MAX;
     for _ in 0..200 {
@@ -171,7 +170,8 @@ async fn imports_receive_no_more_than_the_quota_leaves(admin: &User, ada: &User,
     assert_eq!(used(admin, &ada.name).await, before);
 }
 
-/// A remote that grows beyond the quota of a mirror's owner. What is received before that is seen is not kept.
+/// A remote grows beyond the quota of the mirror's owner. Data received before this is noticed is
+/// not kept.
 async fn mirrors_receive_no_more_than_the_quota_leaves(cluster: &Cluster, admin: &User) {
     let (owner, git) = (cluster.user("mia").await, Git::new());
     git.small("work").await;
@@ -230,13 +230,13 @@ async fn files_of_releases_count(cluster: &Cluster, admin: &User, ada: &User) {
         let request = ada.request(Method::POST, &format!("{path}/assets?name={name}"));
         Response::try_of(request.header("content-type", "application/octet-stream").body(noise(bytes, 4))).await
     };
-    // The connection may be closed before the client has sent all of the body and reads the response.
+    // The connection may close before the client has sent the whole body and read the response.
     if let Ok(response) = upload("large", LARGE_FILE_BYTES).await {
         over_quota(response);
     }
     upload("fits", 300_000).await.unwrap().expect(201);
     let after = used(admin, &ada.name).await;
-    // Not exactly: the tag is a ref, and the size of a repository without what git has tidied up may come at any time.
+    // Not exact: the tag is a ref, and the size after maintenance may be reported at any time.
     assert!((before.0 + 290_000..before.0 + 310_000).contains(&after), "{after} after {}", before.0);
     ada.delete(&path).await.expect(204);
     let is_released = |quota: &Value| quota["bytes"]["used"].as_u64().unwrap() < before.0 + 10_000;
@@ -260,7 +260,7 @@ async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
     ada.post("/user/repos", &json!({"name": "more"})).await.refused_with_message(422, "owns 1, the limit is 1");
     admin.patch(&path, &json!({"repositories": null})).await.expect(200);
     over_quota(ada.post("/user/repos", &json!({"name": "more"})).await);
-    // What takes no room goes on, and so do reads.
+    // Writes that need no space still work, and so do reads.
     git.run("work", &["push", "-q", &url, "HEAD~1:refs/heads/topic"]).await;
     git.run("work", &["push", "-q", &url, ":refs/heads/topic"]).await;
     git.run("", &["clone", "-q", &url, "copy"]).await;
@@ -308,7 +308,7 @@ async fn nobody_fills_the_tracker_of_others(cluster: &Cluster, admin: &User, ada
     limited(hook().await, "limit reached: 2 webhooks per hour");
 
     admin.patch(&quota_path(&eve.name), &json!({"rate_percent": 200})).await.expect(200);
-    // What was refused does not count.
+    // Rejected writes do not count.
     for _ in 0..4 {
         open(&eve).await.expect(201);
     }

@@ -18,7 +18,7 @@ on_profiles! {
     }
 }
 
-/// Makes a repository of `ada` with branches, tags and files.
+/// Creates a repository of `ada` with branches, tags and files.
 async fn pushed(ada: &User, git: &Git) {
     ada.new_repository("read", json!({})).await;
     git.small("work").await;
@@ -164,7 +164,7 @@ async fn raw_files_come_as_they_are(cluster: &Cluster) {
 async fn every_read_takes_every_form_of_a_revision(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     pushed(&ada, &git).await;
-    // A tag of the name of a branch, which its full name alone leads to.
+    // A tag with the name of a branch, reachable only by its full name.
     git.run("work", &["tag", "feature/one", "main"]).await;
     git.run("work", &["push", "-q", "origin", "refs/tags/feature/one"]).await;
     let main = git.run("work", &["rev-parse", "main"]).await;

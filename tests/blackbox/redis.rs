@@ -1,6 +1,6 @@
-//! What an installation believes of Redis, and what its roles may do there: an own user for each, over TLS.
-//!
-//! The production profile of every other test has the same users and TLS: `ferrite secrets` makes them.
+//! What an installation trusts in Redis, and what its roles may do there: a user for each role,
+//! over TLS. In all tests, the production profile has these users and TLS, made by `ferrite
+//! secrets`.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -30,11 +30,11 @@ on_own_installations! {
     the_operator_looks_at_redis_and_loads_its_users(Options::default())
 }
 
-/// Sends lines of commands to Redis, as a user of the URL, and returns a line for each response.
+/// Sends Redis commands as the user of the URL and returns one line per response.
 fn send(url: &str, commands: &[String]) -> Vec<String> {
     let (user, address) = url.split_once("://").unwrap().1.split_once('@').unwrap();
     let (name, password) = user.split_once(':').unwrap();
-    // Roles sign in on the port with TLS; tests use the other one.
+    // Roles use the TLS port, tests the other one.
     let mut stream = TcpStream::connect(address.replace(":6380", ":6379")).unwrap();
     let lines: String = commands.iter().map(|command| format!("{command}\r\n")).collect();
     stream.write_all(format!("AUTH {name} {password}\r\n{lines}QUIT\r\n").as_bytes()).unwrap();
@@ -47,7 +47,7 @@ fn send(url: &str, commands: &[String]) -> Vec<String> {
     lines[1..].to_vec()
 }
 
-/// The URL of a role's user.
+/// URL of a role's user.
 fn url_of(cluster: &Cluster, role: Role) -> String {
     let file = cluster.folder.join(format!("redis-secrets/{}-redis-url", role.name()));
     std::fs::read_to_string(file).unwrap().trim().to_owned()
@@ -57,13 +57,13 @@ fn token_key(token: &str) -> String {
     format!("ferrite:token:{}", TokenHash::of(token).to_hex())
 }
 
-/// A command that sets a key, for a while, to any bytes.
+/// A command that sets a key to any bytes, for a while.
 fn set(key: &str, value: &[u8]) -> String {
     let value: String = value.iter().map(|byte| format!("\\x{byte:02x}")).collect();
     format!("SET {key} \"{value}\" PX 60000")
 }
 
-/// How many forged entries a service has seen.
+/// Number of forged entries that a service detected.
 fn forged(cluster: &Cluster, role: Role) -> f64 {
     let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile has TCP") };
     let (host, port) = authority.rsplit_once(':').unwrap();
@@ -83,7 +83,8 @@ async fn a_forged_identity_is_believed_by_no_process(cluster: &Cluster) {
         Identity { user_id: root, username: admin.name.clone(), is_admin: true, scopes, ..Identity::default() };
     let tests = cluster.redis_url().unwrap();
     let genuine = ada.token.clone().unwrap();
-    // Never given to anybody: the identity of an administrator without a signature, and ada's entry under another key.
+    // Tokens that were never issued: an unsigned administrator identity, and ada's entry under
+    // another key.
     let (unsigned, copied) = ("0".repeat(40), "1".repeat(40));
     assert_eq!(send(&tests, &[set(&token_key(&unsigned), &identity.encode_to_vec())]), ["+OK"; 2]);
     ada.get("/user").await.expect(200);
@@ -103,7 +104,8 @@ async fn a_forged_identity_is_believed_by_no_process(cluster: &Cluster) {
     for role in &Role::ALL[..4] {
         assert!(forged(cluster, *role) >= 2.0, "{role:?} counts what it did not believe");
     }
-    // Over the entry of a token that is valid: repo-svc is asked, and tells whose it is.
+    // The forged entry replaces that of a valid token: the service asks repo-svc, which knows the
+    // owner.
     assert_eq!(send(&tests, &[set(&token_key(&genuine), &identity.encode_to_vec())]), ["+OK"; 2]);
     assert_eq!(ada.get("/user").await.expect(200).json()["username"], ada.name);
     ada.get("/admin/audit").await.refused(403);

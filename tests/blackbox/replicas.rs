@@ -1,5 +1,5 @@
-//! Two processes of each stateless role and three stores at once: what is written at one gateway is read at the other, what is revoked
-//! at one is refused at the other, and what belongs to the installation is done once.
+//! Two processes of each stateless role and three stores: writes at one gateway are visible at the
+//! other, revocations at one apply at the other, and each task of the installation runs once.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ on_replicas! {
     repositories_are_on_all_stores
 }
 
-/// Longest time until a reader that waits has an event. Another process than the reader's may have received it.
+/// Time limit for a waiting reader to get an event, which another process may have received.
 const FEED_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The same user at both gateways.
@@ -160,11 +160,11 @@ async fn events_are_delivered_once_and_in_order(cluster: &Cluster) {
         written.iter().all(is_told)
     };
     receiver.until(is_complete).await;
-    // A delivery that comes twice comes soon.
+    // A duplicate delivery would arrive soon.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let all = receiver.all();
     for (path, commits, issues) in &written {
-        // The first commit, of before the hook, may be told to it as well.
+        // The hook may also get the first commit, made before it.
         let told: Vec<_> = pushed(&all, path).into_iter().filter(|commit| commits.contains(commit)).collect();
         assert_eq!((&told, &opened(&all, path)), (commits, issues), "{path}");
     }

@@ -1,11 +1,12 @@
-//! Names that accounts and repositories may not have: those of routes where a name may stand, and the words of filters by account. Read
-//! from the table of routes, so that a new route cannot hide an account.
+//! Reserved names of accounts and repositories: names of routes in places where an account or
+//! repository can be, and the words of filters by account. They come from the route table, so a new
+//! route cannot hide an account.
 
 use std::collections::BTreeSet;
 
-/// Parameters of routes that are names of accounts.
+/// Route parameters that are account names.
 const ACCOUNTS: [&str; 5] = ["{username}", "{org}", "{owner}", "{target}", "{collaborator}"];
-/// Parameters that are ids, texts of git, or names that no route stands beside.
+/// Parameters that are ids, git texts, or names without routes beside them.
 const OTHERS: [&str; 17] = [
     "{id}",
     "{index}",
@@ -30,7 +31,7 @@ fn segments(path: &'static str) -> Vec<&'static str> {
     path.trim_matches('/').split('/').collect()
 }
 
-/// Returns the fixed segments that stand where other routes have one of `parameters`, behind the same beginning.
+/// Fixed segments that appear where other routes with the same prefix have one of `parameters`.
 fn beside(paths: &BTreeSet<&'static str>, parameters: &[&str]) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
     for path in paths {

@@ -1,5 +1,6 @@
-//! Every process in turn is stopped in order and started again, under a mixed load of clients that repeat once: no request fails twice
-//! and no push is refused. In the end the schemas are those of a later version, as during an upgrade.
+//! Rolling restart: every process is stopped and restarted in turn, under a mixed load of clients
+//! that retry once. No request fails twice and no push fails. In the end the schemas are those of a
+//! later version, as during an upgrade.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +10,8 @@ use crate::harness::receiver::LOOPBACK;
 use crate::harness::{Cluster, Options, Profile, Role, is_slow, run};
 use crate::load::{Event, Kind, Load, Repeats};
 
-/// Longest wait for a line of the log.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Time between a process that is ready and the next one that stops.
+/// Pause between a ready process and the next stop.
 const PAUSE: Duration = Duration::from_millis(700);
 
 #[test]
@@ -21,15 +21,15 @@ fn a_rolling_restart_fails_no_request_twice() {
     run(&cluster, rolling_restart(&cluster));
 }
 
-/// Adds a column to every table, one after the other.
+/// Adds a column to every table, one at a time.
 const ADD_COLUMNS: &str = "DO $$ DECLARE name text; BEGIN \
      FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP \
      EXECUTE format('ALTER TABLE %I ADD COLUMN of_a_later_version TEXT', name); COMMIT; END LOOP; END $$";
 const ADD_MIGRATION: &str = "INSERT INTO _sqlx_migrations (version, description, installed_on, success, checksum, execution_time) \
      VALUES (9999, 'of a later version', now(), TRUE, 'x', 1)";
 
-/// The first process of a later version has migrated all schemas. Those that run go on; one that starts anew gets ready only if it is
-/// told that the upgrade is taken back.
+/// The first process of a later version has migrated all schemas. Running processes continue; a new
+/// one becomes ready only when told that the upgrade is being rolled back.
 async fn use_schema_of_a_later_version(cluster: &Cluster) {
     for role in [Role::Repo, Role::Issue, Role::Hook, Role::Git] {
         cluster.change(role, ADD_COLUMNS.to_owned()).await;

@@ -27,7 +27,8 @@ on_profiles! {
 }
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-/// The option that git adds for version 2, in which git-upload-pack ends when the client sends nothing.
+/// git's option for protocol version 2, in which git-upload-pack ends when the client sends
+/// nothing.
 const VERSION_2: &[&str] = &["-o", "SendEnv=GIT_PROTOCOL"];
 
 /// A client with a deploy key of a repository.
@@ -233,7 +234,7 @@ async fn host_keys_are_of_both_kinds_and_sha_1_is_not_spoken(cluster: &Cluster) 
 async fn an_address_with_many_unknown_keys_is_blocked_for_a_while(cluster: &Cluster) {
     let (unknown, ada) = (Client::new(cluster, "ed25519").await, cluster.user("ada").await);
     let client = client_of(cluster, &ada, "ed25519").await;
-    // Addresses that no other test uses, because failures are counted by address.
+    // Addresses that no other test uses, because failures count per address.
     let number = cluster.ssh().split('.').nth(1).unwrap().to_owned();
     let (bad, good) = (format!("127.1.{number}.1"), format!("127.1.{number}.2"));
     let mut denied = 0;

@@ -1,5 +1,6 @@
-//! Starts that cannot succeed yet, or never: wrong settings end a process with one line before it binds an address; servers out of reach
-//! and schemas of other versions are waited for, with a reason at `/readyz`.
+//! Starts that cannot succeed yet, or at all. Invalid settings end a process with one line before
+//! it binds an address. For unreachable servers and schemas of other versions it waits, with a
+//! reason at `/readyz`.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -18,11 +19,11 @@ use crate::harness::process::{Lines, Process};
 use crate::harness::servers::{self, Redis};
 
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
-/// Status of a process whose settings are missing or wrong on the command line.
+/// Exit status for missing or invalid settings.
 const USAGE_STATUS: i32 = 2;
 const FAILURE_STATUS: i32 = 1;
 
-/// The files and addresses of one issue-svc, the service that needs least.
+/// Files and addresses of issue-svc, the service with the fewest dependencies.
 struct Service {
     folder: PathBuf,
     host: String,
@@ -44,7 +45,7 @@ impl Service {
         Self { folder, host: servers::address() }
     }
 
-    /// An empty database of its own, named after what it is for.
+    /// A new database, with `name` in its name.
     fn database(&self, name: &str) -> String {
         servers::database(&self.database_name(name))
     }
@@ -53,7 +54,6 @@ impl Service {
         format!("startup_{name}_{}", self.host.replace('.', "_"))
     }
 
-    /// The command of a role with everything but its database.
     fn command(&self, role: Role) -> Command {
         let mut command = ferrite();
         command.current_dir(&self.folder).arg(role.command()).arg("--stop-with-stdin");
@@ -79,14 +79,15 @@ impl Service {
 }
 
 impl Running {
-    /// The status and the body of a response of the private listener.
+    /// Status and body of a response of the private listener.
     fn get(&self, path: &str) -> Option<(u16, String)> {
         let response = http_get(&self.admin, path)?;
         let status = response.split(' ').nth(1)?.parse().ok()?;
         Some((status, response.split_once("\r\n\r\n")?.1.to_owned()))
     }
 
-    /// Waits until the process is unready for a reason that contains all of `parts`, while it is alive and its clients are refused.
+    /// Waits until the process is alive but not ready, for a reason that contains all of `parts`,
+    /// and refuses its clients.
     #[track_caller]
     fn waits_for(&self, parts: &[&str]) {
         let deadline = Instant::now() + PROCESS_TIMEOUT;
@@ -131,7 +132,7 @@ impl Running {
     }
 }
 
-/// Runs a process that ends by itself.
+/// Runs a process until it ends by itself.
 #[track_caller]
 fn outcome(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -146,7 +147,8 @@ fn outcome(command: &mut Command) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Checks that a command ends with a status and one line that contains all of `parts`, and prints nothing else.
+/// Checks that a command ends with a status and prints only one line, which contains all of
+/// `parts`.
 #[track_caller]
 fn refused(command: &mut Command, status: i32, parts: &[&str]) {
     let output = outcome(command);
@@ -159,7 +161,7 @@ fn refused(command: &mut Command, status: i32, parts: &[&str]) {
     }
 }
 
-/// Passes connections to `listen` on to `target`.
+/// Forwards connections from `listen` to `target`.
 fn forward(listen: &str, target: SocketAddr) {
     let listener = TcpListener::bind(listen).unwrap();
     std::thread::spawn(move || {
@@ -175,12 +177,12 @@ fn forward(listen: &str, target: SocketAddr) {
     });
 }
 
-/// The host and port of a URL of PostgreSQL.
+/// Host and port of a PostgreSQL URL.
 fn server_of(url: &str) -> SocketAddr {
     url.rsplit_once('@').unwrap().1.split('/').next().unwrap().parse().unwrap()
 }
 
-/// Runs a statement in a database.
+/// Runs an SQL statement.
 fn execute(url: &str, statement: String) {
     let run = async {
         let mut connection = sqlx::PgConnection::connect(url).await.unwrap();

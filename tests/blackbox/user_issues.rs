@@ -1,4 +1,4 @@
-//! The issues that are assigned to the caller, over all repositories.
+//! Issues assigned to the caller, over all repositories.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ async fn get_user_issues_lists_what_is_assigned_to_the_caller(cluster: &Cluster)
     }
     assert_eq!(titles(&bob, "").await, ["of bob"]);
     assert_eq!(titles(&cluster.user("cy").await, "").await, [""; 0]);
-    // Changes show at once.
+    // Changes show immediately.
     bob.edit_issue(&other, 1, json!({"state": "closed"})).await;
     ada.edit_issue(&one, 1, json!({"assignee": ""})).await;
     ada.edit_issue(&one, 2, json!({"assignee": ada.name})).await;
@@ -153,7 +153,7 @@ async fn get_user_issues_is_for_tokens_with_the_scope(cluster: &Cluster) {
         ada.with_scopes(&["repo:admin", "user", "hook"]).await.get(path).await.refused_with_message(403, "`issue`");
     }
     assert_eq!(titles(&ada.with_scopes(&["issue"]).await, "").await, ["public", "two", "one"]);
-    // A token for one repository opens that one and what is public.
+    // A token for one repository gives access to it and to public ones.
     let limits = json!({"repositories": [format!("{}/one", ada.name)], "scopes": ["issue"]});
     assert_eq!(titles(&ada.with_new_token(limits).await, "").await, ["public", "one"]);
 }

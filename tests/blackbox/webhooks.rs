@@ -1,4 +1,5 @@
-//! Webhooks as receivers see them: events, order, signatures, repeats, and what is not delivered to.
+//! Webhooks as receivers see them: events, order, signatures, retries, and destinations that get
+//! nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -21,7 +22,7 @@ on_own_installations! {
 
 const SECRET: &str = "it stays between us";
 
-/// Makes a hook for everything that is active, and returns it. `more` is added to its options.
+/// Creates an active hook for all events and returns it. `more` is added to its options.
 pub(crate) async fn hook(user: &User, hooks: &str, url: &str, more: Value) -> Value {
     let mut config = json!({"url": url, "content_type": "json", "secret": SECRET});
     config.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
@@ -30,7 +31,7 @@ pub(crate) async fn hook(user: &User, hooks: &str, url: &str, more: Value) -> Va
     user.post(hooks, &body).await.expect(201).json()
 }
 
-/// Fails unless each delivery carries the signatures of its body by `secret`.
+/// Fails unless each delivery has valid signatures of its body for `secret`.
 fn check_signatures(received: &[Received], secret: &[u8]) {
     for one in received {
         let text = match one.header("content-type") {
@@ -71,7 +72,6 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     decoded
 }
 
-/// Event and action of a delivery.
 fn action(one: &Received) -> String {
     match one.json()["action"].as_str() {
         Some(action) => format!("{} {action}", one.event()),
@@ -79,7 +79,7 @@ fn action(one: &Received) -> String {
     }
 }
 
-/// The events of one service, in the order of their first arrival.
+/// Events of one service, in the order of their first arrival.
 fn of_service(received: &[Received], is_git: bool) -> Vec<String> {
     let mut seen = HashSet::new();
     received
@@ -89,7 +89,7 @@ fn of_service(received: &[Received], is_git: bool) -> Vec<String> {
         .collect()
 }
 
-/// Waits for so many deliveries about refs and issues.
+/// Waits for this many deliveries about refs and issues.
 async fn told(receiver: &Receiver, count: usize) -> Vec<Received> {
     let told = |all: &[Received]| all.iter().filter(|one| one.event() != "repository").cloned().collect::<Vec<_>>();
     told(&receiver.until(|all| told(all).len() >= count).await)
@@ -139,7 +139,7 @@ async fn pushes_and_issues_arrive_signed_and_in_order(cluster: &Cluster) {
     let received = told(&plain, 16).await;
     assert_eq!(of_service(&received, false), issue_events);
     let mut pushed = of_service(&received, true);
-    // Refs of one push have no order among themselves, but a branch is created before it is pushed to.
+    // Refs of one push are unordered, but a branch is created before it is pushed to.
     let created = pushed.iter().position(|event| event == "create").unwrap();
     assert_eq!(pushed[created + 1], "push", "{pushed:?}");
     assert_eq!(pushed.split_off(3), ["push", "create", "delete"]);
@@ -164,7 +164,7 @@ async fn pushes_and_issues_arrive_signed_and_in_order(cluster: &Cluster) {
 async fn failures_are_repeated_with_their_id_and_later_events_follow(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let repo = &ada.new_tracker("failing", json!({})).await;
-    // The first issue is never taken, the second at the third attempt.
+    // The first issue is never accepted, the second at the third attempt.
     let attempts = Mutex::new(HashMap::<String, u32>::new());
     let receiver = Receiver::answering(move |one| {
         let mut attempts = attempts.lock().unwrap();
