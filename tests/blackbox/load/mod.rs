@@ -1,7 +1,6 @@
-//! A mixed load on an installation with several gateways: files, issues, reads, clones and pushes, of repositories with webhooks. Every
-//! attempt is measured; what was acknowledged is noted and read back in the end.
-//!
-//! Not here: the disturbances, which the tests that use it make.
+//! A mixed load on an installation with several gateways: files, issues, reads, clones and pushes
+//! of repositories with webhooks. Every attempt is measured; acknowledged writes are recorded and
+//! read back at the end. The tests that use it cause the disturbances.
 
 mod failure;
 mod samples;
@@ -24,18 +23,18 @@ use crate::harness::receiver::Receiver;
 use crate::harness::{Cluster, Git, Role, User};
 use crate::webhooks::hook;
 
-/// Longest time of one attempt, by the client's clock: a gateway that is paused for 20 s responds within it.
+/// Longest attempt by the client's clock. A gateway that is paused for 20 s responds within it.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(45);
-/// Longest time until a write is acknowledged, with all its attempts.
+/// Time limit for a write with all its attempts.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(150);
 const REPOSITORIES_PER_STORE: usize = 2;
-/// Most repositories that are made until each store has some: they are placed at random.
+/// Most repositories created until each store has some: placement is random.
 const MAX_REPOSITORIES: usize = 60;
-/// The number at the end of the name of the store of the newest repository.
+/// The number at the end of the store's name, for the newest repository.
 const NEWEST_PLACEMENT: &str =
     "SELECT CAST(SUBSTR(store, 5) AS BIGINT) FROM placements ORDER BY repository_id DESC LIMIT 1";
 
-/// How often a client repeats what fails.
+/// How often a client retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeats {
     /// Once, at another gateway, after the time that the response names.
@@ -44,18 +43,17 @@ pub(crate) enum Repeats {
     UntilAcknowledged,
 }
 
-/// The writes that were acknowledged.
+/// Acknowledged writes.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// Commits by repository and path.
     files: BTreeMap<(String, String), String>,
-    /// Titles, and the fact that it is closed, by repository and number.
+    /// Title, and whether it is closed, by repository and number.
     issues: BTreeMap<(String, i64), (String, bool)>,
-    /// The last acknowledged commit by repository and branch.
+    /// The last commit by repository and branch.
     branches: BTreeMap<(String, String), String>,
 }
 
-/// The state that the workers share.
 pub(super) struct Shared {
     /// One user, at each gateway.
     users: Vec<User>,
@@ -64,14 +62,14 @@ pub(super) struct Shared {
     repeats: Repeats,
     is_over: AtomicBool,
     samples: Mutex<Vec<Sample>>,
-    /// Operations that failed with all their repeats, and responses that are wrong or not clear.
+    /// Operations that failed with all their retries, and responses that are wrong or unclear.
     lost: Mutex<Vec<String>>,
     unclear: Mutex<Vec<String>>,
     ledger: Mutex<Ledger>,
     git: Git,
 }
 
-/// A load that goes on until [`Load::finish`].
+/// A load that runs until [`Load::finish`].
 pub(crate) struct Load {
     shared: Arc<Shared>,
     workers: JoinSet<()>,
@@ -79,7 +77,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Makes repositories with a hook each, spread over the stores, and starts the workers.
+    /// Creates repositories on all stores, each with a hook, and starts the workers.
     pub(crate) async fn start(cluster: &Cluster, repeats: Repeats) -> Self {
         let user = cluster.user("load").await;
         let receiver = Receiver::start().await;
@@ -104,22 +102,21 @@ impl Load {
         Self { shared, workers, receiver }
     }
 
-    /// All attempts that ended so far.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         self.shared.samples.lock().unwrap().clone()
     }
 
-    /// Operations that failed with all their repeats.
+    /// Operations that failed with all their retries.
     pub(crate) fn lost(&self) -> Vec<String> {
         self.shared.lost.lock().unwrap().clone()
     }
 
-    /// Responses that are wrong, or no clear errors.
+    /// Responses that are wrong or unclear.
     pub(crate) fn unclear(&self) -> Vec<String> {
         self.shared.unclear.lock().unwrap().clone()
     }
 
-    /// Ends the load and reads back all that was acknowledged.
+    /// Stops the load and reads back all acknowledged writes.
     pub(crate) async fn finish(&mut self, cluster: &Cluster) {
         self.shared.is_over.store(true, Ordering::SeqCst);
         while let Some(ended) = self.workers.join_next().await {
@@ -129,7 +126,7 @@ impl Load {
     }
 }
 
-/// Makes repositories, and returns the names of two on each store.
+/// Creates repositories, and returns the names of two on each store.
 async fn repositories(cluster: &Cluster, user: &User) -> Vec<String> {
     let stores = cluster.replicas(Role::Git);
     let mut by_store = vec![Vec::new(); stores];
@@ -153,12 +150,13 @@ impl Shared {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// The user at a gateway: operations begin at each in turn, and every repeat is made at another one than the attempt before.
+    /// The user at a gateway: operations start at each in turn, and every retry goes to another one
+    /// than the attempt before.
     fn user(&self, operation: usize, attempt: usize) -> &User {
         &self.users[(operation + attempt) % self.users.len()]
     }
 
-    /// Makes attempts, each at the next gateway, until one succeeds or there may be no more.
+    /// Attempts an operation, each time at the next gateway, until it succeeds or no retry is left.
     async fn perform<T, F>(&self, kind: Kind, what: &str, attempt: impl Fn(User) -> F) -> Option<T>
     where
         F: Future<Output = Result<T, Failure>>,
