@@ -31,7 +31,7 @@ async fn get(service: &Service, id: i64, path: &str, headers: &[(&str, &str)]) -
     send(service, builder.body(Body::empty()).unwrap()).await
 }
 
-/// Starts a service with a repository of a few files. Returns both, and the newest commit.
+/// A service with a repository of a few files, and the newest commit.
 async fn filled() -> (Service, i64, String) {
     let service = Service::start().await;
     let id = service.create().await;
@@ -254,7 +254,6 @@ fn noise(service: &Service, id: i64) {
     });
 }
 
-/// Requests an archive and disconnects after its first bytes.
 async fn get_first_bytes(service: &Service, id: i64, path: &str) {
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();

@@ -24,7 +24,6 @@ pub(crate) const BLOB: u8 = 3;
 pub(crate) const OFS_DELTA: u8 = 6;
 pub(crate) const REF_DELTA: u8 = 7;
 
-/// Runs a program with `input` and returns its trimmed output.
 pub(crate) fn filter(folder: &Path, program: &str, args: &[&str], input: &[u8]) -> String {
     let mut command = Command::new(program);
     let mut child =
@@ -54,7 +53,6 @@ impl Workshop {
         filter(self.path(), "git", &["hash-object", "-w", "--literally", "-t", kind, "--stdin"], bytes)
     }
 
-    /// Points a ref to an object, without checks.
     pub(crate) fn point(&self, name: &str, id: &str) {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -79,14 +77,13 @@ impl Workshop {
         self.object("commit", format!("tree {tree}\nauthor {who}\ncommitter {who}\n\nm\n").as_bytes())
     }
 
-    /// Writes a commit of one file and returns its id.
     pub(crate) fn file(&self, mode: &str, name: &[u8], content: &[u8]) -> String {
         let blob = self.object("blob", content);
         self.commit(&self.tree(&[(mode, name, &blob)]))
     }
 }
 
-/// Asserts that the store's only repository has sound objects, `refs` refs and no quarantine.
+/// Asserts that the store's only repository has intact objects, `refs` refs and no quarantine.
 pub(crate) async fn assert_unharmed(service: &Service, refs: usize) {
     let path: PathBuf = find_repository(&service.store());
     let text = git(&path, &["fsck", "--strict", "--no-progress"]).await;

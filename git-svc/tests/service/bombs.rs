@@ -153,8 +153,7 @@ async fn deltas_with_huge_results_are_refused() {
     let id = gateway.service.create().await;
     let base = entry(BLOB, 15 << 20, b"", &vec![0; 15 << 20]);
     let distance = distance(base.len());
-    // A delta that really makes three gigabytes, and two that only claim results larger than any
-    // memory.
+    // A delta that really makes three gigabytes, and two that claim results larger than any memory.
     let copies = copy(15 << 20).repeat(205);
     for (result, copies) in [(205 * (15 << 20), &copies), (1 << 50, &copies), (u64::MAX, &copies)] {
         let delta = [size(15 << 20), size(result), copies.clone()].concat();

@@ -38,7 +38,6 @@ fn repeated(times: u32) -> Vec<u8> {
     [size(BASE.into()), size(result), copy(BASE).repeat(times as usize)].concat()
 }
 
-/// A pack, the id of its commit, and the id of the file in that commit.
 struct PackedFile {
     pack: Vec<u8>,
     tip: String,

@@ -1,5 +1,5 @@
 //! Starts git-svc, and fakes of repo-svc, issue-svc and hook-svc that receive events. The fake
-//! repo-svc rejects every repeated access check, unless a test lets it confirm some. Also clients,
+//! repo-svc rejects repeated access checks, unless a test lets it confirm some. Also clients,
 //! grants and requests for the tests.
 
 use std::{
@@ -66,7 +66,7 @@ pub(crate) struct Service {
     issues: Subscriber,
     /// The fake of hook-svc.
     webhooks: Subscriber,
-    /// Number of accesses that repo-svc still confirms.
+    /// Accesses that repo-svc will still confirm.
     confirmations: Arc<AtomicI64>,
     next: AtomicI64,
     others: Lifecycle,
@@ -98,7 +98,6 @@ impl Subscriber {
         events.into_iter().filter(|event| event.repository_id == repository).filter_map(|event| event.fact).collect()
     }
 
-    /// Returns the update events of a repository, in order of arrival.
     fn updates(&self, repository: i64) -> Vec<RefsUpdated> {
         let events = self.0.lock().unwrap().clone();
         let of = events.into_iter().filter(|event| event.repository_id == repository);
@@ -251,7 +250,6 @@ impl Service {
         panic!("git-svc does not get ready");
     }
 
-    /// Stops git-svc as a signal does. Returns how long that took.
     pub(crate) async fn stop(&mut self) -> Duration {
         let start = std::time::Instant::now();
         self.life.stop();
@@ -353,7 +351,6 @@ impl Service {
         with_token(message, &self.sign(self.grant(repository, T::OPERATION)))
     }
 
-    /// Writes a file to the default branch and returns the new commit.
     pub(crate) async fn put(&self, repository: i64, path: &str, content: &[u8]) -> String {
         let request = self.with_grant(repository, put_request(repository, path, content));
         self.git().put_contents(request).await.unwrap().into_inner().commit.unwrap().id

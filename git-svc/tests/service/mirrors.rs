@@ -188,7 +188,7 @@ async fn failures_are_told_and_a_mirror_recovers() {
     assert!((1050..=1330).contains(&delay(&failed)), "twice the interval: {}", delay(&failed));
     std::fs::rename(path.with_extension("away"), &path).unwrap();
 
-    // Over the limit, so nothing of it is kept.
+    // Over the limit, so nothing is kept.
     let mut noise = vec![0; 4 << 20];
     rand::RngCore::fill_bytes(&mut rand::rng(), &mut noise);
     let blob = repo.0.blob(&noise).unwrap();
@@ -247,7 +247,7 @@ async fn a_repeated_change_of_a_schedule_changes_nothing() {
     };
     update(7200, "k1").await.unwrap();
     update(9000, "k2").await.unwrap();
-    // Setting the same interval again is a repeatable write too.
+    // Setting the same interval again is also a repeatable write.
     update(9000, "k3").await.unwrap();
     for (seconds, key) in [(7200, "k1"), (9000, "k2")] {
         update(seconds, key).await.unwrap();

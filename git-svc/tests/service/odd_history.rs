@@ -1,5 +1,5 @@
-//! Old histories with faults written by old tools: push, import and fork accept them, and every
-//! read and write works on them.
+//! Faulty histories from old tools: push, import and fork accept them, and every read and write
+//! works on them.
 
 use axum::body::Body;
 use ferrite_proto::{
@@ -39,13 +39,12 @@ fn person(commit: &Commit, is_author: bool) -> (&str, &str, i64) {
     (text(&person.name), text(&person.email), person.time.as_ref().unwrap().seconds)
 }
 
-/// Pushes `main` and all tags.
 async fn push_all(w: &Workshop, gateway: &Gateway, id: i64) {
     let (is_done, text) = try_git(w.path(), &["push", &gateway.remote(id), "refs/heads/*", "refs/tags/*"]).await;
     assert!(is_done, "{text}");
 }
 
-/// Asserts that a repository has the history and that all reads show it.
+/// Asserts that a repository has the history and that all reads return it.
 async fn assert_readable(service: &Service, id: i64, history: &OddHistory) {
     let list = ListCommitsRequest { repository_id: id, page: 1, page_size: 1000, ..ListCommitsRequest::default() };
     let listed = service.data().list_commits(service.with_grant(id, list.clone())).await.unwrap().into_inner();

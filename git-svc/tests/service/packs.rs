@@ -1,4 +1,4 @@
-//! Packs of fetches: made once, cached, sent to many clients, and byte for byte those of git.
+//! Packs of fetches: made once, cached, sent to many clients, and identical to git's own.
 
 use std::{
     fs,
@@ -45,7 +45,6 @@ fn made(service: &Service) -> usize {
     fs::read_to_string(service.folder.path().join("runs")).map_or(0, |text| text.lines().count())
 }
 
-/// Counts the packs in the cache.
 fn kept(service: &Service) -> usize {
     fs::read_dir(service.store().join("cache/packs")).unwrap().count()
 }
@@ -265,7 +264,6 @@ async fn a_pack_serves_its_own_repository_only() {
     assert!(String::from_utf8_lossy(&body).contains("not our ref"));
 }
 
-/// Sends a request and does not read its response body. Aborting the task closes the connection.
 async fn stuck(gateway: &Gateway, id: i64, words: &[&str]) -> (http::Response<hyper::body::Incoming>, JoinHandle<()>) {
     let service = &gateway.service;
     let stream = service.address.connect().await.unwrap();

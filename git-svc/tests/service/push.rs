@@ -335,7 +335,7 @@ pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     path
 }
 
-/// Returns a body that sends what the sender gets, and does not end until the sender is dropped.
+/// A body that sends what the sender gets, and ends when the sender is dropped.
 pub(crate) fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)

@@ -1,5 +1,5 @@
-//! Sessions by a real git client, through a server that speaks git's own TCP protocol and only adds
-//! the grant.
+//! Sessions with a real git client, through a server that speaks git's own TCP protocol and only
+//! adds the grant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
 
 type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
 
-/// Server of `git://` connections that opens a session of git-svc for each.
+/// A `git://` server that opens a session of git-svc for each connection.
 pub(crate) struct GitDaemon {
     pub(crate) url: String,
     life: Lifecycle,
