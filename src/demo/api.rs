@@ -17,7 +17,6 @@ pub(super) struct Api {
     client: Client,
 }
 
-/// The value of an `Authorization` header.
 pub(super) struct Authorization(String);
 
 impl Authorization {

@@ -1,11 +1,9 @@
-//! The text that tells how to try the demo.
-
 use super::content::{OWNER, READER, REPOSITORY};
 use super::server::ADMINISTRATOR;
 
 const OPEN_COMMAND: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// Returns the text: what there is, and five commands to paste, each below a comment.
+/// The data, and five commands to paste, each below a comment.
 pub(super) fn text(url: &str, token: &str, password: &str) -> String {
     let authorized = format!("curl -s -H \"Authorization: token {token}\"");
     let issues = format!("{url}/api/v1/repos/{REPOSITORY}/issues");

@@ -1,5 +1,3 @@
-//! The first administrator of an installation.
-
 use ferrite_core::Secret;
 use repo_svc::{RepoError, admin};
 
@@ -30,7 +28,6 @@ pub(super) async fn ensure_first_administrator(args: &UpArgs) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the password and whether it was generated.
 fn password_of(args: &UpArgs) -> Result<(Secret, bool), String> {
     if let Some(given) = args.admin_password() {
         return Ok((given.clone(), false));

@@ -76,7 +76,6 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     outcome
 }
 
-/// Resolves the value of `setting`.
 fn address(setting: &str, text: &str) -> Result<SocketAddr, Failure> {
     resolve(text).map_err(|reason| Failure::of_settings(format!("invalid value '{text}' for {setting}: {reason}")))
 }

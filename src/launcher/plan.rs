@@ -50,10 +50,8 @@ const TRACE_PREFIX: &str = "OTEL_";
 
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
-    /// The role, which is also the first argument.
     pub(super) role: &'static str,
     pub(super) arguments: Vec<String>,
-    /// The complete environment.
     pub(super) environment: Vec<(OsString, OsString)>,
     /// Private listener, which serves `/readyz`.
     pub(super) admin: Address,
