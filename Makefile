@@ -25,13 +25,13 @@ check: ## formats and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Which operations of the API the black-box tests exercised, for tests/exercised.rs.
+# Records the operations that the black-box tests exercised, for tests/exercised.rs.
 RESPONSES = $(CURDIR)/target/responses
 
-# Many tests wait: for processes, for responses, for time that passes.
+# Many tests wait: for processes, responses and timeouts.
 TEST_THREADS ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 
-# What `make test` builds, and target/debug/ferrite with it.
+# What `make test` builds, including target/debug/ferrite.
 TESTED = --workspace --exclude ferrite-benches --locked --lib --bins --tests
 
 test: needs ## installs what tests need and runs every test; stress tests run a tenth of their rounds
@@ -54,7 +54,7 @@ bench: ## lists the benches, each with a line
 bench-idle: build ## prints the idle memory of the five processes
 	tests/idle.sh target/release/ferrite
 
-# Benches of installations measure target/release/ferrite, or the binary that FERRITE_BENCH_BINARY names.
+# Benches of installations measure target/release/ferrite, or the binary in FERRITE_BENCH_BINARY.
 BENCH = cargo bench --locked --package ferrite-benches --bench
 
 bench-search: needs ## measures searches and lists with 10,000 to 1,000,000 repositories; SIZES="10000" for fewer
@@ -86,7 +86,8 @@ stress: needs build ## attacks an installation with everything known for 10 minu
 
 ##@ Package
 
-# The image, by ENGINE=podman as well; PLATFORM=linux/arm64 for another architecture, IMAGE=registry.example.com/ferrite:0.1.0 for another name.
+# ENGINE=podman, PLATFORM=linux/arm64 and IMAGE=registry.example.com/ferrite:0.1.0 change the build
+# of the image.
 VERSION = $(shell awk -F'"' '/^\[workspace.package\]/ { found = 1 } found && /^version/ { print $$2; exit }' Cargo.toml)
 ENGINE ?= docker
 IMAGE ?= ferrite:$(VERSION)
