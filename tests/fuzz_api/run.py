@@ -1,7 +1,9 @@
-"""Sends requests that are made from docs/openapi.json to an installation, as a user, as an administrator and as nobody, on SQLite and on
-PostgreSQL with Redis, and compares the responses with the document. `make fuzz-api` runs it below tests/servers.sh.
+"""Sends requests generated from docs/openapi.json to an installation, as a user, as an administrator and
+anonymously, on SQLite and on PostgreSQL with Redis, and validates the responses. `make fuzz-api` runs it
+under tests/servers.sh.
 
-Ends with status 1 if a response is not what the document says, or a 5xx. Each is printed with the request, as a command of curl.
+Exits with status 1 if a response does not match the document or is a 5xx. Prints each with its request as a
+curl command.
 """
 
 import argparse
@@ -30,7 +32,7 @@ PEERS = {
     "hook-svc": ("repo-svc", "git-svc"),
     "git-svc": ("repo-svc", "issue-svc", "hook-svc"),
 }
-# Without them most responses would be a 429 soon, and a request to import would wait for an hour.
+# Otherwise most responses would soon be a 429, and an import request would wait for an hour.
 SETTINGS = {
     "FERRITE_WRITES_PER_HOUR": "0",
     "FERRITE_WRITE_BYTES_PER_HOUR": "0",
@@ -53,7 +55,7 @@ START_TIMEOUT = 60
 
 
 class Installation:
-    """The processes of one installation. They end when its block ends."""
+    """The processes of one installation, stopped at the end of the `with` block."""
 
     def __init__(self, binary, log, profile):
         self.binary, self.profile = binary, profile
@@ -159,7 +161,7 @@ def is_ready(url):
 
 
 def fuzz(site, folder, role, options):
-    """Runs Schemathesis in one role; returns its exit status."""
+    """Runs Schemathesis with one role. Returns its exit status."""
     user, config = ROLES[role], (HERE / "schemathesis.toml").read_text()
     if user:
         token = site.new_token(user)
