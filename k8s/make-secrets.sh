@@ -35,7 +35,7 @@ done
 # secret NAME --from-file=KEY=FILE...
 secret() {
     if "$kubectl" --namespace "$namespace" get secret "$1" >/dev/null 2>&1; then
-        echo "secret/$1 is there"
+        echo "secret/$1 exists"
     else
         "$kubectl" --namespace "$namespace" create secret generic "$@"
     fi

@@ -259,7 +259,7 @@ fn circles(parents: &BTreeMap<ModulePath, Siblings>) -> Vec<String> {
         for (from, used) in siblings {
             for (to, blame) in used {
                 if reachable(siblings, to).contains(from) {
-                    faults.push(format!("part of a circle: {}", blame.join(", ")));
+                    faults.push(format!("part of a cycle: {}", blame.join(", ")));
                 }
             }
         }
@@ -337,5 +337,5 @@ fn an_upward_use_is_found_however_it_is_written() {
     }
     assert!(faults(&example("pub struct Low;"), "a b").contains(&"not in both: c".to_owned()));
     let circles = faults(&example("use crate::a::f;"), "a b c");
-    assert_eq!(circles.iter().filter(|fault| fault.starts_with("part of a circle")).count(), 4, "{circles:?}");
+    assert_eq!(circles.iter().filter(|fault| fault.starts_with("part of a cycle")).count(), 4, "{circles:?}");
 }

@@ -62,7 +62,7 @@ fn every_operation_is_exercised() {
     let mut terminal = std::io::stderr();
     terminal.write_all(text.as_bytes()).expect("the terminal can be written to");
     let missing = missing(&operations, &counts);
-    assert!(missing.is_empty(), "never seen by the black-box tests, or seen unexpectedly: {}", missing.join(", "));
+    assert!(missing.is_empty(), "not exercised by the black-box tests, or unexpectedly: {}", missing.join(", "));
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn every_black_box_test_is_a_module() {
     let modules = paths.filter(|path| path.extension().is_some() || path.join("mod.rs").exists());
     let names = modules.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
     let forgotten: Vec<_> = names.filter(|name| name != "main" && !main.contains(&format!("mod {name};\n"))).collect();
-    assert!(forgotten.is_empty(), "not in tests/blackbox/main.rs, so never run: {forgotten:?}");
+    assert!(forgotten.is_empty(), "not in tests/blackbox/main.rs, so they never run: {forgotten:?}");
 }
 
 #[test]

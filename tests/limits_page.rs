@@ -40,8 +40,8 @@ fn others() -> BTreeSet<String> {
 fn every_setting_is_in_the_page_once() {
     let (mut listed, others) = (BTreeSet::new(), others());
     for (name, _) in rows() {
-        assert!(!others.contains(&name), "{name} is a limit and none");
-        assert!(listed.insert(name.clone()), "{name} is there twice");
+        assert!(!others.contains(&name), "{name} is in both sections");
+        assert!(listed.insert(name.clone()), "{name} is a duplicate");
     }
     let all: BTreeSet<String> = settings().into_keys().collect();
     let page: BTreeSet<String> = listed.union(&others).cloned().collect();

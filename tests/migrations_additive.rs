@@ -33,7 +33,7 @@ fn migrations(service: &str, dialect: &str) -> BTreeMap<u32, PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(service).join("migrations").join(dialect);
     let files = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
     let number = |path: &PathBuf| path.file_name()?.to_str()?.split_once('_')?.0.parse().ok();
-    files.map(|path| (number(&path).expect("a name that begins with a number"), path)).collect()
+    files.map(|path| (number(&path).expect("the name begins with a number"), path)).collect()
 }
 
 /// Statements of a file without comments, each on one line.
@@ -54,7 +54,7 @@ fn objection(statement: &str) -> Option<&'static str> {
         return None;
     }
     let Some(rest) = upper.strip_prefix("ALTER TABLE ") else {
-        return Some("is no CREATE TABLE, CREATE INDEX or ADD COLUMN");
+        return Some("is not CREATE TABLE, CREATE INDEX or ADD COLUMN");
     };
     let changes: Vec<_> = rest.split_once(' ').map_or("", |(_, changes)| changes).split(", ADD COLUMN ").collect();
     let others = [", DROP ", ", ALTER ", ", RENAME ", ", ADD CONSTRAINT "];

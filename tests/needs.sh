@@ -58,7 +58,7 @@ cd "$(dirname "$0")/.."
 [ -n "$missing" ] || { python_packages; client_generators; exit 0; }
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    echo "the tests need packages that are not installed; as root: apt-get install -y$missing" >&2
+    echo "packages for the tests are missing; as root: apt-get install -y$missing" >&2
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive

@@ -70,7 +70,7 @@ impl Import {
 
     /// Standard input of the process. Fails after [`Self::end`].
     pub fn stream(&mut self) -> Result<&mut impl Write, Failure> {
-        self.stream.as_mut().ok_or_else(|| "fast-import has no input".into())
+        self.stream.as_mut().ok_or_else(|| "the input of fast-import is closed".into())
     }
 
     /// Writes the header of a commit. Its files follow.

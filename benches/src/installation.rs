@@ -96,7 +96,7 @@ impl Installation {
             let url = format!("http://{}:{}/readyz", self.host, port + ADMIN_PORT_OFFSET);
             while !self.client.get(&url).send().await.is_ok_and(|answer| answer.status() == 200) {
                 if begin.elapsed() > PROCESS_TIMEOUT {
-                    return Err(format!("{role} does not become ready; see {}", self.log_path().display()).into());
+                    return Err(format!("{role} is not ready; see {}", self.log_path().display()).into());
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
@@ -122,7 +122,7 @@ impl Installation {
         let mut lines = BufReader::new(stdout.ok_or("no standard output")?).lines().map_while(Result::ok);
         let Some(ready) = lines.find(|line| line.starts_with("ready: ")) else {
             let log = std::fs::read_to_string(self.log_path())?;
-            return Err(format!("`ferrite up` does not become ready:\n{log}").into());
+            return Err(format!("`ferrite up` is not ready:\n{log}").into());
         };
         std::thread::spawn(move || lines.for_each(drop));
         ready.trim_start_matches("ready: ").clone_into(&mut self.url);
@@ -258,7 +258,7 @@ fn binary() -> Result<PathBuf, Failure> {
         return Ok(binary);
     }
     let binary = binary.display();
-    Err(format!("{binary} is missing: run `cargo build --release`, or set {BINARY_VARIABLE} to a binary").into())
+    Err(format!("{binary} is missing: run `cargo build --release` or set {BINARY_VARIABLE}").into())
 }
 
 /// A client with new connections.
@@ -297,5 +297,5 @@ pub async fn created(request: RequestBuilder) -> Result<Value, Failure> {
 
 /// The field `id` of a response.
 pub fn id_of(made: &Value) -> Result<i64, Failure> {
-    made["id"].as_i64().ok_or_else(|| "no id in the answer".into())
+    made["id"].as_i64().ok_or_else(|| "no id in the response".into())
 }

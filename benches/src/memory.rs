@@ -16,7 +16,7 @@ pub struct Process(u32);
 impl Process {
     pub fn of_role(installation: &Installation, role: &str) -> Result<Self, Failure> {
         let found = with_children(&installation.process_ids()).into_iter().find(|(_, name)| name == role);
-        Ok(Self(found.ok_or_else(|| format!("{role} does not run"))?.0))
+        Ok(Self(found.ok_or_else(|| format!("{role} is not running"))?.0))
     }
 
     pub fn id(self) -> u32 {

@@ -28,7 +28,7 @@ libraries() {
         libgcc_s.so.1) printf 'libgcc-s1, ' ;;
         libz.so.1) printf 'zlib1g, ' ;;
         libm.so.6 | libpthread.so.0 | libdl.so.2 | librt.so.1 | ld-linux*) ;;
-        *) echo "$0: no package is known for $library" >&2; exit 1 ;;
+        *) echo "$0: unknown package for $library" >&2; exit 1 ;;
         esac
     done
 }

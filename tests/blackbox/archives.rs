@@ -96,7 +96,7 @@ async fn every_revision_has_an_archive_and_nothing_else(cluster: &Cluster) {
     let (made, other) = (head("v100.zip").await, head("v100.tar.gz").await);
     assert!(made.body.is_empty() && made.header("etag") == first.header("etag"));
     assert_eq!(made.header("content-length"), first.body.len().to_string());
-    assert!(!other.headers.contains_key("content-length"), "it is not made yet");
+    assert!(!other.headers.contains_key("content-length"), "it does not exist yet");
     assert_eq!(archive(&ada, "any", "v100.tar.gz").await.header("etag"), other.header("etag"));
     for wrong in
         ["none.zip", "main.tar", "main.ZIP", "main", ".zip", "--help.zip", "-o.tar.gz", "%ff.zip", "main.zip/x"]

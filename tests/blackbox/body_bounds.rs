@@ -92,7 +92,7 @@ async fn response_to_part(mut stream: TcpStream, head: Vec<u8>, sent: usize) -> 
     };
     let ended = tokio::time::timeout(RESPONSE_TIMEOUT, exchange).await.expect("a response before the rest of the body");
     let response = String::from_utf8_lossy(&response).into_owned();
-    assert!(ended.is_ok() || !response.is_empty(), "the response is lost: {ended:?}");
+    assert!(ended.is_ok() || !response.is_empty(), "the response was lost: {ended:?}");
     response
 }
 
@@ -142,7 +142,7 @@ fn streams_without_a_valid_credential_are_answered_before_their_bodies() {
         eprintln!(
             "{STREAMS} streams without credentials: {answered} answered, {refused} refused, gateway +{growth} MiB"
         );
-        assert!(is_in_time, "streams wait for their bodies: {answered} answered");
+        assert!(is_in_time, "streams wait for their bodies; {answered} responses");
         assert!(answered > 0 && growth < 128, "{answered} answered, {growth} MiB");
     });
 }
@@ -219,7 +219,7 @@ fn trickled_uploads_of_one_user_do_not_stop_another() {
         // At least half of them find no place.
         let started = Instant::now();
         while trickled.refused.load(Ordering::SeqCst) < UPLOADS / 2 {
-            assert!(started.elapsed() < RESPONSE_TIMEOUT, "the uploads are not in their places");
+            assert!(started.elapsed() < RESPONSE_TIMEOUT, "the uploads do not occupy their places");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let body = json!({"message": "m", "content": "QUFB".repeat(6 * MIB / 4)});
@@ -229,7 +229,7 @@ fn trickled_uploads_of_one_user_do_not_stop_another() {
         assert_eq!(status, 201, "{}", response.text());
         // Slow bodies lose their places.
         let ends = async { while trickled.tasks.join_next().await.is_some() {} };
-        tokio::time::timeout(Duration::from_secs(120), ends).await.expect("the trickled uploads are never cut off");
+        tokio::time::timeout(Duration::from_secs(120), ends).await.expect("the slow uploads were not cut off");
         let [refused, too_slow] = [&trickled.refused, &trickled.too_slow].map(|count| count.load(Ordering::SeqCst));
         eprintln!(
             "{UPLOADS} trickled uploads: {refused} refused, {too_slow} too slow; 6 MiB of another user: {status} in {took:?}"

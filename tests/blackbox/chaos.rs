@@ -119,7 +119,7 @@ async fn whatever_fails(cluster: &Cluster) {
         }
     }
     load.finish(cluster).await;
-    assert_eq!(load.unclear(), Vec::<String>::new(), "answers are wrong, or no client would understand them");
+    assert_eq!(load.unclear(), Vec::<String>::new(), "responses are wrong or unclear");
     assert_eq!(load.lost(), Vec::<String>::new(), "never acknowledged");
     for event in &events {
         assert!(event.recovery(&samples) < MAX_RECOVERY, "{}", event.line(&samples));

@@ -89,7 +89,7 @@ async fn clones_at_once_are_whole_and_bounded_by_client(cluster: &Cluster) {
     assert!(!runs_upload_pack(cluster));
 
     let one_more = OpenClone::begin(cluster, &ada, &path, (&tip, 1)).await;
-    assert_eq!(one_more.status, "503", "a client has half of the clones");
+    assert_eq!(one_more.status, "503", "a client gets half of the clones");
     assert!(
         OpenClone::begin(cluster, &bob, &path, (&tip, 1)).await.read_whole().await,
         "another client has the others"

@@ -306,9 +306,9 @@ async fn commits_close_across_repositories_by_the_right_of_the_pusher(cluster: &
     his.push_commit(&both(1)).await;
     his.settled().await;
     assert_eq!(ada.issue_numbers(&open, "").await, [2, 1], "bob only reads here");
-    assert_eq!(ada.issue_numbers(&hidden, "").await, [2, 1], "bob does not see this");
+    assert_eq!(ada.issue_numbers(&hidden, "").await, [2, 1], "bob cannot see this");
     assert_eq!(ada.actions(&hidden, 1).await, [""; 0]);
-    assert_eq!(his.state(1).await, "open", "a whole name is not the own repository's");
+    assert_eq!(his.state(1).await, "open", "a full name is not the commit's own repository");
     for repo in [&open, &hidden] {
         ada.share(repo, &bob, "write").await;
     }
@@ -318,7 +318,7 @@ async fn commits_close_across_repositories_by_the_right_of_the_pusher(cluster: &
         let entries = entries(&ada, repo, 2, "closed").await;
         assert_eq!((entries.len(), &entries[0]["commit"]["sha"]), (1, &json!(id)), "{entries:?}");
         assert_eq!(entries[0]["commit"]["repository"], format!("{}/own", bob.name));
-        assert_eq!(ada.issue_numbers(repo, "").await, [1], "the first commit is not looked at again");
+        assert_eq!(ada.issue_numbers(repo, "").await, [1], "the first commit is not processed again");
     }
     open_issues_become(&ada, &open, 1).await;
     open_issues_become(&ada, &hidden, 1).await;

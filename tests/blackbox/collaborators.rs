@@ -38,7 +38,7 @@ async fn get_repos_collaborators_lists_the_users_that_were_added(cluster: &Clust
     ada.put(&path(&ada, &eve.name), &json!({"permission": "read"})).await.empty(204);
     ada.put(&path(&ada, &bob.name), &json!({"permission": "admin"})).await.empty(204);
     let listed = ada.get(&list).await.expect(200);
-    assert_eq!(listed.each("username"), [bob.name.clone(), eve.name.clone()], "by id; the owner is not there");
+    assert_eq!(listed.each("username"), [bob.name.clone(), eve.name.clone()], "by id, without the owner");
     let expected = json!({
         "id": bob.id, "username": bob.name, "login": bob.name, "full_name": "The bob", "email": bob.email,
         "avatar_url": format!("{}/avatars/{}", cluster.url, bob.id), "permissions": may(true, true),

@@ -128,7 +128,7 @@ async fn get_comments_since_is_by_the_last_change(cluster: &Cluster) {
     ada.patch(&format!("{repo}/issues/comments/{first}"), &changed).await.expect(200);
     for list in ["issues/1/comments", "issues/comments"] {
         let listed = ada.get(&format!("{repo}/{list}?since={since}")).await.expect(200);
-        assert_eq!(listed.ids("id"), [first, second], "{list}: oldest first all the same");
+        assert_eq!(listed.ids("id"), [first, second], "{list}: still oldest first");
         assert_eq!(listed.header("x-total-count"), "2");
     }
 }
@@ -235,7 +235,7 @@ async fn delete_comments_removes_and_then_does_not_find(cluster: &Cluster) {
         }
         assert_eq!(ada.issue(&repo, 1).await["comments"], left.len());
     }
-    assert!(ada.new_comment(&repo, 1, "Four").await > ids[2], "ids are not used again");
+    assert!(ada.new_comment(&repo, 1, "Four").await > ids[2], "ids are not reused");
 }
 
 async fn get_comments_has_pages(cluster: &Cluster) {

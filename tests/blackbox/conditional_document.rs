@@ -131,7 +131,7 @@ async fn settled_tag(user: &User, path: &str) -> String {
         tag = shown;
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
-    panic!("{path} changes again and again");
+    panic!("{path} does not settle");
 }
 
 async fn every_write_with_a_condition_that_is_not_true_is_412(cluster: &Cluster) {

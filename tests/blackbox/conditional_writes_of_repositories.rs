@@ -64,7 +64,7 @@ impl Write {
             tag = shown;
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
-        panic!("{} changes again and again", self.path);
+        panic!("{} does not settle", self.path);
     }
 }
 

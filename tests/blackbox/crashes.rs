@@ -127,7 +127,7 @@ impl Workload {
                 }
                 Err(error) => {
                     self.failed.fetch_add(1, Ordering::SeqCst);
-                    assert!(start.elapsed() < 2 * SETTLE_TIMEOUT, "{what} is never acknowledged: {error}");
+                    assert!(start.elapsed() < 2 * SETTLE_TIMEOUT, "{what} was never acknowledged: {error}");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -258,11 +258,11 @@ impl Workload {
         for (key, (sure, _)) in before {
             let may_be = after[&key].1;
             let Some(tip) = seen.get(&key) else {
-                assert_eq!(sure, 0, "{key} is not there");
+                assert_eq!(sure, 0, "{key} is missing");
                 continue;
             };
             let place = self.chain.iter().position(|commit| commit == tip);
-            let place = place.unwrap_or_else(|| panic!("{key} is at {tip}, which was never pushed"));
+            let place = place.unwrap_or_else(|| panic!("{key} points to {tip}, which was never pushed"));
             assert!((sure..=may_be).contains(&place), "{key}: {place}, not {sure} to {may_be}");
         }
     }
@@ -437,13 +437,13 @@ async fn all_acknowledged_is_there(
                 assert_eq!(found, tip.as_ref(), "{name} {name_of_ref}");
             }
             Acknowledged::Commit(name, branch, commit) => {
-                assert!(commits[name].contains(commit), "{name} {branch}: {commit} was acknowledged and is not there");
+                assert!(commits[name].contains(commit), "{name} {branch}: {commit} was acknowledged but is missing");
                 *on_main.entry(name).or_default() += 1;
             }
         }
     }
     for (name, count) in on_main {
-        assert_eq!(commits[name].len(), count + 1, "{name}: each write makes one commit, and there is a first one");
+        assert_eq!(commits[name].len(), count + 1, "{name}: one commit per write, and the first one");
     }
     refs
 }
@@ -479,7 +479,7 @@ async fn events_are_exact(cluster: &Cluster, work: &Workload, refs: &HashMap<(St
             assert_eq!(*old, now, "{key:?}: an event is missing, or they are out of order");
             now.clone_from(new);
         }
-        assert_eq!(refs.get(key).unwrap_or(&zero), &now, "{key:?}: events do not lead to where it is");
+        assert_eq!(refs.get(key).unwrap_or(&zero), &now, "{key:?}: events do not lead to its value");
     }
     assert!(refs.keys().all(|key| chains.contains_key(key)), "a ref without an event");
     let confirmed = cluster.number(Role::Git, "SELECT COUNT(*) FROM ref_journal WHERE state = 'confirmed'").await;

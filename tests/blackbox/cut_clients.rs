@@ -141,7 +141,7 @@ async fn clients_that_disconnect_leave_nothing_behind(cluster: &Cluster) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(left(), [""; 0].map(std::path::PathBuf::from), "quarantines are left");
+    assert_eq!(left(), [""; 0].map(std::path::PathBuf::from), "quarantines are left behind");
     repository_is_intact(&ada, &git).await;
     assert_eq!(fsck_all(cluster, 0, &git).await, 1);
 }

@@ -127,14 +127,14 @@ fn check(received: &[Received], written: &Written) {
         }
     }
     let known: HashSet<_> = expected.iter().collect();
-    assert!(taken.keys().all(|change| known.contains(change)), "an event was invented");
+    assert!(taken.keys().all(|change| known.contains(change)), "an unexpected event arrived");
     let missing: Vec<_> = expected.iter().filter(|change| !taken.contains_key(*change)).collect();
     assert!(missing.is_empty(), "{event} events are missing: {missing:?}");
     assert!(ids.values().all(|ids| ids.len() == 1), "an event has one delivery");
     for pair in expected.windows(2) {
         let leaves = failed.get(&pair[0]).and_then(|places| places.get(ORDERED_ATTEMPTS - 1));
         let done = taken[&pair[0]].min(leaves.copied().unwrap_or(usize::MAX));
-        assert!(first[&pair[1]] > done, "{} was tried before {} was done", pair[1], pair[0]);
+        assert!(first[&pair[1]] > done, "{} was attempted before {} was done", pair[1], pair[0]);
     }
 }
 

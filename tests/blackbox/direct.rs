@@ -61,7 +61,7 @@ pub(crate) async fn list(
             .get_authenticated_user(proof.on(GetAuthenticatedUserRequest {}))
             .await
             .map(drop),
-        Role::Gateway => panic!("the gateway has no gRPC of its own"),
+        Role::Gateway => panic!("the gateway serves no gRPC"),
     }
 }
 
@@ -86,7 +86,7 @@ fn listing(role: Role) -> &'static str {
         Role::Issue => operation::LIST_ISSUES,
         Role::Hook => operation::LIST_HOOKS,
         Role::Git => operation::LIST_BRANCHES,
-        Role::Repo | Role::Gateway => panic!("nothing of {role:?} takes a grant"),
+        Role::Repo | Role::Gateway => panic!("no RPC of {role:?} needs a grant"),
     }
 }
 

@@ -77,7 +77,7 @@ fn on_a_full_disk(profile: Profile) {
         let store = cluster.join(if profile == Profile::Embedded { "data/git" } else { "git" });
         match SmallDisk::mount(&store) {
             Ok(mounted) => disk = Some(mounted),
-            Err(reason) => eprintln!("SKIPPED: the full disk is not tried, a file system cannot be mounted: {reason}"),
+            Err(reason) => eprintln!("SKIPPED: cannot mount a file system for the full disk: {reason}"),
         }
         if profile == Profile::Embedded && disk.is_some() {
             std::os::unix::fs::symlink("git/journal.db", cluster.join("data/git.db")).unwrap();

@@ -51,7 +51,7 @@ async fn put(user: &User, number: usize) -> (usize, String) {
             }
             Err(_) => {}
         }
-        assert!(attempt < 300, "put {number} is never acknowledged");
+        assert!(attempt < 300, "put {number} was never acknowledged");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     unreachable!("the loop has no other end")
@@ -69,7 +69,7 @@ async fn push(user: &User, number: usize) -> (String, String) {
         if output.status.success() {
             return (branch, tip);
         }
-        assert!(attempt < 300, "push {number} never succeeds: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(attempt < 300, "push {number} never succeeded: {}", String::from_utf8_lossy(&output.stderr));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     unreachable!("the loop has no other end")
@@ -134,11 +134,11 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
     git.run("puts", &["fsck", "--strict"]).await;
     let commits = git.run("puts", &["rev-list", "HEAD"]).await;
     for (number, commit) in &all_puts {
-        assert!(commits.contains(commit), "put {number} was acknowledged as {commit} and is not there");
+        assert!(commits.contains(commit), "put {number} was acknowledged as {commit} but is missing");
         let file = git.path().join(format!("puts/dir-{}/file-{number}", number % 5));
         assert_eq!(std::fs::read_to_string(file).unwrap(), format!("content {number}\n"));
     }
-    assert_eq!(commits.lines().count(), puts + 1, "each put makes one commit");
+    assert_eq!(commits.lines().count(), puts + 1, "one commit per put");
     git.run("", &["clone", "-q", "--mirror", &ada.git_url(&ada.name, "pushes"), "pushes.git"]).await;
     git.run("pushes.git", &["fsck", "--strict"]).await;
     let refs = git.refs("pushes.git").await;

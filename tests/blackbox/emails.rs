@@ -173,7 +173,7 @@ async fn a_verified_secondary_address_identifies_the_author_of_a_commit(cluster:
     };
     assert_eq!(authors().await, (json!(""), Value::Null));
     ada.post(PATH, &json!([other])).await.expect(201);
-    assert_eq!(authors().await, (json!(""), Value::Null), "an unverified address links nothing");
+    assert_eq!(authors().await, (json!(""), Value::Null), "an unverified address links no commits");
     verify(cluster, &ada, &other).await.empty(204);
     let mut found = authors().await;
     for _ in 0..200 {

@@ -74,7 +74,7 @@ async fn get_followers_and_following_list_users_with_links(cluster: &Cluster) {
     for list in ["followers", "following"] {
         for path in [format!("/user/{list}"), format!("/users/{}/{list}", ada.name.to_uppercase())] {
             let whole = ada.get(&path).await.expect(200);
-            assert_eq!(whole.each("login"), both, "{path}: in the order in which it began");
+            assert_eq!(whole.each("login"), both, "{path}: in the order of follows");
             assert_eq!(whole.json()[0]["email"], bob.email);
             assert!(whole.header("link").is_empty());
             let first = ada.get(&format!("{path}?limit=1")).await.expect(200);

@@ -70,7 +70,7 @@ async fn a_fork_that_is_killed_is_whole_or_nothing(cluster: &Cluster) {
             whole += 1;
         }
     }
-    eprintln!("{whole} of {} forks were made although a process was killed", rounds(60));
+    eprintln!("{whole} of {} forks succeeded although a process was killed", rounds(60));
     let names = async || ada.get(&format!("{parent}/forks")).await.expect(200).each("full_name");
     let count = async || ada.get(&parent).await.expect(200).json()["forks_count"].as_i64().unwrap();
     assert_eq!((count().await, names().await.len() as i64), (whole, whole));

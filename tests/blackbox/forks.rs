@@ -115,7 +115,7 @@ async fn a_fork_of_a_private_repository_is_lost_with_it(cluster: &Cluster) {
         status == 200
     };
     assert!(seen(&bob).await && seen(&ci).await);
-    assert!(ci.get(&own).await.expect(200).json().get("parent").is_none(), "the token does not open the parent");
+    assert!(ci.get(&own).await.expect(200).json().get("parent").is_none(), "the token gives no access to the parent");
     assert!(!seen(&eve).await, "the parent is hidden from her");
     ada.share(&parent, &eve, "read").await;
     assert!(seen(&eve).await);

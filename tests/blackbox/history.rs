@@ -75,7 +75,11 @@ async fn pages_of_commits_lead_from_the_first_to_the_last(cluster: &Cluster) {
             assert_eq!(page(&response, "prev"), last);
             last = Some(format!("{}{query}&page={number}", ada.repo("pages", "/commits")));
             let Some(next) = page(&response, "next") else {
-                assert_eq!(response.header("x-total-count"), log.lines().count().to_string(), "the end is counted");
+                assert_eq!(
+                    response.header("x-total-count"),
+                    log.lines().count().to_string(),
+                    "the total is known at the end"
+                );
                 break;
             };
             path = next;

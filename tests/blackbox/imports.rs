@@ -116,7 +116,7 @@ async fn ended(user: &User, path: &str) -> Value {
         {
             return value;
         }
-        assert!(tokio::time::Instant::now() < deadline, "{path} does not end");
+        assert!(tokio::time::Instant::now() < deadline, "{path} did not end");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -199,7 +199,7 @@ async fn addresses_that_lead_to_no_repository_are_refused_with_the_reason(cluste
     ] {
         import(&ada, url, "demo", Value::Null).await.refused_field("clone_addr");
     }
-    assert_eq!(ada.get("/user/migrations").await.expect(200).json(), json!([]), "nothing was begun");
+    assert_eq!(ada.get("/user/migrations").await.expect(200).json(), json!([]), "nothing was started");
 
     let fails = async |url: &str, more: Value, reason: &str| {
         let response = import(&ada, url, "demo", more).await.refused_field("clone_addr");
@@ -265,7 +265,7 @@ async fn a_caller_that_does_not_wait_finds_the_import_at_its_place(cluster: &Clu
     let keyed =
         || import_request(&ada, &server.url("demo.git"), "second", &json!({})).header("idempotency-key", "once");
     let hung_up = tokio::time::timeout(Duration::from_millis(500), keyed().send()).await;
-    assert!(hung_up.is_err(), "it waits for the end");
+    assert!(hung_up.is_err(), "the response waits for the end");
     server.set(Behaviour::Serve);
     let made = Response::of(keyed()).await.expect(201).json();
     assert_eq!(made["name"], "second");
@@ -368,7 +368,7 @@ async fn credentials_are_nowhere_while_they_are_used(cluster: &Cluster) {
     }
     responses.push(cluster.admin().await.get("/admin/audit").await.expect(200).text());
     responses.extend(cluster.log().all());
-    assert!(responses.iter().all(|text| !has(text.as_bytes(), &secrets)), "in an answer or a log line");
+    assert!(responses.iter().all(|text| !has(text.as_bytes(), &secrets)), "in a response or a log line");
     assert_eq!(file_with(&cluster.folder, &secrets), None);
     let sealed = "SELECT credentials FROM mirrors WHERE credentials IS NOT NULL";
     let sealed = cluster.bytes(Role::Git, sealed.to_owned()).await;

@@ -39,7 +39,7 @@ pub(crate) async fn write(user: &User, method: Method, path: &str, key: &str, bo
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{key} is never acknowledged")
+    panic!("{key} was never acknowledged")
 }
 
 /// An issue as acknowledged to its writer.
@@ -85,7 +85,7 @@ async fn open_issues_become(user: &User, repo: &str, count: usize) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{repo} never shows {count} open issues")
+    panic!("{repo} never showed {count} open issues")
 }
 
 async fn crash_repeatedly(cluster: &Cluster) {
@@ -111,7 +111,7 @@ async fn acknowledged_issues_survive_crashes(cluster: &Cluster) {
     eprintln!("{} kills while {} issues were opened", rounds(CRASHES) + 1, acknowledged.len());
     let count = i64::try_from(acknowledged.len()).unwrap();
     let numbers: BTreeSet<_> = acknowledged.iter().map(|issue| issue.number).collect();
-    assert_eq!(numbers, (1..=count).collect(), "every number was given once, and there is no other one");
+    assert_eq!(numbers, (1..=count).collect(), "every number was used exactly once");
     for issue in &acknowledged {
         let shown = ada.issue(repo, issue.number).await;
         assert_eq!((&shown["title"], &shown["comments"]), (&json!(issue.title), &json!(1)));
@@ -160,7 +160,7 @@ async fn closing_commits_act_once_across_crashes(cluster: &Cluster) {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        assert!(is_closed, "issue {number} is never closed");
+        assert!(is_closed, "issue {number} was never closed");
     }
     for number in 1..=COMMITS {
         let actions = ada.actions(repo, number).await;

@@ -102,7 +102,7 @@ async fn replacing_labels_against_removing_one_ends_in_one_of_their_orders(clust
         let replace = async || ada.put(path, &json!({"labels": [a, b]})).await.expect(200).each("name");
         let remove = async || drop(ada.delete(&format!("{path}/{a}")).await.empty(204));
         let (replaced, ()) = tokio::join!(replace(), remove());
-        assert_eq!(replaced, ["a", "b"], "{round}: an answer has what its request asked for");
+        assert_eq!(replaced, ["a", "b"], "{round}: the response contains the requested labels");
         let left = ada.labels_of(repo, 1).await;
         assert!(left == ["b"] || left == ["a", "b"], "{round}: {left:?}");
         agree_on_labels(ada, repo, &left).await;
@@ -167,7 +167,7 @@ async fn closing_against_reopening_leaves_a_true_history(cluster: &Cluster) {
         for_each(AT_ONCE, 0..AT_ONCE, async |index| {
             let word = if index % 2 == 0 { "closed" } else { "open" };
             let after = ada.edit_issue(repo, 1, json!({ "state": word })).await;
-            assert_eq!(after["state"], word, "{round}: an answer has what its request asked for");
+            assert_eq!(after["state"], word, "{round}: the response contains the requested labels");
             assert_eq!(after["closed_at"].is_null(), word == "open", "{after}");
         })
         .await;
@@ -208,7 +208,7 @@ async fn edits_at_once_are_never_mixed(cluster: &Cluster) {
         assert_eq!(issue["body"], title.replace("Title", "Body"));
         let mut renames = ada.timeline(repo, 1).await;
         renames.retain(|entry| entry["action"] == "renamed");
-        assert_eq!(renames.len(), AT_ONCE * (round + 1), "each title was another one");
+        assert_eq!(renames.len(), AT_ONCE * (round + 1), "all titles differ");
         let mut now = json!("Title 0");
         for entry in &renames {
             assert_eq!(entry["rename"]["from"], now, "{entry}");

@@ -139,7 +139,7 @@ async fn patch_issue_tracker_is_recorded_with_the_names_of_its_fields(cluster: &
     let events =
         admin.get(&format!("/admin/audit?actor={}&action=repository.update", ada.name)).await.expect(200).json();
     let events = events.as_array().unwrap();
-    assert_eq!(events.len(), 2, "changes alone are recorded: {events:?}");
+    assert_eq!(events.len(), 2, "only changes are recorded: {events:?}");
     assert!(events.iter().all(|event| event["target"]["name"] == format!("{}/tracker", ada.name)), "{events:?}");
     let details = |event: &Value| event["details"].to_string();
     assert!(details(&events[1]).contains("enable_issues"), "{events:?}");

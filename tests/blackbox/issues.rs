@@ -231,7 +231,7 @@ async fn bodies_have_at_most_a_mebibyte_however_they_are_written(cluster: &Clust
         ada.post(&path, &json!({"title": "x", "body": body})).await.refused_field("body");
     }
     let list = ada.get(&format!("{path}?limit=50")).await.expect(200).json();
-    assert_eq!(list.as_array().unwrap().len(), 2, "issues of a mebibyte are listed");
+    assert_eq!(list.as_array().unwrap().len(), 2, "issues of 1 MiB are listed");
     assert_eq!(ada.get(&format!("{path}/1/comments")).await.expect(200).ids("id").len(), 2);
     let over_all = json!({"title": "x", "body": "b".repeat(9 << 20)});
     ada.post(&path, &over_all).await.refused(413);
@@ -328,7 +328,7 @@ async fn deleting_a_repository_removes_its_issues(cluster: &Cluster) {
     }
     let new = ada.new_issue(&repo, "New", json!({})).await;
     assert_eq!((&new["number"], &new["comments"], &new["labels"]), (&json!(1), &json!(0), &json!([])));
-    assert!(new["id"].as_i64() > old["id"].as_i64(), "ids are not used again");
+    assert!(new["id"].as_i64() > old["id"].as_i64(), "ids are not reused");
     assert_eq!(ada.actions(&repo, 1).await, [""; 0]);
     for gone in [
         format!("issues/comments/{comment}"),

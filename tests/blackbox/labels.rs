@@ -142,7 +142,7 @@ async fn label_names_are_unique_in_a_repository_without_regard_to_case(cluster: 
     ada.patch(&format!("{path}/{second}"), &json!({"name": "BUG"})).await.expect(200);
     ada.delete(&format!("{path}/{second}")).await.empty(204);
     let third = ada.new_label(&repo, "bug").await;
-    assert!(third > second, "ids are not used again");
+    assert!(third > second, "ids are not reused");
 }
 
 async fn patch_labels_changes_what_is_named_wherever_it_shows(cluster: &Cluster) {

@@ -46,7 +46,7 @@ impl Up {
 
     fn children(&self) -> Vec<u32> {
         let find = |role: &Role| {
-            child_of(self.process.id(), role.command()).unwrap_or_else(|| panic!("{role:?} does not run"))
+            child_of(self.process.id(), role.command()).unwrap_or_else(|| panic!("{role:?} is not running"))
         };
         Role::ALL.iter().map(find).collect()
     }
@@ -201,7 +201,7 @@ fn a_child_that_cannot_start_ends_the_launcher() {
     let output = outcome(&mut command(&data, &format!("{}:0", servers::address())));
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.lines().last().unwrap().contains("issue-svc does not start"), "{stderr}");
+    assert!(stderr.lines().last().unwrap().contains("issue-svc did not start"), "{stderr}");
     assert!(output.stdout.iter().filter(|byte| **byte == b'\n').count() <= 1, "{output:?}");
 }
 
@@ -261,7 +261,7 @@ fn a_dead_child_comes_back_at_the_same_place() {
             if new.is_some_and(|new| new != old) && up.http_status() == Some(200) {
                 break;
             }
-            assert!(Instant::now() < deadline, "{role:?} does not come back: {:#?}", up.log.all());
+            assert!(Instant::now() < deadline, "{role:?} did not restart: {:#?}", up.log.all());
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -197,7 +197,7 @@ async fn clients_that_read_too_slowly_are_cut_off(cluster: &Cluster) {
     for (who, rest) in [("stalled", stalled), ("dripping", dripping), ("over ssh", over_ssh)] {
         let end = String::from_utf8_lossy(&rest[rest.len().saturating_sub(200)..]);
         let is_whole = rest.len() >= FILE_BYTES || rest.ends_with(b"\r\n0\r\n\r\n");
-        assert!(!is_whole, "{who}: the answer is whole, of {} bytes, and ends in {end:?}", rest.len());
+        assert!(!is_whole, "{who}: the response is complete with {} bytes and ends in {end:?}", rest.len());
     }
     fixture.finish(cluster).await;
 }
@@ -272,7 +272,7 @@ async fn over_http(fixture: &Fixture, pause: Duration) -> String {
             never = async { send(&mut to, &fixture.tip, true, pause).await; std::future::pending::<()>().await } => never,
         }
     };
-    tokio::time::timeout(END_TIMEOUT, both).await.expect("a push without end is never cut off");
+    tokio::time::timeout(END_TIMEOUT, both).await.expect("an endless push was not cut off");
     String::from_utf8_lossy(&response).into_owned()
 }
 
@@ -289,7 +289,7 @@ async fn over_ssh(fixture: &Fixture, pause: Duration) -> String {
             never = async { send(&mut stdin, &fixture.tip, false, pause).await; std::future::pending::<()>().await } => never,
         }
     };
-    tokio::time::timeout(END_TIMEOUT, both).await.expect("a push without end is never cut off");
+    tokio::time::timeout(END_TIMEOUT, both).await.expect("an endless push was not cut off");
     drop(stdin);
     ssh.wait().await.unwrap();
     format!("{}{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&errors))

@@ -70,7 +70,7 @@ fn processes_the_page_the_dashboard_and_the_alerts_name_the_same_metrics() {
             }
         }
         let missing: Vec<_> = page.keys().filter(|name| !seen.contains_key(*name)).collect();
-        println!("on the page and not seen after some traffic: {missing:?}");
+        println!("on the page but not seen after some traffic: {missing:?}");
         for name in ["ferrite_db_pool_connections", "ferrite_redis_commands_total", "ferrite_git_processes_total"] {
             assert!(seen.contains_key(name), "{name}");
         }
@@ -86,11 +86,11 @@ fn compare(role: Role, shown: &BTreeMap<String, Shown>, page: &BTreeMap<String, 
         assert!(metric.has_help, "{name} of {role} has no help");
         assert_eq!(row.labels, metric.labels, "labels of {name} of {role}");
         let is_of_role = row.section == "Every process" || row.section == role;
-        assert!(is_of_role, "{name} of {role} stands under `{}`", row.section);
+        assert!(is_of_role, "{name} of {role} is in the section `{}`", row.section);
     }
     let promised = page.iter().filter(|(_, row)| row.labels.is_empty());
     for (name, _) in promised.filter(|(_, row)| row.section == "Every process" || row.section == role) {
-        assert!(shown.contains_key(name), "{role} does not have {name} from its start");
+        assert!(shown.contains_key(name), "{role} does not report {name} from the start");
     }
 }
 
@@ -102,9 +102,9 @@ fn every_name_in_the_code_is_on_the_page_and_the_other_way_round() {
     }
     let page: BTreeSet<String> = page().into_keys().filter(|name| name.starts_with("ferrite_")).collect();
     let unknown: Vec<_> = counted.difference(&page).collect();
-    assert!(unknown.is_empty(), "counted, and not in docs/metrics.md: {unknown:?}");
+    assert!(unknown.is_empty(), "in the code but not in docs/metrics.md: {unknown:?}");
     let invented: Vec<_> = page.difference(&counted).collect();
-    assert!(invented.is_empty(), "in docs/metrics.md, and not counted: {invented:?}");
+    assert!(invented.is_empty(), "in docs/metrics.md but not in the code: {invented:?}");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn page() -> BTreeMap<String, Row> {
 
 /// The metrics of a process, without the common label and the bucket label.
 fn shown(cluster: &Cluster, role: Role) -> BTreeMap<String, Shown> {
-    let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile has TCP") };
+    let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile uses TCP") };
     let (host, port) = authority.rsplit_once(':').unwrap();
     let private = Address::Tcp(format!("{host}:{}", port.parse::<u16>().unwrap() + 2000));
     let text = http_get(&private, "/metrics").expect("the private listener answers");

@@ -165,7 +165,7 @@ async fn patch_milestones_opens_and_closes_with_a_real_time(cluster: &Cluster) {
     assert!((start - 1..=chrono::Utc::now().timestamp()).contains(&time), "{closed}");
     assert_eq!(closed["state"], "closed");
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    assert_eq!(state("closed").await, closed, "the time of closing is kept");
+    assert_eq!(state("closed").await, closed, "the closing time is kept");
     assert_eq!(
         ada.patch(&path, &json!({"description": "x"})).await.expect(200).json()["closed_at"],
         closed["closed_at"]
@@ -236,7 +236,7 @@ async fn delete_milestones_takes_them_from_their_issues(cluster: &Cluster) {
         assert_eq!(listed.header("x-total-count"), numbers.len().to_string(), "{query}");
     }
     ada.patch(&format!("{repo}/issues/1"), &json!({"milestone": gone})).await.refused_field("milestone");
-    assert!(ada.new_milestone(&repo, "Gone").await > kept, "ids are not used again");
+    assert!(ada.new_milestone(&repo, "Gone").await > kept, "ids are not reused");
 }
 
 async fn milestone_counts_are_true_after_every_change(cluster: &Cluster) {

@@ -76,7 +76,7 @@ impl Mirror {
         let theirs = self.refs(&self.git.path().join("remote.git").display().to_string()).await;
         let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
         while self.refs(&self.user.git_url(&self.user.name, "mirror")).await != theirs {
-            assert!(tokio::time::Instant::now() < deadline, "the mirror does not follow");
+            assert!(tokio::time::Instant::now() < deadline, "the mirror does not match the remote");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -126,7 +126,7 @@ async fn a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag(cluster: &Clust
     assert_eq!(told("create", "v1")["ref_type"], "tag");
     assert_eq!(events.len(), 4, "{events:?}");
     mirror.sync().await;
-    assert_eq!(mirror.events(0).await.len(), before + 4, "an unchanged remote tells nothing");
+    assert_eq!(mirror.events(0).await.len(), before + 4, "an unchanged remote emits no events");
     let info = mirror.user.get(&mirror.path("")).await.expect(200).json()["mirror_info"].clone();
     assert!(info["last_sync_at"].is_string() && info["next_sync_at"].is_string() && info["last_error"] == "", "{info}");
     mirror.user.delete(&mirror.path("")).await.expect(204);
@@ -187,7 +187,7 @@ async fn a_change_that_is_refused_changes_neither_interval_nor_settings(cluster:
     // A sync also changes the ETag.
     let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
     while patch(&tag, both.clone()).await.status != 200 {
-        assert!(tokio::time::Instant::now() < deadline, "{tag} is not that of today");
+        assert!(tokio::time::Instant::now() < deadline, "{tag} is not current");
         tag = shown().await.0;
     }
     assert_eq!(shown().await.2, "Other");
@@ -249,7 +249,7 @@ async fn a_sync_that_is_interrupted_is_made_again(cluster: &Cluster) {
         mirror.follows().await;
         told += 1;
         let events = mirror.events(told).await;
-        assert_eq!(events.len(), told, "each push is told once: {events:?}");
+        assert_eq!(events.len(), told, "one event per push: {events:?}");
     }
     mirror.git.run("", &["clone", "-q", "--mirror", &mirror.user.git_url(&mirror.user.name, "mirror"), "copy"]).await;
     mirror.git.run("copy", &["fsck", "--full"]).await;

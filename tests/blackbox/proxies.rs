@@ -134,7 +134,7 @@ async fn forged_headers_change_nothing_without_the_setting(cluster: &Cluster) {
         let response = Response::of(request.header("x-real-ip", &address).header("forwarded", &forwarded)).await;
         statuses.push(response.status.as_u16());
     }
-    eprintln!("with a forged address each: {statuses:?}");
+    eprintln!("each with a forged address: {statuses:?}");
     assert_eq!(statuses, [[401_u16; 20].as_slice(), &[429_u16; 2]].concat());
 }
 
@@ -278,7 +278,7 @@ async fn ssh_banner(from: [u8; 4], to: &str, sent: &[u8]) -> Option<TcpStream> {
     stream.write_all(sent).await.unwrap();
     let mut banner = [0; 8];
     let read =
-        tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_exact(&mut banner)).await.expect("an answer or an end");
+        tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_exact(&mut banner)).await.expect("a response or the end");
     (read.is_ok() && &banner == b"SSH-2.0-").then_some(stream)
 }
 
@@ -301,7 +301,7 @@ async fn the_proxy_protocol_names_the_client_of_ssh(cluster: &Cluster) {
     let header = line("203.0.113.61");
     let one = ssh_banner(PROXY, &ssh, &header).await.expect("the first");
     let two = ssh_banner(PROXY, &ssh, &binary([203, 0, 113, 61])).await.expect("the second");
-    assert!(ssh_banner(PROXY, &ssh, &header).await.is_none(), "a third of one address");
+    assert!(ssh_banner(PROXY, &ssh, &header).await.is_none(), "a third from one address");
     let other = ssh_banner(PROXY, &ssh, &line("203.0.113.62")).await.expect("another address");
     eprintln!(
         "of one client behind the proxy 2 connections were served and the third was closed; of another client 1 was served"
@@ -331,7 +331,7 @@ async fn clients_of_one_ipv6_network_share_a_number_of_connections(cluster: &Clu
         let mut response = [0; 12];
         let read = tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_exact(&mut response))
             .await
-            .expect("an answer or an end");
+            .expect("a response or the end");
         (read.is_ok() && &response == b"HTTP/1.1 200").then_some(stream)
     };
     let mut held = Vec::new();

@@ -150,7 +150,7 @@ async fn delete_user_keys_frees_the_key(cluster: &Cluster) {
     ada.delete(&path).await.refused(404);
     assert_eq!(ada.get(PATH).await.expect(200).json(), json!([]));
     let again = bob.post(PATH, &json!({"title": "laptop", "key": key})).await.expect(201).json();
-    assert_ne!(again["id"], made["id"], "ids are never used again");
+    assert_ne!(again["id"], made["id"], "ids are never reused");
     // The keys of a deleted user are available again.
     cluster.admin().await.delete(&format!("/admin/users/{}", bob.name)).await.expect(204);
     ada.post(PATH, &json!({"title": "laptop", "key": key})).await.expect(201);

@@ -142,9 +142,9 @@ async fn pushes_and_commits_beyond_the_quota_leave_nothing(cluster: &Cluster, ad
     let content_in_base64 = base64::engine::general_purpose::STANDARD.encode(noise(LARGE_FILE_BYTES, 3));
     let body = json!({"message": "m", "content": content_in_base64});
     over_quota(ada.put(&content, &body).await);
-    assert_eq!(git.run("", &["ls-remote", &http]).await, refs, "no ref has moved");
+    assert_eq!(git.run("", &["ls-remote", &http]).await, refs, "no ref moved");
     let growth = growth_since(cluster, before).await;
-    eprintln!("4 writes of {LARGE_FILE_BYTES} bytes beyond the quota leave {growth} bytes on the store");
+    eprintln!("4 writes of {LARGE_FILE_BYTES} bytes over the quota left {growth} bytes in the store");
     assert!(growth < SLACK_BYTES, "{growth}");
 }
 
@@ -187,7 +187,7 @@ async fn mirrors_receive_no_more_than_the_quota_leaves(cluster: &Cluster, admin:
     Response::of(owner.request(Method::POST, &owner.repo("followed", "/mirror-sync"))).await.empty(202);
     let failed = |shown: &Value| shown["mirror_info"]["last_error"].as_str().is_some_and(|error| !error.is_empty());
     let shown = owner.eventually(&path, failed).await;
-    assert_eq!(git.run("", &["ls-remote", &url]).await, refs, "no ref has moved");
+    assert_eq!(git.run("", &["ls-remote", &url]).await, refs, "no ref moved");
     let (growth, taken) = (growth_since(cluster, before).await, used(admin, &owner.name).await);
     eprintln!(
         "a remote that grew by {} bytes under a quota of {OWNER_BYTES}: {}; the store grew by {growth} bytes, {taken} are used",
@@ -210,7 +210,7 @@ async fn forks_and_transfers_count_for_their_owners(cluster: &Cluster, admin: &U
         }
     }
     let taken = used(admin, &bob.name).await;
-    eprintln!("three forks of {FILE_BYTES} bytes under a quota of {OWNER_BYTES}: {taken} bytes are used");
+    eprintln!("three forks of {FILE_BYTES} bytes with a quota of {OWNER_BYTES}: {taken} bytes used");
     assert!(taken > 2 * FILE_BYTES as u64 && taken <= OWNER_BYTES, "{taken}");
     bob.get(&bob.repo("three", "")).await.refused(404);
 
@@ -242,7 +242,7 @@ async fn files_of_releases_count(cluster: &Cluster, admin: &User, ada: &User) {
     let is_released = |quota: &Value| quota["bytes"]["used"].as_u64().unwrap() < before.0 + 10_000;
     admin.eventually(&quota_path(&ada.name), is_released).await;
     let growth = growth_since(cluster, before.1).await;
-    eprintln!("a file of {LARGE_FILE_BYTES} bytes beyond the quota, and one that was removed, leave {growth} bytes");
+    eprintln!("a file of {LARGE_FILE_BYTES} bytes over the quota, and a removed one, left {growth} bytes");
     assert!(growth < SLACK_BYTES, "{growth}");
 }
 
@@ -276,7 +276,7 @@ async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
     let details: Vec<_> = events.as_array().unwrap().iter().map(|event| event["details"].clone()).collect();
     let expected =
         [json!({"bytes": "-1"}), json!({"repositories": "site"}), json!({"bytes": "0", "repositories": "1"})];
-    assert_eq!(details, expected, "refused changes are not there");
+    assert_eq!(details, expected, "rejected changes are missing");
     let organization = ada.new_organization("acme").await;
     let quota = admin.get(&quota_path(&organization)).await.expect(200).json();
     assert_eq!((&quota["bytes"]["used"], &quota["bytes"]["limit"]), (&json!(0), &json!(OWNER_BYTES)));

@@ -65,7 +65,7 @@ fn set(key: &str, value: &[u8]) -> String {
 
 /// Number of forged entries that a service detected.
 fn forged(cluster: &Cluster, role: Role) -> f64 {
-    let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile has TCP") };
+    let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile uses TCP") };
     let (host, port) = authority.rsplit_once(':').unwrap();
     let private = Address::Tcp(format!("{host}:{}", port.parse::<u16>().unwrap() + 2000));
     let text = http_get(&private, "/metrics").expect("the private listener answers");
@@ -102,7 +102,7 @@ async fn a_forged_identity_is_believed_by_no_process(cluster: &Cluster) {
         Response::of(refs.basic_auth(&admin.name, Some(token))).await.expect(401);
     }
     for role in &Role::ALL[..4] {
-        assert!(forged(cluster, *role) >= 2.0, "{role:?} counts what it did not believe");
+        assert!(forged(cluster, *role) >= 2.0, "{role:?} counts forged entries");
     }
     // The forged entry replaces that of a valid token: the service asks repo-svc, which knows the
     // owner.
@@ -122,7 +122,7 @@ async fn each_role_is_signed_in_as_its_own_user_and_does_nothing_that_it_may_not
         ada.git_status("upload-pack", &ada.name, "mine", password).await;
     }
     let (status, ..) = Client::new(cluster, "ed25519").await.run(&[], &["whoami"]).await;
-    assert_ne!(status, Some(0), "a key that nobody knows");
+    assert_ne!(status, Some(0), "an unknown key");
     Response::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
     let tests = cluster.redis_url().unwrap();
     let clients = send(&tests, &["CLIENT LIST".to_owned()]);

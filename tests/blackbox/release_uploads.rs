@@ -95,7 +95,7 @@ async fn killed_services_leave_whole_files_or_none(cluster: &Cluster) {
             if number == kill_at {
                 cluster.crash(role);
                 let names: Vec<_> = fixture.assets().await.iter().map(|asset| asset["name"].clone()).collect();
-                assert!(!names.contains(&json!(name)), "it is not whole yet");
+                assert!(!names.contains(&json!(name)), "it is not complete yet");
             }
             if sender.send(Ok(chunk(number))).await.is_err() {
                 break;
@@ -184,5 +184,5 @@ async fn nothing_stays_that_no_release_has(cluster: &Cluster, fixture: &Fixture)
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    panic!("files of a deleted repository stay: {:?}", stored_files(cluster));
+    panic!("files of a deleted repository are left behind: {:?}", stored_files(cluster));
 }

@@ -65,7 +65,7 @@ fn form_with(user: &User, release: &Value, query: &str, part: &str, name: &str, 
 /// A request for a file by the URL in its entry.
 fn download(user: &User, asset: &Value) -> RequestBuilder {
     let address = asset["browser_download_url"].as_str().unwrap();
-    let request = user.raw(Method::GET, address.strip_prefix(&user.url).expect("an address of the site"));
+    let request = user.raw(Method::GET, address.strip_prefix(&user.url).expect("a URL of the site"));
     match &user.token {
         Some(token) => request.header("authorization", format!("token {token}")),
         None => request,
@@ -95,7 +95,7 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     ada.post(&path, &wrong).await.refused_fields(&fields);
     let draft = new_release(&ada, json!({"tag_name": "v2", "draft": true, "target_commitish": "nowhere"})).await;
     assert_eq!(draft["published_at"], Value::Null);
-    assert_eq!(tags(&ada).await, ["v1/rc"], "a draft makes no tag");
+    assert_eq!(tags(&ada).await, ["v1/rc"], "a draft creates no tag");
     let draft_path = of_release(&ada, &draft, "");
     ada.patch(&draft_path, &json!({"draft": false})).await.refused_fields(&[("target_commitish", "unknown")]);
     let edit = json!({"draft": false, "target_commitish": "main", "prerelease": true, "body": "x"});

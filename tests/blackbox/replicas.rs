@@ -169,7 +169,7 @@ async fn events_are_delivered_once_and_in_order(cluster: &Cluster) {
         assert_eq!((&told, &opened(&all, path)), (commits, issues), "{path}");
     }
     let ids: HashSet<_> = all.iter().map(Received::id).collect();
-    assert_eq!(ids.len(), all.len(), "a delivery came twice");
+    assert_eq!(ids.len(), all.len(), "a delivery arrived twice");
 }
 
 async fn a_reader_of_the_feed_is_woken_by_a_change_at_the_other_gateway(cluster: &Cluster) {

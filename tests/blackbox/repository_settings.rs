@@ -259,7 +259,7 @@ impl Progress {
         let wanted = self.renames.load(Ordering::SeqCst) + 2;
         let deadline = Instant::now() + RENAME_TIMEOUT;
         while self.renames.load(Ordering::SeqCst) < wanted {
-            assert!(Instant::now() < deadline, "renames do not go on");
+            assert!(Instant::now() < deadline, "renames stopped");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

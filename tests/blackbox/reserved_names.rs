@@ -51,7 +51,7 @@ fn no_account_or_repository_may_have_the_name_of_a_route_or_of_a_filter() {
     let parameters: BTreeSet<_> =
         paths.iter().flat_map(|path| segments(path)).filter(|part| part.starts_with('{')).collect();
     let known: BTreeSet<_> = ACCOUNTS.into_iter().chain(OTHERS).collect();
-    assert_eq!(parameters.difference(&known).collect::<Vec<_>>(), Vec::<&&str>::new(), "is this a name of an account?");
+    assert_eq!(parameters.difference(&known).collect::<Vec<_>>(), Vec::<&&str>::new(), "is this an account name?");
 
     let routes = beside(&paths, &ACCOUNTS);
     for expected in ["api", "avatars", "docs", "migrate", "migrations", "search"] {
@@ -59,10 +59,10 @@ fn no_account_or_repository_may_have_the_name_of_a_route_or_of_a_filter() {
     }
     let words = routes.into_iter().chain(gateway::ASSIGNEE_WORDS);
     let free: Vec<_> = words.filter(|name| repo_svc::may_be_account_name(name)).collect();
-    assert_eq!(free, Vec::<&str>::new(), "an account of this name would be hidden");
+    assert_eq!(free, Vec::<&str>::new(), "an account with this name would be hidden");
     let free: Vec<_> =
         beside(&paths, &["{repo}"]).into_iter().filter(|name| repo_svc::may_be_repository_name(name)).collect();
-    assert_eq!(free, Vec::<&str>::new(), "a repository of this name would be hidden");
+    assert_eq!(free, Vec::<&str>::new(), "a repository with this name would be hidden");
     // Names of tokens, stores and topics have no fixed segment beside them.
     assert_eq!(beside(&paths, &["{name}", "{topic}", "{email}"]), BTreeSet::new());
 }

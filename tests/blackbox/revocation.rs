@@ -75,7 +75,7 @@ async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name
     let revoke = user.raw(Method::DELETE, &format!("/api/v1/users/{}/tokens/{name}", user.name));
     Response::of(revoke.basic_auth(&user.name, Some(&user.password))).await.expect(204);
     if let Some(cache) = &cache {
-        assert!(cache.get(&hash).await.is_none(), "Redis still knows a token that was revoked");
+        assert!(cache.get(&hash).await.is_none(), "Redis still has a revoked token");
     }
     for token in [token, "f".repeat(40)] {
         let owner = user.with_token(Some(&token));

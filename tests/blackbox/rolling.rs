@@ -39,8 +39,8 @@ async fn use_schema_of_a_later_version(cluster: &Cluster) {
         cluster.end_replica(Role::Issue, 0, Signal::TERM);
         cluster.start_replica(Role::Issue, 0);
         let refusal = cluster.log().wait_for(TIMEOUT, |line| line.contains("newer than this program"));
-        assert!(refusal.is_some(), "issue-svc does not say that it does not know the schema");
-        assert!(!cluster.is_replica_ready(Role::Issue, 0), "issue-svc is ready with a schema that it does not know");
+        assert!(refusal.is_some(), "issue-svc does not report the unknown schema");
+        assert!(!cluster.is_replica_ready(Role::Issue, 0), "issue-svc is ready with an unknown schema");
         cluster.end_replica(Role::Issue, 0, Signal::TERM);
         cluster.start_replica_with(Role::Issue, 0, &[("FERRITE_ALLOW_NEWER_SCHEMA", "true")]);
         cluster.wait_replica_ready(Role::Issue, 0);
@@ -58,7 +58,7 @@ async fn rolling_restart(cluster: &Cluster) {
         let began = Instant::now();
         tokio::task::block_in_place(|| {
             let status = cluster.end_replica(role, number, Signal::TERM);
-            assert!(status.success(), "{role:?} {number} ends with {status}");
+            assert!(status.success(), "{role:?} {number} exited with {status}");
             cluster.start_replica(role, number);
             cluster.wait_replica_ready(role, number);
         });
@@ -72,7 +72,7 @@ async fn rolling_restart(cluster: &Cluster) {
     let before = load.samples().len();
     use_schema_of_a_later_version(cluster).await;
     tokio::time::sleep(PAUSE).await;
-    assert!(load.samples().len() > before, "nothing goes on with the schema of a later version");
+    assert!(load.samples().len() > before, "no process continues on the schema of a later version");
     load.finish(cluster).await;
     let samples = load.samples();
     for event in &events {
@@ -89,6 +89,6 @@ async fn rolling_restart(cluster: &Cluster) {
         lost.len(),
         pushes.len()
     );
-    assert_eq!(lost, Vec::<String>::new(), "failed with one repeat");
-    assert_eq!(load.unclear(), Vec::<String>::new(), "answers are wrong, or no client would understand them");
+    assert_eq!(lost, Vec::<String>::new(), "failed twice");
+    assert_eq!(load.unclear(), Vec::<String>::new(), "responses are wrong or unclear");
 }

@@ -264,7 +264,7 @@ async fn a_repeat_is_refused_after_access_was_lost(cluster: &Cluster) {
     ada.delete(&format!("/orgs/{organization}/members/{}", bob.name)).await.empty(204);
     for (method, path, body, status) in &requests {
         let response = keyed(&bob, method.clone(), path, body).await;
-        eprintln!("repeat of {method} {path} after the access was lost: {}", response.status);
+        eprintln!("repeat of {method} {path} after access was lost: {}", response.status);
         response.refused(*status);
     }
 }

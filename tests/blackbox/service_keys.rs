@@ -89,7 +89,7 @@ async fn the_key_of_a_service_opens_only_what_its_role_calls(cluster: &Cluster) 
         refusals += 1;
     }
     ada.get(&ada.repo("kept", "/contents/README.md")).await.expect(200);
-    eprintln!("{refusals} calls with keys of other roles were refused, and the repository is there");
+    eprintln!("{refusals} calls with keys of other roles were refused, and the repository exists");
 }
 
 async fn a_token_for_another_service_or_of_another_key_is_refused(cluster: &Cluster) {

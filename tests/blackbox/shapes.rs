@@ -69,7 +69,7 @@ fn shaped(value: &Value, fields: &[(&str, &str)]) {
     wanted.sort_unstable();
     assert_eq!(found, wanted, "{value}");
     for (name, kind) in fields {
-        assert!(is_a(&value[name], kind), "{name} is no {kind}: {value}");
+        assert!(is_a(&value[name], kind), "{name} is not a {kind}: {value}");
     }
 }
 
@@ -290,7 +290,7 @@ async fn a_written_file_is_shown_as_it_is_read(cluster: &Cluster) {
     assert_eq!(written["commit"]["author"], ada.get("/user").await.expect(200).json());
     assert_eq!(written["commit"]["committer"], written["commit"]["author"]);
     let parent = git.run("work", &["rev-parse", "main"]).await;
-    assert_eq!(written["commit"]["parents"][0]["sha"], parent, "a new branch begins at the default one");
+    assert_eq!(written["commit"]["parents"][0]["sha"], parent, "a new branch starts at the default one");
     git.run("work", &["fetch", "-q", "origin", "brand/new"]).await;
     let listed = git.run("work", &["ls-tree", "FETCH_HEAD", "run.sh"]).await;
     assert!(listed.starts_with("100755 "), "the mode was lost: {listed}");

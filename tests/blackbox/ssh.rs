@@ -207,7 +207,7 @@ async fn a_removed_key_is_refused_on_an_open_connection(cluster: &Cluster) {
 async fn wait_until(what: &str, check: impl Fn() -> bool) {
     let start = Instant::now();
     while !check() {
-        assert!(start.elapsed() < WAIT_TIMEOUT, "not in time: {what}");
+        assert!(start.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -267,5 +267,5 @@ async fn an_address_that_signed_in_is_not_blocked_by_unknown_keys_of_others(clus
             assert!(stderr.contains("Permission denied (publickey)"), "{stderr}");
         }
     }
-    assert_eq!(client.run(&bind, &[]).await.0, Some(1), "after 70 failures of somebody else");
+    assert_eq!(client.run(&bind, &[]).await.0, Some(1), "after 70 failures of someone else");
 }

@@ -103,7 +103,7 @@ impl Running {
         };
         assert_eq!(said.lines().count(), 1, "{said}");
         assert_eq!(self.get("/livez"), Some((200, "ok".to_owned())));
-        assert!(TcpStream::connect(&self.listen).is_err(), "clients are refused until it can serve");
+        assert!(TcpStream::connect(&self.listen).is_err(), "clients are refused until it is ready");
         let line = self.log.wait_for(PROCESS_TIMEOUT, |line| parts.iter().all(|part| line.contains(part)));
         assert!(line.is_some_and(|line| line.contains("trying again in")), "{:#?}", self.log.all());
     }
@@ -140,7 +140,7 @@ fn outcome(command: &mut Command) -> Output {
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > deadline {
             child.kill().unwrap();
-            panic!("{command:?} does not end: {:?}", child.wait_with_output());
+            panic!("{command:?} did not exit: {:?}", child.wait_with_output());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -467,13 +467,13 @@ fn the_health_of_all_processes_of_a_launcher_is_asked_at_once() {
     let mut process = Process::start(command.env("NOTIFY_SOCKET", &socket), &Lines::default());
     let mut told = [0; 64];
     let length = manager.recv(&mut told).unwrap();
-    assert_eq!(&told[..length], b"READY=1\n", "systemd is told");
+    assert_eq!(&told[..length], b"READY=1\n", "systemd is notified");
     assert_eq!(health(), (Some(0), "ready\n".to_owned()));
     let issue = crate::harness::process::child_of(process.id(), "issue-svc").unwrap();
     crate::harness::process::send(issue, Signal::STOP);
     let (status, said) = health();
     assert_eq!((status, said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("no answer within 3 s"), "{said}");
+    assert!(said.contains("no response within 3 s"), "{said}");
     crate::harness::process::send(issue, Signal::CONT);
     process.signal(Signal::TERM);
     let length = manager.recv(&mut told).unwrap();

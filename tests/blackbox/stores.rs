@@ -71,7 +71,7 @@ async fn one_on_each(cluster: &Cluster, user: &User, stores: &[usize]) -> BTreeM
             return first;
         }
     }
-    panic!("of {MAX_ATTEMPTS} repositories none is on some of the stores {stores:?}: {:?}", first.keys());
+    panic!("{MAX_ATTEMPTS} repositories do not cover the stores {stores:?}: {:?}", first.keys());
 }
 
 async fn put_file(user: &User, name: &str, path: &str, content: &[u8]) -> u16 {
@@ -219,7 +219,7 @@ async fn a_store_is_gone_and_comes_back(
         cluster.wait_replica_ready(Role::Git, 1);
     });
     let back = until_reachable(admin, "git-1", true).await;
-    eprintln!("a store that was killed was noticed after {noticed:?}, and {back:?} after it was ready again");
+    eprintln!("a killed store was detected after {noticed:?}, and its return after {back:?}");
     let on_it = &repositories[&1].name;
     ada.eventually(&ada.repo(on_it, "/contents/README.md"), |response| response["type"] == "file").await;
     assert_eq!(put_file(ada, on_it, "more.txt", b"x").await, 201);
@@ -265,7 +265,7 @@ async fn a_store_is_added(cluster: &Cluster, ada: &User, admin: &User) {
             on_it.push(placed);
         }
     }
-    assert!(on_it.len() > 6, "{} of 12 repositories are on the store with the most weight", on_it.len());
+    assert!(on_it.len() > 6, "{} of 12 repositories are on the store with the highest weight", on_it.len());
     contents_and_git(ada, &Git::new(), &on_it[0].name).await;
     assert_eq!(store_named(admin, "git-3").await["repositories"], on_it.len());
     admin.delete("/admin/stores/nowhere").await.empty(204);

@@ -127,7 +127,7 @@ async fn patch_teams_changes_what_is_there(cluster: &Cluster) {
     assert_eq!(edit(json!({})).await, first);
     assert_eq!(edit(json!({"name": null, "description": null, "permission": null})).await, first);
     assert_eq!(edit(json!({"permission": "admin"})).await["permission"], "admin");
-    assert_eq!(edit(json!({"name": "Crew"})).await["name"], "Crew", "another spelling of its own name");
+    assert_eq!(edit(json!({"name": "Crew"})).await["name"], "Crew", "a different spelling of its name");
     let last = edit(json!({"name": "sailors", "description": ""})).await;
     assert_eq!((&last["name"], &last["description"], &last["id"]), (&json!("sailors"), &json!(""), &first["id"]));
     assert_eq!(ada.get(&team).await.expect(200).json(), last);

@@ -211,7 +211,7 @@ async fn references_from_hidden_repositories_are_left_out(cluster: &Cluster) {
         response.header("x-total-count")
     };
     assert_eq!(sources(&bob, &repo, 1).await, [(format!("{}/tracker", ada.name), 2)]);
-    assert_eq!(of_bob().await, "1", "the count does not tell either");
+    assert_eq!(of_bob().await, "1", "the count does not reveal it either");
     ada.share(&hidden, &bob, "read").await;
     assert_eq!(sources(&bob, &repo, 1).await.len(), 2);
     ada.delete(&format!("{hidden}/collaborators/{}", bob.name)).await.expect(204);

@@ -37,7 +37,7 @@ fn a_launcher_serves_tls_by_settings_of_its_gateway() {
     let make = |folder: &Path| Authority::new().write(&folder.join("tls"), "gateway", &["localhost".to_owned()]);
     let cluster = Cluster::start_in(Profile::Embedded, &Options { settings, ..Options::default() }, make);
     run(&cluster, async {
-        let address = cluster.url.strip_prefix("https://").expect("the launcher tells the scheme");
+        let address = cluster.url.strip_prefix("https://").expect("the launcher passes the scheme");
         let connector = connector(&cluster.folder.join("tls"));
         let response = get(&connector, address, "/api/v1/users/root-admin").await;
         assert!(response.starts_with("HTTP/1.1 200"), "{response}");
@@ -136,7 +136,7 @@ async fn a_replaced_certificate_is_used_without_a_restart(cluster: &Cluster) {
         if shown != first {
             break shown;
         }
-        assert!(replaced.elapsed() < TIMEOUT, "the certificate is not read again");
+        assert!(replaced.elapsed() < TIMEOUT, "the certificate was not reloaded");
         tokio::time::sleep(RETRY_INTERVAL).await;
     };
     eprintln!("a new certificate was in use after {:?}", replaced.elapsed());
@@ -152,7 +152,7 @@ async fn a_replaced_certificate_is_used_without_a_restart(cluster: &Cluster) {
     std::fs::write(folder.join("gateway.key.pem"), "no key").unwrap();
     let replaced = Instant::now();
     while refusals() == before {
-        assert!(replaced.elapsed() < TIMEOUT, "the files are not read again");
+        assert!(replaced.elapsed() < TIMEOUT, "the files were not reloaded");
         assert_eq!(certificate(&connector, &http).await, second);
         tokio::time::sleep(RETRY_INTERVAL).await;
     }

@@ -107,7 +107,7 @@ async fn get_user_issues_leaves_out_what_the_caller_may_not_see(cluster: &Cluste
     assert_eq!(titles(&bob, "").await, ["open", "crewed"]);
     ada.delete(&format!("{team}/members/{}", bob.name)).await.expect(204);
     assert_eq!(titles(&bob, "").await, ["open"]);
-    assert_eq!(count().await, "1", "the count does not tell either");
+    assert_eq!(count().await, "1", "the count does not reveal it either");
     let listed = bob.get("/issues?state=all").await.expect(200).text();
     assert!(!listed.contains("lent") && !listed.contains("crewed"), "{listed}");
     ada.share(&lent, &bob, "read").await;

@@ -147,7 +147,7 @@ async fn get_user_repos_lists_own_and_reachable_ones_with_real_permissions(clust
         assert_eq!(page.json().as_array().unwrap().len(), count, "{query}");
     }
     let owners = bob.get("/user/repos").await.expect(200).each("name");
-    assert_eq!(owners.len(), 4, "owners reach all of their organization: {owners:?}");
+    assert_eq!(owners.len(), 4, "owners can access everything in their organization: {owners:?}");
 }
 
 async fn get_users_repos_lists_what_the_caller_may_see(cluster: &Cluster) {

@@ -96,7 +96,7 @@ async fn patch_wiki_takes_any_of_its_fields_and_names_the_wrong_ones(cluster: &C
         ada.patch(&format!("{repo}/wiki"), &body).await.refused_field(field);
     }
     set(&ada, &repo, json!({"enable_external_wiki": false, "external_wiki_url": ""})).await;
-    assert_eq!(ada.get(&repo).await.expect(200).json()["has_wiki"], true, "wrong requests changed nothing");
+    assert_eq!(ada.get(&repo).await.expect(200).json()["has_wiki"], true, "invalid requests changed nothing");
     set(&ada, &repo, json!({"enable_wiki": false})).await;
     assert_eq!(ada.get(&repo).await.expect(200).json()["has_wiki"], false);
     ada.share(&repo, &bob, "write").await;

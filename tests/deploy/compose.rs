@@ -74,7 +74,7 @@ fn images_are_pinned_by_digest_wherever_they_are_named() {
         FILES.map(|file| text(&copy.path().join(file).display().to_string()))
     };
     let pinned = pin();
-    assert_eq!(pin(), pinned, "again nothing changes");
+    assert_eq!(pin(), pinned, "nothing changes the second time");
     let faults = rules::faults(&pinned[1], &pinned[2], &rules::Settings::of_the_program());
     assert!(faults.is_empty(), "{faults:#?}");
     for (file, content) in FILES.iter().zip(&pinned) {

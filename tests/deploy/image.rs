@@ -94,7 +94,7 @@ fn the_build_gets_every_source_and_nothing_else() {
     let ignore = read(".dockerignore");
     let sent: BTreeSet<&str> = ignore.lines().filter_map(|line| line.strip_prefix('!')).collect();
     let first = ignore.lines().find(|line| !line.starts_with('#'));
-    assert_eq!(first, Some("*"), "all is left out but what is named");
+    assert_eq!(first, Some("*"), "everything is ignored except what is named");
     for path in &sent {
         assert!(Path::new(PROJECT).join(path).exists(), "{path}");
     }
@@ -175,7 +175,7 @@ impl Running {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.find_map(|line| line.unwrap().strip_prefix("ready: ").map(str::to_owned));
-        let url = ready.expect("it becomes ready");
+        let url = ready.expect("it is ready");
         // The program prints nothing more, so the pipe may close.
         Self { _stdin: child.stdin.take().unwrap(), child, url }
     }
@@ -211,7 +211,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.child.kill().unwrap();
-        panic!("it does not stop");
+        panic!("it did not stop");
     }
 }
 

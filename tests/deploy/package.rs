@@ -97,9 +97,9 @@ fn the_package_is_installed_runs_and_goes_again() {
     assert!(!machine.path("/usr/bin/ferrite").exists());
     assert!(machine.path("/etc/ferrite/ferrite.env").exists(), "settings stay until the package is purged");
     let said = machine.dpkg(&["--purge", "ferrite"]);
-    assert!(said.contains("/var/lib/ferrite stay"), "{said}");
+    assert!(said.contains("in /var/lib/ferrite were kept"), "{said}");
     assert!(!machine.path("/etc/ferrite/ferrite.env").exists());
-    assert!(machine.path("/var/lib/ferrite/git").is_dir(), "repositories are not removed by a package manager");
+    assert!(machine.path("/var/lib/ferrite/git").is_dir(), "the package manager must not remove repositories");
 }
 
 /// `ferrite up` or a role knows every variable in the settings file.
@@ -150,7 +150,7 @@ fn the_unit_gives_the_service_its_time_and_takes_its_rights() {
 fn systemd_accepts_the_unit() {
     let version = Command::new("systemd-analyze").arg("--version").output();
     if version.is_err() {
-        println!("left out: the program systemd-analyze is not installed");
+        println!("skipped: systemd-analyze is not installed");
         return;
     }
     let root = tempfile::tempdir().unwrap();

@@ -151,7 +151,7 @@ class Installation:
 
 def psql():
     found = shutil.which("psql") or next(iter(glob.glob("/usr/lib/postgresql/*/bin/psql")), None)
-    return found or sys.exit("the program psql is not installed")
+    return found or sys.exit("psql is not installed")
 
 
 def is_ready(url):
@@ -206,7 +206,7 @@ def main():
                 print((folder / "output.txt").read_text(errors="replace"), flush=True)
                 if installation.has_ended():
                     status = status or 1
-                    print(f"a process of {profile} has ended; see {installation.log.name}", flush=True)
+                    print(f"a process of {profile} exited; see {installation.log.name}", flush=True)
                 summary.append((profile, role, status, folder))
     for profile, role, status, folder in summary:
         result = "ok" if status == 0 else f"failed ({status})"

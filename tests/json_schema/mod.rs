@@ -29,9 +29,9 @@ impl<'a> Check<'a> {
             match keyword.as_str() {
                 "$ref" => self.value(value, self.definition(rule), path),
                 "type" if !has_type(value, rule) => self.add(path, value, &format!("is not of type {rule}")),
-                "enum" if !list(rule).contains(value) => self.add(path, value, &format!("is none of {rule}")),
+                "enum" if !list(rule).contains(value) => self.add(path, value, &format!("is not one of {rule}")),
                 "const" if rule != value => self.add(path, value, &format!("is not {rule}")),
-                "format" if !has_format(value, rule) => self.add(path, value, &format!("is no {rule}")),
+                "format" if !has_format(value, rule) => self.add(path, value, &format!("is not a valid {rule}")),
                 "minLength" | "minItems" | "minimum" if is_number_below(value, keyword, rule) => {
                     self.add(path, value, &format!("is below the {keyword} {rule}"));
                 }
@@ -53,7 +53,7 @@ impl<'a> Check<'a> {
                 "additionalProperties" if keywords.contains_key("properties") => {}
                 "additionalProperties" => self.properties(value, keywords, path),
                 other if other.starts_with("x-") => {}
-                other => panic!("the keyword {other} is not read"),
+                other => panic!("unsupported keyword {other}"),
             }
         }
     }
@@ -64,7 +64,7 @@ impl<'a> Check<'a> {
 
     fn definition(&self, reference: &Value) -> &'a Value {
         let pointer = reference.as_str().and_then(|text| text.strip_prefix('#')).expect("a local reference");
-        self.document.pointer(pointer).expect("the definition is there")
+        self.document.pointer(pointer).expect("the definition exists")
     }
 
     fn required(&mut self, value: &Value, names: &Value, path: &str) {
@@ -98,7 +98,7 @@ impl<'a> Check<'a> {
 
     fn one_of(&mut self, value: &Value, schemas: &'a Value, path: &str) {
         if self.by_each(value, schemas, path).iter().filter(|errors| errors.is_empty()).count() != 1 {
-            self.add(path, value, &format!("does not fit one of {schemas}"));
+            self.add(path, value, &format!("does not match exactly one of {schemas}"));
         }
     }
 
@@ -153,7 +153,7 @@ fn has_type(value: &Value, types: &Value) -> bool {
         Some("string") => value.is_string(),
         Some("array") => value.is_array(),
         Some("object") => value.is_object(),
-        other => panic!("the type {other:?} is not read"),
+        other => panic!("unsupported type {other:?}"),
     };
     if types.is_array() { list(types).iter().any(is) } else { is(types) }
 }
@@ -166,6 +166,6 @@ fn has_format(value: &Value, format: &Value) -> bool {
         (Some("date-time"), Value::String(text)) => chrono::DateTime::parse_from_rfc3339(text).is_ok(),
         (Some("uri"), Value::String(text)) => text.starts_with("http://") || text.starts_with("https://"),
         (Some("int32" | "int64" | "date-time" | "uri" | "byte"), _) => true,
-        (other, _) => panic!("the format {other:?} is not read"),
+        (other, _) => panic!("unsupported format {other:?}"),
     }
 }

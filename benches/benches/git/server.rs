@@ -98,7 +98,7 @@ impl Ferrite {
         let begin = Instant::now();
         while !is_packed(&path) {
             if begin.elapsed() > PACK_TIMEOUT {
-                return Err(format!("maintenance does not pack repository {id}").into());
+                return Err(format!("maintenance did not pack repository {id}").into());
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }

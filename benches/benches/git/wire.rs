@@ -77,7 +77,7 @@ async fn try_clone(http: &Client, url: &str, body: Vec<u8>) -> Result<Ending, Fa
         503 => Ending::Busy,
         200 if said.get(4..7) == Some("ERR") => Ending::Busy,
         200 if last == b"0000" => Ending::Whole(count),
-        200 => Ending::Failed(format!("the pack ends after {count} bytes")),
+        200 => Ending::Failed(format!("the pack ended after {count} bytes")),
         _ => Ending::Failed(format!("{status}: {said}")),
     })
 }

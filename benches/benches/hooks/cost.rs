@@ -141,7 +141,7 @@ async fn until_relayed(events: &Db) -> Result<(), Failure> {
             return Ok(());
         }
         if begin.elapsed() > RELAY_TIMEOUT {
-            return Err(format!("{waiting} events do not reach hook-svc").into());
+            return Err(format!("{waiting} events did not reach hook-svc").into());
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }

@@ -23,7 +23,7 @@ async fn open(site: &Site, client: &Client, number: u32) -> Result<i64, Failure>
     let body = json!({ "title": format!("{TITLE} ({number})"), "body": BODY });
     let request = site.installation.request(client, Method::POST, &repository("/issues")).json(&body);
     let made: Value = installation::created(request).await?;
-    made["number"].as_i64().ok_or_else(|| "no number in the answer".into())
+    made["number"].as_i64().ok_or_else(|| "no number in the response".into())
 }
 
 /// Opens `issues` issues from [`CLIENTS`] concurrent clients, and prints the rate. Fails if a

@@ -95,7 +95,7 @@ async fn measure(title: &str, installation: &Installation, remote: &Remote, coun
             break;
         }
         if begin.elapsed() > SYNC_TIMEOUT {
-            return Err(format!("{left} mirrors are not synced").into());
+            return Err(format!("{left} mirrors have not synced").into());
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -105,7 +105,7 @@ async fn measure(title: &str, installation: &Installation, remote: &Remote, coun
     let mirrors = u32::try_from(count)?;
     let rate = count as f64 / elapsed.as_secs_f64();
     println!("{title}: {count} mirrors in {:.1} s, {rate:.0} a second", elapsed.as_secs_f64());
-    println!("  {requests} requests at the remote, at most {most} at once; the bound is {SYNCS_AT_ONCE}");
+    println!("  {requests} requests at the remote, at most {most} concurrent; the limit is {SYNCS_AT_ONCE}");
     let shown = samples.iter().step_by(samples.len().div_ceil(SHOWN_SAMPLES)).map(|mib| format!("{mib:.0}"));
     println!("  CPU of a sync, ms: {:.1} ({})", cpu.each(mirrors), cpu.by_process(mirrors));
     println!("  wall time of a sync, ms: {:.1}", milliseconds(elapsed, mirrors));
@@ -115,7 +115,7 @@ async fn measure(title: &str, installation: &Installation, remote: &Remote, coun
         process.peak_mib()?
     );
     if most > SYNCS_AT_ONCE.parse()? {
-        return Err("more syncs at once than permitted".into());
+        return Err("more concurrent syncs than allowed".into());
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ async fn measure_round(round: &Round, args: &Args) -> Result<(), Failure> {
     let installation = Arc::new(Installation::new(databases, folder, round.place, SETTINGS).await?);
     let begin = Instant::now();
     make(&installation, &remote, count).await?;
-    println!("{database}: {count} mirrors made in {:.1} s", begin.elapsed().as_secs_f64());
+    println!("{database}: {count} mirrors created in {:.1} s", begin.elapsed().as_secs_f64());
     let installation = Arc::into_inner(installation).ok_or("a request has not ended")?;
     measure(&format!("{database}, nothing changed"), &installation, &remote, count).await?;
     let commit = remote.commit().await?;
@@ -137,7 +137,7 @@ async fn measure_round(round: &Round, args: &Args) -> Result<(), Failure> {
         let path = format!("/repos/{USER}/mirror-{number}/branches/main");
         let request = installation.request(&client()?, reqwest::Method::GET, &path);
         if !request.send().await?.text().await?.contains(&commit) {
-            return Err(format!("mirror {number} has not followed").into());
+            return Err(format!("mirror {number} does not match the remote").into());
         }
     }
     args.rounds.finish(installation, database, "git-svc").await

@@ -59,7 +59,7 @@ async fn round(database: &str, url: &Secret, size: i64, extent: Extent) -> Resul
     for shape in Shape::ALL {
         let begin = Instant::now();
         backlog::fill(&db, url, shape, size).await?;
-        eprintln!("{database}: {size} events made in {:.1} s", begin.elapsed().as_secs_f64());
+        eprintln!("{database}: {size} events created in {:.1} s", begin.elapsed().as_secs_f64());
         let mut times = rounds::measure(&db, url, shape, size, extent.claims).await?;
         times.claims.sort_unstable();
         times.marks.sort_unstable();

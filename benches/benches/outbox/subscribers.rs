@@ -82,7 +82,7 @@ pub(crate) fn serve<S: EventSink>(
     let path = folder.join(name);
     let incoming = UnixListenerStream::new(UnixListener::bind(&path)?);
     let server = Server::builder().add_service(EventSinkServer::new(sink)).serve_with_incoming(incoming);
-    #[expect(clippy::disallowed_methods, reason = "the bench has no lifecycle")]
+    #[expect(clippy::disallowed_methods, reason = "the bench does not use a lifecycle")]
     let task = tokio::spawn(server);
     Ok((channel(Address::Unix(path), None), task))
 }

@@ -128,7 +128,7 @@ async fn round(database: &str, url: &Secret, size: i64, calls: u32) -> Result<()
     let server = Server::start(url).await?;
     let begin = Instant::now();
     let dataset = Dataset::fill(url, server.user_id(), size).await?;
-    eprintln!("{database}: {size} repositories made in {:.1} s", begin.elapsed().as_secs_f64());
+    eprintln!("{database}: {size} repositories created in {:.1} s", begin.elapsed().as_secs_f64());
     for (call, name) in Call::ALL {
         for token in [None, Some(server.token())] {
             if token.is_none() && matches!(call, Call::Own) {

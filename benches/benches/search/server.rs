@@ -93,7 +93,7 @@ impl Server {
         while !life.is_ready() {
             if running.is_finished() {
                 running.await??;
-                return Err("repo-svc ended at once".into());
+                return Err("repo-svc exited immediately".into());
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -181,5 +181,5 @@ fn main() -> Result<(), Failure> {
             std::fs::remove_dir_all(&place)?;
         }
     }
-    if is_sound { Ok(()) } else { Err("requests failed, or data is lost".into()) }
+    if is_sound { Ok(()) } else { Err("requests failed or data was lost".into()) }
 }

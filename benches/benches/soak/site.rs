@@ -122,7 +122,7 @@ impl Site {
         for repository in self.repositories.iter().take(MAX_COPIES) {
             copies.push(self.packed_copy(&repository.path, &repository.name).await?);
         }
-        self.copies.set(copies).map_err(|_| "copies were made before".into())
+        self.copies.set(copies).map_err(|_| "the copies already exist".into())
     }
 
     /// Creates a packed copy of the initial history.

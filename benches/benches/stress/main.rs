@@ -85,7 +85,7 @@ async fn round(
         Ok::<(), Failure>(())
     };
     if tokio::time::timeout(END_TIMEOUT, ended).await.is_err() {
-        println!("some attacks did not end in {} s", END_TIMEOUT.as_secs());
+        println!("some attacks did not stop within {} s", END_TIMEOUT.as_secs());
     }
     tallies.sort_by_key(|(attack, _)| *attack);
     println!("\n## {name}");

@@ -77,7 +77,7 @@ pub(crate) async fn prepare(installation: &Installation, folder: &Path, is_full:
             made["ssh_url"].as_str().unwrap_or_default().clone_into(&mut attacker.ssh);
         }
         if let Err(refused) = import_and_push(&attacker, name, &stream).await {
-            println!("the push of {name} was refused: {}", last_line(&refused));
+            println!("the push of {name} failed: {}", last_line(&refused));
         }
     }
     wide_tree(&attacker, sizes.levels).await?;
@@ -208,7 +208,7 @@ async fn wide_tree(attacker: &Attacker, levels: usize) -> Result<(), Failure> {
     let commit = git::text(&folder, &["commit-tree", "-m", "Wide", &object]).await?;
     git::run(&folder, &["update-ref", "refs/heads/main", &commit]).await?;
     if let Err(refused) = git::run(&folder, &["push", "--quiet", &attacker.remote("wide"), "main"]).await {
-        println!("the push of wide was refused: {}", last_line(&refused));
+        println!("the push of wide failed: {}", last_line(&refused));
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ async fn archives_unpack_to_the_files_of_the_commit() {
             let (_, other, again) = get(&service, id, &path(id, revision, format), &[]).await;
             assert_eq!(other["etag"], headers["etag"]);
             assert!(again == file, "{revision}");
-            assert_eq!(other["content-length"].to_str().unwrap(), file.len().to_string(), "it was kept");
+            assert_eq!(other["content-length"].to_str().unwrap(), file.len().to_string(), "served from the cache");
         }
     }
 }
@@ -102,7 +102,7 @@ async fn ranges_are_served_and_a_known_archive_is_not_sent_again() {
     }
     service.put(id, "new", b"x").await;
     let (status, headers, _) = get(&service, id, &path, &[("if-none-match", &etag)]).await;
-    assert!(status == StatusCode::OK && headers["etag"] != etag.as_str(), "another commit is another file");
+    assert!(status == StatusCode::OK && headers["etag"] != etag.as_str(), "another commit gives another file");
 }
 
 #[tokio::test]
@@ -289,7 +289,7 @@ async fn an_archive_is_not_finished_after_its_client_left() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     }
-    panic!("what was begun is still there");
+    panic!("the started archive is still there");
 }
 
 #[tokio::test]
@@ -303,7 +303,7 @@ async fn concurrent_requests_share_one_file_and_one_that_leaves_stops_no_other()
         tokio::join!(get(&service, id, &path, &[]), get(&service, id, &path, &[("range", "bytes=5-")]), leaver);
     assert_eq!((one.0, two.0), (StatusCode::OK, StatusCode::PARTIAL_CONTENT));
     assert!(one.2.len() > 10 << 20 && one.2[5..] == two.2[..]);
-    assert_eq!(cached_archives(&service), 1, "it was made once");
+    assert_eq!(cached_archives(&service), 1, "created once");
 }
 
 #[tokio::test]
@@ -334,6 +334,6 @@ async fn archives_are_deleted_with_their_repository_and_readers_finish() {
         read = read => read,
         outcome = async { drop(connection.await); std::future::pending().await } => outcome,
     };
-    assert!(read == whole, "the reader gets all of it");
+    assert!(read == whole, "the reader gets everything");
     wait_for_cached_archives(&service, 1).await;
 }

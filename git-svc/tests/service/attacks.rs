@@ -326,7 +326,7 @@ async fn too_many_objects_or_refs_are_refused_with_the_limit() {
     let (succeeded, text) = try_git(w.path(), &["push", &gateway.remote(id), "refs/heads/*:refs/heads/*"]).await;
     assert!(!succeeded && text.contains("a push may change at most 1100 refs"), "{text}");
     let kept = git(&find_repository(&gateway.service.store()), &["count-objects", "-v"]).await;
-    assert!(kept.contains("in-pack: 0"), "nothing refused is kept: {kept}");
+    assert!(kept.contains("in-pack: 0"), "rejected objects were kept: {kept}");
     assert_unharmed(&gateway.service, 1).await;
     gateway.service.updates(id, 1).await;
 }

@@ -119,7 +119,7 @@ async fn the_version_is_that_of_the_branch_which_the_write_names() {
     let on =
         |branch: &str, content: &[u8]| PutContentsRequest { branch: branch.into(), ..put_request(id, "a", content) };
     let main = version(&service, id, "main", "a").await.unwrap();
-    assert!(is_refused(put(&service, "absent", on("topic", b"2")).await), "it begins with the files of main");
+    assert!(is_refused(put(&service, "absent", on("topic", b"2")).await), "starts with the files of main");
     put(&service, &main, on("topic", b"2")).await.unwrap();
     let topic = version(&service, id, "topic", "a").await.unwrap();
     assert!(is_refused(put(&service, &main, on("topic", b"3")).await));

@@ -247,7 +247,7 @@ impl Service {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("git-svc does not get ready");
+        panic!("git-svc is not ready");
     }
 
     pub(crate) async fn stop(&mut self) -> Duration {

@@ -123,7 +123,7 @@ async fn a_copy_has_what_the_remote_has_and_its_password_is_nowhere() {
     }
     assert!(remote.seen().iter().all(|(path, _)| !path.contains("hunter2")));
     assert_eq!(incoming(&service), 0);
-    assert!(service.facts(51).is_empty(), "no service is told of wikis");
+    assert!(service.facts(51).is_empty(), "wikis emit no events");
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn an_empty_repository_is_brought_an_old_server_spoken_to_and_a_redirect_f
         StartMigrationRequest { password: "hunter2".to_owned(), ..request(3, &remote.elsewhere(&other, "demo.git")) };
     service.imports().start_migration(asked).await.unwrap();
     assert_eq!(end(&service, 3).await.0.error, "");
-    assert!(remote.seen().last().unwrap().1.is_some(), "its own server is told the password");
+    assert!(remote.seen().last().unwrap().1.is_some(), "its own server gets the password");
     assert!(!other.seen().is_empty() && other.seen().iter().all(|(_, login)| login.is_none()), "{:?}", other.seen());
 }
 
@@ -192,7 +192,7 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
         let found = state.error.split(": `").next().unwrap_or_default();
         assert_eq!((state.phase(), found), (MigrationPhase::Failed, *reason), "{way}/{name}");
         assert_eq!(told.error, state.error);
-        assert!(service.facts(id).len() == 1, "no mirror was made");
+        assert!(service.facts(id).len() == 1, "no mirror was created");
         let gone =
             service.with_grant(id, ferrite_proto::git::ListBranchesRequest { repository_id: id, ..Default::default() });
         assert_eq!(self::reason(&service.git().list_branches(gone).await.unwrap_err()), "REPOSITORY_NOT_FOUND");
@@ -296,7 +296,7 @@ async fn slow_imports_of_one_user_do_not_hold_up_those_of_others() {
     for id in 4..=5 {
         assert_eq!(end(&service, id).await.0.error, "");
     }
-    assert_eq!(state(&service, 3).await.phase(), MigrationPhase::Queued, "the first user has its share");
+    assert_eq!(state(&service, 3).await.phase(), MigrationPhase::Queued, "the first user has reached its limit");
 }
 
 #[tokio::test]
@@ -308,7 +308,7 @@ async fn a_remote_has_to_send_a_minimum_after_some_time() {
     service.imports().start_migration(request(1, &remote.url("drip", "demo.git"))).await.unwrap();
     let (state, told) = end(&service, 1).await;
     assert_eq!(state.error, "the remote sent less than 100000 bytes per second");
-    assert!(told.received_bytes > 2000, "it was not silent: {told:?}");
+    assert!(told.received_bytes > 2000, "events were emitted: {told:?}");
 }
 
 #[tokio::test]

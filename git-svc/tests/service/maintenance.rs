@@ -78,7 +78,7 @@ async fn clones_and_writes_during_repacks_are_right_and_the_size_is_published() 
     };
     let start = Instant::now();
     while !is_done() {
-        assert!(start.elapsed() < Duration::from_secs(40), "everything is packed and the size published");
+        assert!(start.elapsed() < Duration::from_secs(40), "everything packed and the size published");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(path.join("objects/info/commit-graph").is_file());

@@ -87,7 +87,7 @@ async fn a_mirror_follows_its_remote_with_the_events_of_pushes() {
     let requests = remote.seen().len();
     let state = sync(&service).await;
     assert_eq!((state.version, state.state.unwrap().last_error.as_str()), (2, ""));
-    assert_eq!(remote.seen().len() - requests, 2, "an unchanged remote costs a look");
+    assert_eq!(remote.seen().len() - requests, 2, "an unchanged remote costs one request");
     assert_eq!(updates(&service, 0).0, BTreeSet::new());
 
     repo.commit("refs/heads/main", "pushed", &[first]);

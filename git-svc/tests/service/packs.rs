@@ -177,7 +177,7 @@ async fn packs_are_gits_own_to_the_byte_and_made_once() {
     let expected = by_git(&path, &words);
     for more in [0, 1, 1] {
         assert!(fetch(service, id, &words).await == expected);
-        assert_eq!(made(service), 8 + more, "the first one is not kept");
+        assert_eq!(made(service), 8 + more, "the first one is not cached");
     }
 }
 
@@ -259,7 +259,7 @@ async fn a_pack_serves_its_own_repository_only() {
     for id in [one, two, one, two] {
         assert!(fetch(service, id, &words).await == by_git(service.on_disk(id).path(), &words));
     }
-    assert_eq!(made(service), before + 2, "each makes its own");
+    assert_eq!(made(service), before + 2, "each creates a separate pack");
     let (_, _, body) = send(service, posted(service, other, asking(&words))).await;
     assert!(String::from_utf8_lossy(&body).contains("not our ref"));
 }
@@ -315,7 +315,7 @@ async fn a_client_that_reads_nothing_is_disconnected() {
     let (response, _connection) = stuck(&gateway, id, &words).await;
     wait_until("it is read", || is_reading(service)).await;
     wait_until("it is not any more", || !is_reading(service)).await;
-    assert!(response.into_body().collect().await.is_err(), "what was cut does not look whole");
+    assert!(response.into_body().collect().await.is_err(), "a truncated pack looks complete");
     assert!(fetch(service, id, &words).await == by_git(service.on_disk(id).path(), &words));
 }
 
@@ -345,7 +345,7 @@ async fn large_packs_are_served_and_not_kept() {
             assert!(fetch(service, id, words).await == expected);
         }
     }
-    assert_eq!(made(service), 1, "what may be small is tried once");
+    assert_eq!(made(service), 1, "a small pack is attempted once");
     wait_until("it goes", || kept(service) == 0).await;
 }
 
@@ -375,7 +375,7 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::mount(&folder.path().join("store/cache"));
         if disk.is_none() && instead == ":" {
-            eprintln!("skipped: only root may mount a small disk");
+            eprintln!("skipped: only root can mount a small disk");
             return;
         }
         let program = wrapped(folder.path(), instead).display().to_string();
@@ -386,7 +386,7 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let response = fetch(service, id, &[&want]).await;
         assert!(response.error.contains("the disk is full"), "{}", response.error);
         let expected = by_git(service.on_disk(id).path(), &["no-progress", &want]);
-        assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one does without the disk");
+        assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one works without the disk");
         wait_until("it goes", || kept(service) == 0).await;
     }
 }

@@ -66,7 +66,7 @@ impl Rewritten {
     async fn has_only(&self, before: &BTreeMap<PathBuf, u64>, push: &[&str]) {
         let store = self.gateway.service.store();
         wait_until("git has ended", || running_in(&store) == 0).await;
-        wait_until(&format!("nothing of {push:?} is left"), || files(&self.objects()) == *before).await;
+        wait_until(&format!("{push:?} leaves nothing behind"), || files(&self.objects()) == *before).await;
     }
 }
 

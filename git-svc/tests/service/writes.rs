@@ -234,7 +234,7 @@ async fn rules_are_kept_by_pattern_and_shown_with_branches() {
     client.delete_protection(service.with_grant(id, remove)).await.unwrap();
     let remove = DeleteProtectionRequest { repository_id: id, pattern: "main".into(), ..Default::default() };
     let error = client.delete_protection(service.with_grant(id, remove)).await.unwrap_err();
-    assert_eq!(error.code(), Code::NotFound, "it is gone");
+    assert_eq!(error.code(), Code::NotFound, "deleted");
     for (request, name) in [
         (rule(id, "refs/heads/main"), "pattern"),
         (rule(id, ""), "pattern"),

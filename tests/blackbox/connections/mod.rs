@@ -57,7 +57,7 @@ async fn median_time(address: [u8; 4], cluster: &Cluster, count: usize) -> Durat
             Ok::<_, std::io::Error>(response)
         };
         let response =
-            tokio::time::timeout(Duration::from_secs(10), exchanged).await.expect("an answer in time").unwrap();
+            tokio::time::timeout(Duration::from_secs(10), exchanged).await.expect("a response in time").unwrap();
         assert!(response.starts_with("HTTP/1.1 200"), "{response}");
         times.push(started.elapsed());
     }
@@ -219,7 +219,7 @@ fn requests_of_one_address_are_bounded_whatever_their_connections() {
         drop(connection);
         let started = Instant::now();
         while begin_get(ATTACKER, cluster, path, &token).await.0 != 200 {
-            assert!(started.elapsed() < END_TIMEOUT, "the requests of a closed connection count for ever");
+            assert!(started.elapsed() < END_TIMEOUT, "requests of a closed connection still count");
         }
     });
 }
@@ -237,7 +237,7 @@ async fn begin_get(address: [u8; 4], cluster: &Cluster, path: &str, token: &str)
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut status = [0; 12];
     let read = tokio::time::timeout(END_TIMEOUT, stream.read_exact(&mut status)).await;
-    read.expect("an answer in time").expect("an answer");
+    read.expect("a response in time").expect("an answer");
     let status = std::str::from_utf8(&status).unwrap();
     (status.strip_prefix("HTTP/1.1 ").unwrap().parse().unwrap(), stream)
 }
@@ -289,7 +289,7 @@ fn responses_that_are_not_read_are_bounded_for_each_address() {
         drop(held);
         let started = Instant::now();
         while metric(cluster, "ferrite_waiting_response_bytes") > 0.0 {
-            assert!(started.elapsed() < END_TIMEOUT, "the bytes of closed connections wait for ever");
+            assert!(started.elapsed() < END_TIMEOUT, "bytes of closed connections are still buffered");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
@@ -326,6 +326,6 @@ fn clients_that_do_not_read_are_cut() {
              {} of {RESPONSE_BYTES} bytes",
             rest.len()
         );
-        assert!(rest.len() < RESPONSE_BYTES, "the whole response came");
+        assert!(rest.len() < RESPONSE_BYTES, "the whole response arrived");
     });
 }

@@ -36,7 +36,7 @@ impl Browser {
         let log = Lines::default();
         let driver = Process::start(&mut command, &log);
         let started = driver.out.wait_for(START_TIMEOUT, |line| line.contains("started successfully on port"));
-        let line = started.unwrap_or_else(|| panic!("chromedriver does not start: {:?}", log.all()));
+        let line = started.unwrap_or_else(|| panic!("chromedriver did not start: {:?}", log.all()));
         let port = line.rsplit(' ').next().unwrap().trim_end_matches('.');
 
         let profile = servers::folder().join(unique("chromium"));
@@ -123,7 +123,7 @@ impl Browser {
         loop {
             let outcome = match self.all(selector).await.first() {
                 Some(element) => self.call(method.clone(), &format!("/element/{element}/{command}"), body).await,
-                None => Err("there is no such element".to_owned()),
+                None => Err("no such element".to_owned()),
             };
             match outcome {
                 Ok(value) => return value,

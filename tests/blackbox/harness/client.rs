@@ -249,7 +249,7 @@ impl User {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        panic!("{path} never is as it should be: {response}");
+        panic!("{path} did not reach the expected state: {response}");
     }
 
     pub(crate) async fn get_with(&self, path: &str, name: HeaderName, value: &str) -> Response {

@@ -384,11 +384,11 @@ impl Cluster {
     fn end_and_restart(&self, role: Role, signal: rustix::process::Signal) {
         match &self.processes {
             Processes::Launcher(_) => {
-                let id = self.process_id(role).unwrap_or_else(|| panic!("{role:?} does not run"));
+                let id = self.process_id(role).unwrap_or_else(|| panic!("{role:?} is not running"));
                 send(id, signal);
                 let deadline = Instant::now() + PROCESS_TIMEOUT;
                 while self.process_id(role).is_none_or(|now| now == id) {
-                    assert!(Instant::now() < deadline, "the launcher does not bring {role:?} back");
+                    assert!(Instant::now() < deadline, "the launcher did not restart {role:?}");
                     std::thread::sleep(Duration::from_millis(5));
                 }
             }

@@ -99,7 +99,7 @@ impl GitServer {
             }
             tokio::time::sleep(HOLD_POLL_INTERVAL).await;
         }
-        panic!("nobody asks for a pack");
+        panic!("no request for a pack arrived");
     }
 
     pub(crate) fn packs(&self) -> usize {

@@ -94,7 +94,7 @@ impl Network {
         self.process.tell(word);
         let deadline = Instant::now() + TIMEOUT;
         while self.process.out.all().iter().filter(|line| *line == "done").count() < self.orders {
-            assert!(Instant::now() < deadline, "the network does not obey");
+            assert!(Instant::now() < deadline, "the network script did not respond");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -84,7 +84,7 @@ impl Postgres {
         self.process.tell("stop");
         let deadline = Instant::now() + START_TIMEOUT;
         while self.process.out.all().iter().filter(|line| *line == "stopped").count() < self.stops {
-            assert!(Instant::now() < deadline, "PostgreSQL does not stop");
+            assert!(Instant::now() < deadline, "PostgreSQL did not stop");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -97,7 +97,7 @@ impl Postgres {
         let wait = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             while runtime.block_on(sqlx::PgConnection::connect(&url)).is_err() {
-                assert!(Instant::now() < deadline, "PostgreSQL does not start");
+                assert!(Instant::now() < deadline, "PostgreSQL did not start");
                 std::thread::sleep(Duration::from_millis(20));
             }
         };

@@ -42,7 +42,7 @@ impl Lines {
         let collected = self.0.0.lock().unwrap();
         let (collected, wait) =
             self.0.1.wait_timeout_while(collected, timeout, |collected| collected.open_pipes > 0).unwrap();
-        assert!(!wait.timed_out(), "the output has no end: {:#?}", collected.lines);
+        assert!(!wait.timed_out(), "the output did not end: {:#?}", collected.lines);
         collected.lines.clone()
     }
 

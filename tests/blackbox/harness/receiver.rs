@@ -95,7 +95,7 @@ impl Receiver {
                 return all;
             }
             let seen: Vec<_> = all.iter().map(|one| (one.event(), one.status)).collect();
-            assert!(tokio::time::Instant::now() < deadline, "deliveries do not arrive: {seen:?}");
+            assert!(tokio::time::Instant::now() < deadline, "deliveries did not arrive: {seen:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }

@@ -88,10 +88,10 @@ impl Cluster {
 
     /// Sends a signal to a process and waits for its end.
     pub(crate) fn end_replica(&self, role: Role, number: usize, signal: Signal) -> ExitStatus {
-        let Processes::Roles(processes) = &self.processes else { panic!("the launcher has its processes") };
+        let Processes::Roles(processes) = &self.processes else { panic!("the launcher owns its processes") };
         let mut process = processes.lock().unwrap().remove(&(role, number)).unwrap();
         process.signal(signal);
-        process.ended_within(PROCESS_TIMEOUT).unwrap_or_else(|| panic!("{role:?} {number} does not end"))
+        process.ended_within(PROCESS_TIMEOUT).unwrap_or_else(|| panic!("{role:?} {number} did not exit"))
     }
 
     /// Sends a signal that does not end the process.

@@ -80,7 +80,7 @@ pub(crate) fn postgres() -> &'static str {
             let hold = "echo \"$FERRITE_TEST_POSTGRES_URL\"; cat";
             let process = Process::start(Command::new(script).args(["sh", "-c", hold]), &log);
             let url = process.out.wait_for(START_TIMEOUT, |line| line.starts_with("postgres://"));
-            (url.unwrap_or_else(|| panic!("PostgreSQL does not start: {:?}", log.all())), Some(process))
+            (url.unwrap_or_else(|| panic!("PostgreSQL did not start: {:?}", log.all())), Some(process))
         })
         .0
 }
@@ -181,7 +181,7 @@ impl Redis {
         }
         let process = Process::start(&mut command, &Lines::default());
         let ready = process.out.wait_for(START_TIMEOUT, |line| line.contains("Ready to accept connections"));
-        assert!(ready.is_some(), "Redis does not start: {:?}", process.out.all());
+        assert!(ready.is_some(), "Redis did not start: {:?}", process.out.all());
         self.process = Some(process);
     }
 }

@@ -74,7 +74,12 @@ pub(crate) fn working_in(folder: &Path) -> usize {
 pub(crate) async fn wait_for_no_process_in(folder: &Path, timeout: Duration) {
     let start = Instant::now();
     while working_in(folder) > 0 {
-        assert!(start.elapsed() < timeout, "{} processes are left in {}", working_in(folder), folder.display());
+        assert!(
+            start.elapsed() < timeout,
+            "{} processes are still running in {}",
+            working_in(folder),
+            folder.display()
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

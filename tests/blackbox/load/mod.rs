@@ -141,7 +141,7 @@ async fn repositories(cluster: &Cluster, user: &User) -> Vec<String> {
     }
     let chosen = by_store.into_iter().flat_map(|names| names.into_iter().take(REPOSITORIES_PER_STORE));
     let chosen: Vec<_> = chosen.collect();
-    assert_eq!(chosen.len(), stores * REPOSITORIES_PER_STORE, "some store gets no repositories");
+    assert_eq!(chosen.len(), stores * REPOSITORIES_PER_STORE, "a store got no repositories");
     chosen
 }
 
@@ -166,7 +166,7 @@ impl Shared {
             let (user, began) = (self.user(operation, number).clone(), Instant::now());
             let url = user.url.clone();
             let outcome = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(user)).await;
-            let outcome = outcome.unwrap_or_else(|_| Err(Failure::unclear("no answer in time")));
+            let outcome = outcome.unwrap_or_else(|_| Err(Failure::unclear("no response in time")));
             let failed = outcome.as_ref().err().map(|failure| failure.text.clone());
             self.samples.lock().unwrap().push(Sample { kind, began, took: began.elapsed(), failed });
             let failure = match outcome {

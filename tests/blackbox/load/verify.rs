@@ -39,7 +39,7 @@ pub(super) async fn verify(shared: &Shared, receiver: &Receiver, cluster: &Clust
     }
     check_deliveries(shared, receiver, &ledger).await;
     for number in 0..cluster.replicas(Role::Git) {
-        eprintln!("store {number}: {} repositories are whole", fsck_all(cluster, number, &Git::new()).await);
+        eprintln!("store {number}: {} repositories are intact", fsck_all(cluster, number, &Git::new()).await);
     }
 }
 

@@ -160,7 +160,7 @@ async fn a_part_of_a_tree_is_archived_over_ssh(cluster: &Cluster) {
     };
     assert_eq!(listed(&["main", "dir/", "other/three"]).await, ["dir/", "dir/one", "dir/two", "other/", "other/three"]);
     assert_eq!(listed(&["--prefix=p/", "v1:dir"]).await, ["p/", "p/one", "p/two"]);
-    assert_eq!(listed(&["heads/main", "*"]).await, ["*"], "a path is no pattern");
+    assert_eq!(listed(&["heads/main", "*"]).await, ["*"], "a path is not a pattern");
     let formats = git.run("", &["archive", &remote, "--list"]).await;
     assert!(formats.lines().any(|format| format == "tar.gz"), "{formats}");
     for (arguments, reason) in [

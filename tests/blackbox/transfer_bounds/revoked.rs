@@ -161,7 +161,7 @@ async fn readers_hear_no_more_soon_after_revocation(cluster: &Cluster) {
         assert!(total < MAX_BUFFERED_BYTES, "{reader_name}: {total} bytes after revocation");
     }
     for reader in staying {
-        assert!(reader.rest().await > FILE_BYTES - (1 << 20), "who was not revoked reads all");
+        assert!(reader.rest().await > FILE_BYTES - (1 << 20), "others can read everything");
     }
 }
 
@@ -260,7 +260,7 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     // The push may already be refused, and the connection reset.
     drop(stream.write_all(&[chunk(&rest), b"0\r\n\r\n".to_vec()].concat()).await);
     let text = response(stream).await;
-    eprintln!("HTTP, the rest sent: {:?} after {:?}", text.lines().last(), begun.elapsed());
+    eprintln!("HTTP, rest sent: {:?} after {:?}", text.lines().last(), begun.elapsed());
     assert!(text.contains("refs/heads/late: access was revoked") || text.contains("401 Unauthorized"), "{text}");
 
     // The rest never arrives.
@@ -287,7 +287,7 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     drop(stdin.write_all(&rest).await);
     drop(stdin);
     let (report, complaint) = tokio::join!(response(stdout), response(process.stderr.take().unwrap()));
-    eprintln!("SSH, the rest sent: {:?} {complaint:?}", report.get(report.len().saturating_sub(60)..));
+    eprintln!("SSH, rest sent: {:?} {complaint:?}", report.get(report.len().saturating_sub(60)..));
     let is_refused = report.contains("refs/heads/key: access was revoked") || complaint.contains("not registered");
     assert!(is_refused, "{report} {complaint}");
 

@@ -82,7 +82,7 @@ async fn a_large_push_takes_little_memory_and_comes_back_whole(cluster: &Cluster
 async fn wait_until(what: &str, check: impl Fn() -> bool) {
     let start = Instant::now();
     while !check() {
-        assert!(start.elapsed() < WAIT_TIMEOUT, "not in time: {what}");
+        assert!(start.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

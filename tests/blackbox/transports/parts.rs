@@ -101,7 +101,7 @@ async fn objects_that_were_left_out_come_when_they_are_needed(cluster: &Cluster)
                 assert!(git.path().join(&folder).join("run.sh").exists());
                 assert_eq!(git.run(&folder, &log).await, whole, "{filter}");
                 if filter != "blob:limit=1k" {
-                    assert!(missing(transport, &folder).await > 0, "{filter}: all of it came");
+                    assert!(missing(transport, &folder).await > 0, "{filter}: everything arrived");
                 }
             }
         }

@@ -63,7 +63,7 @@ impl ComposeFile {
         while !waiting.is_empty() {
             let is_next = |name: &&&String| self.services[**name].depends_on.keys().all(|other| order.contains(other));
             let Some(next) = waiting.iter().find(is_next).map(|name| (*name).clone()) else {
-                return Err(format!("services wait for each other, or for one that does not start: {waiting:?}"));
+                return Err(format!("circular or missing dependencies: {waiting:?}"));
             };
             waiting.retain(|name| **name != next);
             order.push(next);

@@ -70,7 +70,7 @@ pub(super) const BREAKS: &[(&str, &str, &str)] = &[
         "repo-svc: the volume /data of the image has no name",
     ),
     ("max-size: 20m, ", "", "gateway: logs have no bound"),
-    ("stop_grace_period: 45s", "stop_grace_period: 10s", "gateway: is killed before its requests have ended"),
+    ("stop_grace_period: 45s", "stop_grace_period: 10s", "gateway: is killed before its requests have finished"),
     ("FERRITE_REDIS_URL_FILE: /run/secrets/redis-url", "FERRITE_REDIS_URL: redis://x", "FERRITE_REDIS_URL is a secret"),
     ("FERRITE_LOG_FORMAT: json", "FERRITE_LOG_FORMAT: postgres://a:b@c/d", "FERRITE_LOG_FORMAT holds a password"),
     ("FERRITE_LOG_FORMAT: json", "FERRITE_LOG_STYLE: json", "gateway: does not know FERRITE_LOG_STYLE"),
@@ -96,21 +96,25 @@ pub(super) const BREAKS: &[(&str, &str, &str)] = &[
     (
         "condition: service_completed_successfully",
         "condition: service_started",
-        "gateway: waits for administrator by service_started",
+        "gateway: waits only for the start of administrator",
     ),
-    ("git-svc: { condition: service_healthy }", "gateway: { condition: service_healthy }", "wait for each other"),
+    (
+        "git-svc: { condition: service_healthy }",
+        "gateway: { condition: service_healthy }",
+        "circular or missing dependencies",
+    ),
     (
         "FERRITE_LOG: ${FERRITE_LOG:-info}",
         "FERRITE_LOG: ${FERRITE_LEVEL:-info}",
         "FERRITE_LEVEL is not in .env.example",
     ),
-    ("FERRITE_LOG: ${FERRITE_LOG:-info}", "FERRITE_LOG: info", "FERRITE_LOG in .env.example is not read"),
+    ("FERRITE_LOG: ${FERRITE_LOG:-info}", "FERRITE_LOG: info", "FERRITE_LOG in .env.example is not used"),
 ];
 /// The same for `.env.example`.
 pub(super) const EXAMPLE_BREAKS: &[(&str, &str, &str)] = &[
     ("FERRITE_LOG=info", "FERRITE_LOG=debug", "FERRITE_LOG is `info` in the file and `debug` in .env.example"),
     ("FERRITE_LOG=info\n", "", "FERRITE_LOG is not in .env.example"),
-    ("FERRITE_LOG=info\n", "FERRITE_LOG=info\nFERRITE_LEVEL=info\n", "FERRITE_LEVEL in .env.example is not read"),
+    ("FERRITE_LOG=info\n", "FERRITE_LOG=info\nFERRITE_LEVEL=info\n", "FERRITE_LEVEL in .env.example is not used"),
 ];
 
 /// The variables that each role accepts.
@@ -183,7 +187,7 @@ fn variable_faults(variables: &BTreeMap<String, Vec<String>>, example: &BTreeMap
         }
     }
     let is_unread = |name: &&String| !variables.contains_key(*name) && !file::OWN_VARIABLES.contains(&name.as_str());
-    faults.extend(example.keys().filter(is_unread).map(|name| format!("{name} in .env.example is not read")));
+    faults.extend(example.keys().filter(is_unread).map(|name| format!("{name} in .env.example is not used")));
     faults
 }
 
@@ -254,7 +258,7 @@ fn lifetime_faults(name: &str, value: &Value, service: &Service, file: &ComposeF
     let ends = conditions.clone().any(|condition| condition == "service_completed_successfully");
     let restart = if ends { "no" } else { "unless-stopped" };
     if scalar(&value["restart"]) != restart {
-        faults.push("restarts when it should not, or does not when it should".to_owned());
+        faults.push("wrong restart policy".to_owned());
     }
     // Images of the profile may have nothing to run a health check with.
     let is_waited_for = conditions.clone().any(|condition| condition == "service_healthy");
@@ -264,7 +268,7 @@ fn lifetime_faults(name: &str, value: &Value, service: &Service, file: &ComposeF
     for (other, condition) in &service.depends_on {
         let needs = file.services.get(other).is_some_and(|other| other.health.is_some() || other.profiles.is_empty());
         if condition == "service_started" && needs {
-            faults.push(format!("waits for {other} by service_started"));
+            faults.push(format!("waits only for the start of {other}"));
         }
     }
     let seconds = |text: &str| text.trim_end_matches('s').parse::<u64>().unwrap_or_default();
@@ -273,7 +277,7 @@ fn lifetime_faults(name: &str, value: &Value, service: &Service, file: &ComposeF
     let of_requests: u64 =
         of_requests.iter().filter_map(|name| service.environment.get(*name)).map(|t| seconds(t)).sum();
     if ROLES.contains(&name) && stop < of_requests + STOP_MARGIN_SECONDS {
-        faults.push("is killed before its requests have ended".to_owned());
+        faults.push("is killed before its requests have finished".to_owned());
     }
     faults
 }

@@ -208,7 +208,7 @@ impl Topology {
                 assert!(status.success(), "{name}: {status}: {}", self.log_text(name));
                 return;
             }
-            assert!(Instant::now() < deadline, "{name} does not end: {}", self.log_text(name));
+            assert!(Instant::now() < deadline, "{name} did not exit: {}", self.log_text(name));
             std::thread::sleep(POLL_INTERVAL);
         }
     }

@@ -63,7 +63,7 @@ fn read(folder: &Path, expected_kind: &str, resources: &mut Vec<Resource>) -> Re
         return Err(failed(format!("is a {}, not a {expected_kind}", kind(settings))));
     }
     for entry in items(settings, "/resources") {
-        let entry = folder.join(entry.as_str().ok_or("a resource is no text")?);
+        let entry = folder.join(entry.as_str().ok_or("a resource is not a string")?);
         if entry.is_dir() {
             let mut more = Vec::new();
             read(&entry, "Kustomization", &mut more)?;
@@ -74,7 +74,7 @@ fn read(folder: &Path, expected_kind: &str, resources: &mut Vec<Resource>) -> Re
         }
     }
     for entry in items(settings, "/components") {
-        read(&folder.join(entry.as_str().ok_or("a component is no text")?), "Component", resources)?;
+        read(&folder.join(entry.as_str().ok_or("a component is not a string")?), "Component", resources)?;
     }
     transform(folder, settings, resources).map_err(failed)?;
     no_object_twice(resources).map_err(failed)
@@ -120,10 +120,10 @@ fn generate(folder: &Path, generator: &Value, resources: &mut Vec<Resource>) -> 
     known(generator, &["name", "behavior", "envs", "files", "options"])?;
     let mut data = BTreeMap::new();
     for file in items(generator, "/envs") {
-        data.append(&mut variables(&folder.join(file.as_str().ok_or("a file is no text")?))?);
+        data.append(&mut variables(&folder.join(file.as_str().ok_or("a file is not a string")?))?);
     }
     for file in items(generator, "/files") {
-        let file = file.as_str().ok_or("a file is no text")?;
+        let file = file.as_str().ok_or("a file is not a string")?;
         let (key, file) = file.split_once('=').unwrap_or((file, file));
         let path = folder.join(file);
         let content = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -143,11 +143,10 @@ fn generate(folder: &Path, generator: &Value, resources: &mut Vec<Resource>) -> 
         return Ok(());
     }
     if text(generator, "/behavior") != "merge" {
-        return Err(format!("ConfigMap {generated}: only `merge` is read"));
+        return Err(format!("ConfigMap {generated}: only `merge` is supported"));
     }
     let is_it = |resource: &&mut Resource| resource.is_generated && name(&resource.object) == generated;
-    let base =
-        resources.iter_mut().find(is_it).ok_or(format!("ConfigMap {generated} is not there to be merged into"))?;
+    let base = resources.iter_mut().find(is_it).ok_or(format!("ConfigMap {generated} does not exist for the merge"))?;
     let entries = base.object["data"].as_object_mut().expect("a generated ConfigMap has data");
     entries.extend(data.as_object().cloned().unwrap_or_default());
     Ok(())
@@ -183,7 +182,7 @@ fn apply_patch(folder: &Path, patch: &Value, resources: &mut Vec<Resource>) -> R
         return at_least_one(before - resources.len(), target);
     }
     let operations: json_patch::Patch = serde_json::from_value(content)
-        .map_err(|error| format!("a patch of {target} is neither of RFC 6902 nor a deletion: {error}"))?;
+        .map_err(|error| format!("the patch of {target} is neither a JSON patch nor a deletion: {error}"))?;
     let mut count = 0;
     for resource in resources.iter_mut().filter(|resource| is_target(&resource.object)) {
         json_patch::patch(&mut resource.object, &operations).map_err(|error| format!("{target}: {error}"))?;
@@ -216,19 +215,19 @@ fn set_image(image: &Value, resources: &mut [Resource]) -> Result<(), String> {
 }
 
 fn at_least_one(count: usize, of: &Value) -> Result<(), String> {
-    if count == 0 { Err(format!("{of} fits no object")) } else { Ok(()) }
+    if count == 0 { Err(format!("{of} matches no object")) } else { Ok(()) }
 }
 
 /// Fails on unknown keys.
 fn known(value: &Value, keys: &[&str]) -> Result<(), String> {
     let empty = Map::new();
     let unknown = value.as_object().unwrap_or(&empty).keys().find(|key| !keys.contains(&key.as_str()));
-    unknown.map_or(Ok(()), |key| Err(format!("`{key}` is not read")))
+    unknown.map_or(Ok(()), |key| Err(format!("`{key}` is not supported")))
 }
 
 fn no_object_twice(resources: &[Resource]) -> Result<(), String> {
     let id = |resource: &Resource| (kind(&resource.object).to_owned(), name(&resource.object).to_owned());
     let mut ids: Vec<_> = resources.iter().map(id).collect();
     ids.sort();
-    ids.windows(2).find(|pair| pair[0] == pair[1]).map_or(Ok(()), |pair| Err(format!("{:?} is there twice", pair[0])))
+    ids.windows(2).find(|pair| pair[0] == pair[1]).map_or(Ok(()), |pair| Err(format!("{:?} is a duplicate", pair[0])))
 }

@@ -135,9 +135,10 @@ pub(crate) fn arrows(objects: &[Value]) -> Vec<String> {
         open.retain(|(_, to, port)| direction == "Egress" || to != "gateway" || ![3000, 2222].contains(port));
         let show = |(from, to, port): &(String, String, u64)| format!("{from} to {to}:{port} ({direction})");
         let closed =
-            needed.difference(&open).map(|arrow| format!("the policies close {}, which the code needs", show(arrow)));
-        let extra =
-            open.difference(&needed).map(|arrow| format!("the policies open {}, which no code uses", show(arrow)));
+            needed.difference(&open).map(|arrow| format!("the policies block {}, which the code needs", show(arrow)));
+        let extra = open
+            .difference(&needed)
+            .map(|arrow| format!("the policies allow {}, which the code does not use", show(arrow)));
         errors.extend(closed.chain(extra));
     }
     let denies = |policy: &Value| {
@@ -200,7 +201,7 @@ pub(crate) fn internet(objects: &[Value]) -> Vec<String> {
         let blocks = items(policy, "/spec/egress").iter().flat_map(|rule| items(rule, "/to"));
         for block in blocks.filter_map(|peer| peer.get("ipBlock")) {
             let Ok(network) = text(block, "/cidr").parse::<IpNet>() else {
-                errors.push(format!("{}: {block} is no network", name(policy)));
+                errors.push(format!("{}: {block} is not a network", name(policy)));
                 continue;
             };
             if network.prefix_len() > 3 {
@@ -214,7 +215,7 @@ pub(crate) fn internet(objects: &[Value]) -> Vec<String> {
                 .extend(missing.chain(extra).map(|(verb, net)| format!("{}: the Internet {verb} {net}", name(policy))));
             let is_whole = matches!(network, IpNet::V4(_)) || network.to_string() == IPV6_GLOBAL;
             if !is_whole {
-                errors.push(format!("{}: {network} is more than the Internet", name(policy)));
+                errors.push(format!("{}: {network} contains more than the Internet", name(policy)));
             }
         }
     }

@@ -80,7 +80,7 @@ pub(crate) fn ports(workload: &Value) -> BTreeMap<&str, u64> {
 pub(crate) fn fits(selector: &Value, labels: &BTreeMap<&str, &str>) -> bool {
     let is_equal = |(key, value): (&String, &Value)| labels.get(key.as_str()).copied() == value.as_str();
     let is_in = |expression: &Value| {
-        assert_eq!(text(expression, "/operator"), "In", "another operator is not read");
+        assert_eq!(text(expression, "/operator"), "In", "other operators are not supported");
         let label = labels.get(text(expression, "/key"));
         label.is_some_and(|label| items(expression, "/values").iter().any(|value| value == label))
     };

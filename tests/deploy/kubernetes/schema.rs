@@ -21,7 +21,7 @@ fn catalogs() -> &'static [Value; 2] {
 pub(crate) fn errors(object: &Value) -> Vec<String> {
     let key = format!("{}/{}", text(object, "/apiVersion"), kind(object));
     let known = catalogs().iter().find_map(|catalog| Some((catalog, catalog["kinds"].get(&key)?.as_str()?)));
-    let Some((catalog, definition)) = known else { return vec![format!("{}: no schema of {key}", title(object))] };
+    let Some((catalog, definition)) = known else { return vec![format!("{}: no schema for {key}", title(object))] };
     let errors = json_schema::errors(catalog, &catalog["$defs"][definition], object, false);
     errors.into_iter().map(|error| format!("{}: {error}", title(object))).collect()
 }

@@ -100,7 +100,7 @@ fn every_role_takes_the_settings_and_the_secrets_of_its_pod() {
                 if child.try_wait().unwrap().is_some() || started.elapsed() > START_TIMEOUT {
                     let _ = child.kill();
                     let log = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
-                    panic!("{overlay}: {role} does not take its settings: {log}");
+                    panic!("{overlay}: {role} rejects its settings: {log}");
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -40,7 +40,7 @@ async fn client(servers: &Servers, count: u32) -> Result<(PathBuf, Vec<String>),
         }
     }
     let mut import = git(&folder, &["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn()?;
-    let mut stdin = import.stdin.take().ok_or("fast-import has no input")?;
+    let mut stdin = import.stdin.take().ok_or("the input of fast-import is closed")?;
     stdin.write_all(&script).await?;
     drop(stdin);
     let done = import.wait_with_output().await?;

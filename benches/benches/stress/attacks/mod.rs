@@ -222,7 +222,7 @@ pub(crate) async fn run(attack: Attack, attacker: Arc<Attacker>, end: tokio::tim
                 let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
                 vec![Outcome::new(line.chars().take(80).collect::<String>(), 0)]
             }
-            Err(_) => vec![Outcome::new("no end in time", 0)],
+            Err(_) => vec![Outcome::new("timeout", 0)],
         };
         tally.rounds += 1;
         tally.longest = tally.longest.max(begin.elapsed());
@@ -236,7 +236,7 @@ pub(crate) async fn run(attack: Attack, attacker: Arc<Attacker>, end: tokio::tim
 }
 
 pub(crate) fn print(tallies: &[(Attack, Tally)]) {
-    println!("| attack | rounds | longest s | largest answer MiB | answers |");
+    println!("| attack | rounds | longest s | largest response MiB | responses |");
     println!("|---|---:|---:|---:|---|");
     for (attack, tally) in tallies {
         let mut answers: Vec<_> = tally.answers.iter().collect();

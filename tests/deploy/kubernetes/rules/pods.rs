@@ -63,12 +63,12 @@ pub(super) fn probes(objects: &[Value]) -> Vec<String> {
             };
             let is_ours = labels(workload).contains_key(COMPONENT);
             if is_ours && (text(settings, "/httpGet/path") != path || text(settings, "/httpGet/port") != "private") {
-                errors.push(format!("the {probe} does not ask {path} on the private port"));
+                errors.push(format!("the {probe} does not request {path} on the private port"));
             }
             for handler in ["/httpGet/port", "/tcpSocket/port"] {
                 let port = text(settings, handler);
                 if !port.is_empty() && !ports(workload).contains_key(port) {
-                    errors.push(format!("the {probe} asks the port `{port}`, which there is not"));
+                    errors.push(format!("the {probe} uses the unknown port `{port}`"));
                 }
             }
         }
@@ -88,11 +88,11 @@ pub(super) fn security(objects: &[Value]) -> Vec<String> {
             errors.push("keeps capabilities".to_owned());
         }
         if context.get("runAsUser").is_some() || context.get("privileged").is_some() {
-            errors.push("changes what the pod says of users".to_owned());
+            errors.push("overrides the pod's user".to_owned());
         }
         let is_ours = labels(workload).contains_key(COMPONENT);
         if is_ours && pod(workload)["securityContext"]["runAsUser"].as_u64() != image_user() {
-            errors.push("runs as another user than that of the image".to_owned());
+            errors.push("does not run as the image's user".to_owned());
         }
         errors
     });
@@ -103,11 +103,11 @@ pub(super) fn security(objects: &[Value]) -> Vec<String> {
             errors.push(format!("{} may run as root", title(workload)));
         }
         if text(context, "/seccompProfile/type") != "RuntimeDefault" {
-            errors.push(format!("{} may make any system call", title(workload)));
+            errors.push(format!("{} does not use the default seccomp profile", title(workload)));
         }
         let host = ["hostNetwork", "hostPID", "hostIPC"].into_iter().any(|key| spec.get(key).is_some());
         if host || items(spec, "/volumes").iter().any(|volume| volume.get("hostPath").is_some()) {
-            errors.push(format!("{} has a part of its node", title(workload)));
+            errors.push(format!("{} shares a namespace or folder of its node", title(workload)));
         }
     }
     errors
@@ -146,7 +146,7 @@ pub(super) fn token(objects: &[Value]) -> Vec<String> {
             errors.push(format!("{} has a token mounted", title(workload)));
         }
         if find(objects, "ServiceAccount", text(spec, "/serviceAccountName")).is_none() {
-            errors.push(format!("{} has no account of its own", title(workload)));
+            errors.push(format!("{} has no service account", title(workload)));
         }
         if spec["enableServiceLinks"] != false {
             errors.push(format!("{} gets variables of Services", title(workload)));

@@ -17,7 +17,7 @@ pub(super) fn namespace(objects: &[Value]) -> Vec<String> {
         return vec!["not one Namespace".to_owned()];
     };
     let level = text(namespace, "/metadata/labels/pod-security.kubernetes.io~1enforce");
-    let lax = (level != "restricted").then(|| format!("{} takes pods that are not restricted", title(namespace)));
+    let lax = (level != "restricted").then(|| format!("{} allows pods that are not restricted", title(namespace)));
     let others = objects.iter().filter(|object| kind(object) != "Namespace");
     let elsewhere = others.filter(|object| text(object, "/metadata/namespace") != name(namespace));
     lax.into_iter().chain(elsewhere.map(|object| format!("{} is not in {}", title(object), name(namespace)))).collect()
@@ -66,7 +66,7 @@ pub(super) fn ports(objects: &[Value]) -> Vec<String> {
             let target = text(port, "/targetPort");
             let number = known.get(target).copied();
             if number.is_none() {
-                errors.push(format!("{} leads to the port `{target}`, which no pod has", title(service)));
+                errors.push(format!("{} targets the port `{target}`, which no pod has", title(service)));
             } else if is_headless && port["port"].as_u64() != number {
                 errors.push(format!("{} is headless and says another port than its pods", title(service)));
             }
@@ -78,7 +78,7 @@ pub(super) fn ports(objects: &[Value]) -> Vec<String> {
             let service = find(objects, "Service", text(backend, "/name"));
             let ports = service.map(|service| items(service, "/spec/ports")).unwrap_or_default();
             if !ports.iter().any(|port| port["name"] == backend["port"]["name"]) {
-                errors.push(format!("{} leads to {backend}, which there is not", title(ingress)));
+                errors.push(format!("{} routes to {backend}, which does not exist", title(ingress)));
             }
         }
     }
@@ -112,12 +112,12 @@ fn addresses<'a>(objects: &'a [Value], settings: &BTreeMap<&'a str, &'a str>) ->
         let has = |service: &Value| items(service, "/spec/ports").iter().any(|entry| entry["port"] == number);
         let is_headless = |service: &Value| text(service, "/spec/clusterIP") == "None";
         match service {
-            None => Some(format!("{setting} is {address}, and there is no such Service")),
+            None => Some(format!("{setting} is {address}, but there is no such Service")),
             Some(service) if !has(service) => {
                 Some(format!("{setting} is {address}, a port that the Service does not have"))
             }
             Some(service) if !is_headless(service) => {
-                Some(format!("{setting} is {address}, of which it sees one replica"))
+                Some(format!("{setting} is {address}, which shows only one replica"))
             }
             Some(_) => None,
         }
@@ -156,11 +156,11 @@ pub(super) fn transport(objects: &[Value]) -> Vec<String> {
         let settings = settings_of(objects, workload);
         let is_plain = settings.get("FERRITE_GRPC_PLAINTEXT") == Some(&"true");
         if settings.contains_key("FERRITE_GRPC_CA_FILE") == is_plain {
-            errors.push(format!("{role} has neither TLS nor leave to do without, or both"));
+            errors.push(format!("{role} must either have TLS or allow plaintext"));
         }
         let has_redis = workloads(objects).any(|workload| name(workload) == "redis");
         if (settings.get("FERRITE_REDIS_PLAINTEXT") == Some(&"true")) != has_redis {
-            errors.push(format!("{role} has no leave to reach Redis without TLS, or has it without need"));
+            errors.push(format!("{role} must allow plaintext Redis exactly if Redis runs in the overlay"));
         }
         if is_plain {
             continue;
@@ -177,10 +177,10 @@ pub(super) fn transport(objects: &[Value]) -> Vec<String> {
     for host in names {
         let is_for = |certificate: &Value| items(certificate, "/spec/dnsNames").iter().any(|name| *name == host);
         if !of_kind(objects, "Certificate").any(is_for) {
-            errors.push(format!("no certificate is for {host}"));
+            errors.push(format!("no certificate for {host}"));
         }
         if host.starts_with("*.") && host.matches('.').count() < 2 {
-            errors.push(format!("{host} has too few parts for a certificate"));
+            errors.push(format!("{host} has too few labels for a certificate"));
         }
     }
     errors
