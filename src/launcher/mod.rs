@@ -131,7 +131,7 @@ async fn watch(
                 }
                 ChildEvent::Ready(role) => tracing::info!(child = role, "ready again"),
                 ChildEvent::StartFailed(role, status) => {
-                    return Err(format!("{role} does not start ({status}); see its message above").into());
+                    return Err(format!("{role} did not start ({status}); see its message above").into());
                 }
                 ChildEvent::SettingsRefused(role) => {
                     return Err(Failure::of_settings(format!("{role} rejected its settings; see its message above")));

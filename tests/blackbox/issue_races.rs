@@ -102,7 +102,7 @@ async fn replacing_labels_against_removing_one_ends_in_one_of_their_orders(clust
         let replace = async || ada.put(path, &json!({"labels": [a, b]})).await.expect(200).each("name");
         let remove = async || drop(ada.delete(&format!("{path}/{a}")).await.empty(204));
         let (replaced, ()) = tokio::join!(replace(), remove());
-        assert_eq!(replaced, ["a", "b"], "{round}: the response contains the requested labels");
+        assert_eq!(replaced, ["a", "b"], "{round}: the response matches its request");
         let left = ada.labels_of(repo, 1).await;
         assert!(left == ["b"] || left == ["a", "b"], "{round}: {left:?}");
         agree_on_labels(ada, repo, &left).await;
@@ -167,7 +167,7 @@ async fn closing_against_reopening_leaves_a_true_history(cluster: &Cluster) {
         for_each(AT_ONCE, 0..AT_ONCE, async |index| {
             let word = if index % 2 == 0 { "closed" } else { "open" };
             let after = ada.edit_issue(repo, 1, json!({ "state": word })).await;
-            assert_eq!(after["state"], word, "{round}: the response contains the requested labels");
+            assert_eq!(after["state"], word, "{round}: the response matches its request");
             assert_eq!(after["closed_at"].is_null(), word == "open", "{after}");
         })
         .await;

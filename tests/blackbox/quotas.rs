@@ -276,7 +276,7 @@ async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
     let details: Vec<_> = events.as_array().unwrap().iter().map(|event| event["details"].clone()).collect();
     let expected =
         [json!({"bytes": "-1"}), json!({"repositories": "site"}), json!({"bytes": "0", "repositories": "1"})];
-    assert_eq!(details, expected, "rejected changes are missing");
+    assert_eq!(details, expected, "rejected changes have no effect");
     let organization = ada.new_organization("acme").await;
     let quota = admin.get(&quota_path(&organization)).await.expect(200).json();
     assert_eq!((&quota["bytes"]["used"], &quota["bytes"]["limit"]), (&json!(0), &json!(OWNER_BYTES)));

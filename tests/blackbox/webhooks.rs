@@ -154,7 +154,7 @@ async fn pushes_and_issues_arrive_signed_and_in_order(cluster: &Cluster) {
     assert_eq!(main["commits"][0]["id"], json!(head));
     assert_eq!((&main["pusher"]["username"], &main["repository"]["name"]), (&json!(ada.name), &json!("told")));
     let side = received.iter().map(Received::json).find(|payload| payload["ref"] == "refs/heads/side").unwrap();
-    assert!(!side["commits"].as_array().unwrap().is_empty(), "a new branch has one commit: {side}");
+    assert!(!side["commits"].as_array().unwrap().is_empty(), "a new branch has commits: {side}");
     let edited = received.iter().find(|one| action(one) == "issues edited").unwrap().json();
     assert_eq!((&edited["changes"]["title"]["from"], &edited["issue"]["title"]), (&json!("First"), &json!("Second")));
     let closed = received.iter().find(|one| action(one) == "issues closed").unwrap().json();
@@ -189,7 +189,7 @@ async fn failures_are_repeated_with_their_id_and_later_events_follow(cluster: &C
         .await;
     received.retain(|one| one.event() == "issues");
     let numbers: Vec<_> = received.iter().map(|one| one.json()["number"].as_i64().unwrap()).collect();
-    assert_eq!(numbers[..4], [1, 1, 1, 1], "the order is kept for three attempts");
+    assert_eq!(numbers[..4], [1, 1, 1, 1], "the order is kept for three retries");
     let ids: HashSet<_> = received.iter().filter(|one| one.status == 500).map(Received::id).collect();
     assert_eq!(ids.len(), 1, "a repeat has the same id");
     let second: Vec<_> = received.iter().filter(|one| one.json()["number"] == 2).map(|one| one.status).collect();
