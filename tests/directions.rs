@@ -239,7 +239,6 @@ fn by_parent(uses: BTreeSet<(ModulePath, ModulePath)>) -> BTreeMap<ModulePath, S
     parents
 }
 
-/// Siblings reachable from `start`.
 fn reachable(siblings: &Siblings, start: &str) -> BTreeSet<String> {
     let (mut found, mut open) = (BTreeSet::new(), vec![start.to_owned()]);
     while let Some(name) = open.pop() {
@@ -252,7 +251,6 @@ fn reachable(siblings: &Siblings, start: &str) -> BTreeSet<String> {
     found
 }
 
-/// Describes every use in a cycle.
 fn circles(parents: &BTreeMap<ModulePath, Siblings>) -> Vec<String> {
     let mut faults = Vec::new();
     for siblings in parents.values() {

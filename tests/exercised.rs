@@ -15,7 +15,6 @@ const WITHOUT_SUCCESS: [&str; 2] = ["DeleteContentsOfRoot", "PutContentsOfRoot"]
 /// Response counts by operation and first digit of the status.
 type Counts = BTreeMap<String, BTreeMap<char, usize>>;
 
-/// Parses lines such as `GetUser 200`.
 fn counts(record: &str) -> Counts {
     let mut counts = Counts::new();
     for line in record.lines() {

@@ -14,7 +14,6 @@ fn page() -> String {
     std::fs::read_to_string(PAGE).expect("the page")
 }
 
-/// Defaults by variable.
 fn settings() -> BTreeMap<String, String> {
     let named = ROLES.into_iter().flat_map(described).map(|setting| (setting.variable, setting.default));
     named.map(|(name, default)| (name, if default.is_empty() { NONE.to_owned() } else { default })).collect()
@@ -64,7 +63,6 @@ fn the_defaults_in_the_page_are_those_of_the_program() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// A setting as in `--help`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Setting {
     variable: String,
@@ -142,7 +140,6 @@ fn shared(roles: &[(&str, Vec<Setting>)]) -> Vec<Setting> {
     roles[0].1.iter().filter(in_all).cloned().collect()
 }
 
-/// Generates the page from the program's help.
 fn settings_page() -> String {
     let mut roles: Vec<_> = ROLES.into_iter().map(|role| (role, described(role))).collect();
     let common = shared(&roles);

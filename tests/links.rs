@@ -101,7 +101,6 @@ fn resolve(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Broken links, each with the path of its page.
 fn broken(pages: &Pages, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let leads = |from: &str, link: &str| {
         let (path, anchor) = link.split_once('#').unwrap_or((link, ""));

@@ -123,7 +123,6 @@ async fn patch_admin_users_changes_the_address_that_signs_in(cluster: &Cluster) 
     };
     sign_in(&ada.email).await.refused(401);
     sign_in(&new).await.expect(200);
-    // An account's secondary address can become its primary one.
     admin.patch(&path, &json!({ "email": secondary })).await.expect(200);
     assert_eq!(ada.get("/user/emails").await.expect(200).each("email")[0], secondary);
     cluster.user("bob").await.post("/user/emails", &json!([ada.email])).await.expect(201);
@@ -310,7 +309,6 @@ async fn administration_is_for_administrators(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let name = ada.new_organization("acme").await;
     let team = ada.new_team(&name, "crew", "read").await;
-    // She owns the account, organization and team, but admin routes still refuse her.
     for (method, path) in [
         (Method::POST, "/admin/users".to_owned()),
         (Method::PATCH, format!("/admin/users/{}", ada.name)),

@@ -77,7 +77,6 @@ async fn the_first_steps_with_curl_make_and_close_an_issue(cluster: &Cluster) {
     assert!(is_done, "{printed}\n{complaint}");
     let issue = ada.issue(&ada.repo("hello", ""), 1).await;
     assert_eq!((&issue["title"], &issue["state"]), (&json!("It breaks"), &json!("closed")));
-    // The name of the token is taken by now.
     let (is_done, _, complaint) = Example::of("sh", "steps.sh").run(&ada, &["bash", "-eu"], &[]).await;
     assert!(!is_done && complaint.contains("422"), "{complaint}");
 }

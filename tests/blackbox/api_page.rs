@@ -15,7 +15,6 @@ on_profiles! {
     }
 }
 
-/// All operations of the OpenAPI document.
 async fn operations(cluster: &Cluster) -> Vec<String> {
     let response = Response::of(cluster.anonymous().raw(Method::GET, "/api/v1/openapi.json")).await.expect(200);
     assert_eq!(response.header("cache-control"), "public, max-age=300");

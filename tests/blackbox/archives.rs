@@ -29,7 +29,6 @@ async fn pushed(cluster: &Cluster, name: &str) -> (User, Git) {
     (ada, git)
 }
 
-/// Runs a program, which must succeed, and returns its standard output.
 async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(program).args(arguments).current_dir(folder).output().await.unwrap();
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));

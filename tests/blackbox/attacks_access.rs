@@ -37,7 +37,6 @@ async fn a_limited_token_cannot_gain_other_access(cluster: &Cluster) {
         let body = json!({"name": unique("wide"), "scopes": ["repo:read", scope], "repositories": only});
         ada.make_token(&body).await.refused_field("scopes");
     }
-    // An administrator's limited token does not open admin routes.
     let admin = cluster.admin().await;
     let limited = admin.with_new_token(json!({"repositories": only})).await;
     limited.get("/admin/audit").await.refused_with_message(403, "`admin`");

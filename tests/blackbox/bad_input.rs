@@ -137,7 +137,6 @@ async fn writes_to_odd_branches_are_refused_by_name(cluster: &Cluster) {
     assert_eq!(branches.as_array().unwrap().len(), 1, "{branches}");
 }
 
-/// Writes an object without git's checks and returns its id.
 async fn object(git: &Git, kind: &str, text: &str) -> String {
     std::fs::write(git.path().join("object"), text).unwrap();
     git.run("work", &["hash-object", "-w", "--literally", "-t", kind, "../object"]).await

@@ -17,7 +17,6 @@ use crate::connections::http2::{Connection, HEADERS, RST_STREAM};
 use crate::harness::{Cluster, Options, Profile, Response, Role, User};
 
 const MIB: usize = 1 << 20;
-/// Default limit of a JSON response.
 const MAX_RESPONSE_BYTES: usize = 16 * MIB;
 const MAX_LISTED_TEXT_BYTES: usize = 64 << 10;
 const NO_TOKEN: &str = "00000000000000000000000000000000000000aa";
@@ -47,7 +46,6 @@ impl Memory {
         Self { before: bytes_of(&status, "VmRSS:"), status }
     }
 
-    /// Growth from the start to the peak, in MiB.
     fn growth_mib(&self) -> usize {
         bytes_of(&self.status, "VmHWM:").saturating_sub(self.before) / MIB
     }
@@ -289,7 +287,6 @@ fn lists_of_the_longest_texts_are_bounded() {
             "lists of {ISSUES} issues and {OTHERS} comments of {TEXT_BYTES} bytes: {bytes:?} bytes, {roles:?} +{growth:?} MiB"
         );
         assert!(growth.iter().all(|growth| *growth < 160), "{growth:?}");
-        // A single issue has its whole text.
         let whole = ada.get(&format!("{repo}/issues/1")).await.expect(200).json();
         assert!(whole["body"] == text && whole.get("truncated").is_none());
     });

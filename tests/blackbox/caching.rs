@@ -18,7 +18,6 @@ on_profiles! {
 const PRIVATE: &str = "private, no-cache";
 const IMMUTABLE: &str = "private, max-age=86400, immutable";
 
-/// `Cache-Control` and `Vary`.
 fn policy(response: &Response) -> [String; 2] {
     let vary: Vec<_> = response.headers.get_all("vary").iter().map(|value| value.to_str().unwrap()).collect();
     [response.header("cache-control"), vary.join(", ")]
@@ -92,7 +91,6 @@ async fn an_object_by_its_id_is_read_once(cluster: &Cluster) {
         }
         ada.get_with(&path, IF_NONE_MATCH, "\"other\"").await.expect(200);
         ada.get_with(&path, IF_NONE_MATCH, "*").await.empty(304);
-        // An ETag grants no access.
         bob.get_with(&path, IF_NONE_MATCH, &etag).await.refused(404);
         let missing = ada.repo("objects", &format!("/git/{kind}/{}", "0".repeat(40)));
         for value in [etag.as_str(), "*"] {
@@ -174,7 +172,6 @@ async fn a_file_of_a_release_is_known_by_its_date(cluster: &Cluster) {
     assert_eq!((same.header("etag"), same.header("last-modified")), (etag.clone(), date.clone()));
     assert_eq!(policy(&same), policy(&whole));
     get(&[(IF_NONE_MATCH, etag.as_str()), (IF_MODIFIED_SINCE, "Thu, 01 Jan 1970 00:00:00 GMT")]).await.empty(304);
-    // The ETag takes precedence over the date.
     get(&[(IF_NONE_MATCH, "\"other\""), (IF_MODIFIED_SINCE, date.as_str())]).await.expect(200);
     get(&[(IF_MODIFIED_SINCE, "Thu, 01 Jan 1970 00:00:00 GMT")]).await.expect(200);
 }

@@ -19,7 +19,6 @@ on_own_installations! {
 /// One fetch process at a time, and no queue.
 const SETTINGS: &[(&str, &str)] =
     &[("FERRITE_GIT_CLONES", "40"), ("FERRITE_GIT_LIGHT", "2"), ("FERRITE_GIT_WAITING", "0")];
-/// Concurrent clones of one client: half of all.
 const CLONES: usize = 20;
 /// Larger than the buffers on the way to a client that does not read.
 const FILE_BYTES: usize = 16 << 20;
@@ -56,7 +55,6 @@ impl OpenClone {
         Self { status: String::from_utf8_lossy(&start[9..]).into_owned(), stream }
     }
 
-    /// Reads the rest. Returns whether it is a complete pack.
     async fn read_whole(mut self) -> bool {
         let (mut chunk, mut count, mut end) = (vec![0; 1 << 20], 0, Vec::new());
         while let Ok(length @ 1..) = self.stream.read(&mut chunk).await {

@@ -57,7 +57,6 @@ impl Work {
         self.git.run("work", &[&["push", "-q"], arguments].concat()).await;
     }
 
-    /// Pushes an empty commit with this message to the default branch, and returns its id.
     async fn push_commit(&self, message: &str) -> String {
         let id = self.commit(message).await;
         self.push(&["origin", "HEAD:main"]).await;
@@ -90,7 +89,6 @@ async fn open_issues_become(user: &User, repo: &str, count: i64) {
     user.eventually(repo, |repository| repository["open_issues_count"] == count).await;
 }
 
-/// Timeline entries with this action.
 async fn entries(user: &User, repo: &str, number: i64, action: &str) -> Vec<Value> {
     let mut timeline = user.timeline(repo, number).await;
     timeline.retain(|entry| entry["action"] == action);
@@ -230,7 +228,6 @@ async fn a_commit_acts_once_however_often_it_arrives(cluster: &Cluster) {
     work.settled().await;
     assert_eq!(work.state(1).await, "open");
     assert_eq!(entries(&ada, &work.repo, 1, "closed").await.len(), 1);
-    // A commit that closes a closed issue changes nothing.
     ada.edit_issue(&work.repo, 2, json!({"state": "closed"})).await;
     work.push_commit("Closes #2").await;
     work.settled().await;
@@ -349,7 +346,6 @@ async fn tokens_close_no_further_than_they_reach(cluster: &Cluster) {
     let limits = json!({"repositories": [format!("{}/tracker", ada.name)]});
     push(&ada.with_scopes(&["repo:write"]).await, &both(1)).await;
     push(&ada.with_new_token(limits).await, &both(2)).await;
-    // Through the API as well.
     let message = json!({"message": both(3), "content": "eA=="});
     let put = format!("{}/contents/file", work.repo);
     ada.with_scopes(&["repo:write"]).await.put(&put, &message).await.expect(201);

@@ -49,7 +49,6 @@ async fn get_repos_collaborators_lists_the_users_that_were_added(cluster: &Clust
     assert_eq!(page.each("username"), [eve.name.as_str()]);
     let first = format!("<{}/api/v1{list}?limit=1&page=1>", cluster.url);
     assert_eq!(page.header("link"), format!("{first}; rel=\"first\",{first}; rel=\"prev\""));
-    // Team members are not collaborators of the team's repositories.
     let organization = ada.new_organization("acme").await;
     ada.new_repository_of(&organization, "tools", true).await;
     let team = ada.new_team(&organization, "crew", "write").await;

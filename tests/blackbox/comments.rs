@@ -79,7 +79,6 @@ async fn get_comments_lists_those_of_an_issue_oldest_first(cluster: &Cluster) {
     assert_eq!(list(1).await.ids("id"), [ids[0], ids[2], ids[3]]);
     assert_eq!(list(2).await.ids("id"), [ids[1], ids[4]]);
     assert_eq!((list(1).await.header("x-total-count"), list(1).await.header("link")), ("3".to_owned(), String::new()));
-    // Changes of the issue are not comments.
     ada.edit_issue(&repo, 1, json!({"state": "closed", "title": "Other"})).await;
     assert_eq!(list(1).await.ids("id").len(), 3);
     assert_eq!(ada.issue(&repo, 1).await["comments"], 3);
@@ -193,7 +192,6 @@ async fn comments_of_an_unknown_issue_are_not_found(cluster: &Cluster) {
     assert_eq!(ada.get(&format!("{repo}/issues/comments")).await.expect(200).text(), "[]");
 }
 
-/// Both paths of a comment.
 fn paths(repo: &str, number: i64, id: &str) -> [String; 2] {
     [format!("{repo}/issues/{number}/comments/{id}"), format!("{repo}/issues/comments/{id}")]
 }
@@ -244,7 +242,6 @@ async fn get_comments_has_pages(cluster: &Cluster) {
     for number in 0..12 {
         ids.push(ada.new_comment(&repo, number % 2 + 1, &format!("Comment {number}")).await);
     }
-    // Leaves a gap in the repository's comments.
     ada.delete(&format!("{repo}/issues/comments/{}", ids.remove(4))).await.empty(204);
     let of_issue = ada.get(&format!("{repo}/issues/1/comments")).await.expect(200).ids("id");
     for (list, all) in [("issues/comments", &ids), ("issues/1/comments", &of_issue)] {
@@ -339,7 +336,6 @@ async fn comments_are_changed_by_their_poster_and_by_administrators(cluster: &Cl
             }
         }
     }
-    // The poster of an issue has no extra rights on comments.
     let number = cy.new_issue(&repo, "By cy", json!({})).await["number"].as_i64().unwrap();
     let on_it = bob.new_comment(&repo, number, "By bob").await;
     cy.delete(&format!("{repo}/issues/comments/{on_it}")).await.refused(403);

@@ -196,7 +196,6 @@ async fn links_keep_the_query_and_put_the_page_last(cluster: &Cluster) {
     let middle = ada.get(&format!("/repos/search?page=2&{query}")).await.expect(200);
     let expected = [link(3, "next"), link(3, "last"), link(1, "first"), link(1, "prev")];
     assert_eq!(middle.header("link"), expected.join(","));
-    // The URL of a link can be requested unchanged.
     let next = expected[0].trim_start_matches('<').split('>').next().unwrap();
     let path = next.strip_prefix(&cluster.url).unwrap();
     let request = ada.raw(Method::GET, path).header(AUTHORIZATION, format!("token {}", ada.token.as_deref().unwrap()));

@@ -29,10 +29,8 @@ on_profiles! {
     }
 }
 
-/// Concurrent writers.
 const WRITERS: usize = 8;
 
-/// The ETag of a GET.
 pub(crate) async fn tag(user: &User, path: &str) -> String {
     let tag = user.get(path).await.expect(200).header("etag");
     assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2, "{path}: {tag}");
@@ -62,7 +60,6 @@ pub(crate) async fn winner<F: Future<Output = Response>>(write: impl Fn(usize) -
     *number
 }
 
-/// Creates a repository with a first commit and the file `dir/a`, and returns the path of the file.
 async fn new_file(user: &User, name: &str) -> String {
     user.new_repository(name, json!({"auto_init": true})).await;
     let path = user.repo(name, "/contents/dir/a");
@@ -70,12 +67,10 @@ async fn new_file(user: &User, name: &str) -> String {
     path
 }
 
-/// Body for a write to the default branch.
 fn content(text: &str) -> Value {
     json!({"message": "Write", "content": STANDARD.encode(text)})
 }
 
-/// Body for a write to a branch.
 fn on(branch: &str, text: &str) -> Value {
     json!({"message": "Write", "content": STANDARD.encode(text), "branch": branch})
 }
@@ -136,7 +131,6 @@ async fn of_writers_with_one_tag_at_once_one_succeeds(cluster: &Cluster) {
 async fn of_creators_at_once_one_succeeds(cluster: &Cluster) {
     let ada = &cluster.user("ada").await;
     ada.new_repository("made", json!({})).await;
-    // The first file creates the first commit of the repository.
     for name in ["first", "second"] {
         let path = &ada.repo("made", &format!("/contents/{name}"));
         let write =
@@ -152,7 +146,6 @@ async fn the_tag_is_compared_with_the_file_of_the_branch_that_the_body_names(clu
     let path = new_file(&ada, "branched").await;
     let topic_path = format!("{path}?ref=topic");
     let main = tag(&ada, &path).await;
-    // A new branch starts from the default branch.
     put(&ada, &path, &main, &on("topic", "2")).await.expect(201);
     assert_eq!(tag(&ada, &path).await, main);
     let topic = tag(&ada, &topic_path).await;
@@ -269,7 +262,6 @@ async fn a_file_with_a_tag_of_if_none_match_is_left_alone(cluster: &Cluster) {
     let second = tag(&ada, &path).await;
     remove_other(&second).await.refused(412);
     remove_other(&first).await.expect(200);
-    // A deleted file has no ETag.
     remove_other(&second).await.refused(404);
     put_other(&second, &content("4")).await.expect(201);
 }

@@ -20,7 +20,6 @@ on_profiles! {
     }
 }
 
-/// Creates an inactive webhook and returns its path.
 async fn new_hook(user: &User, hooks: &str) -> String {
     let config = json!({"url": "https://ada:hunter1@example.com/", "content_type": "json", "secret": "hunter2"});
     let made = user.post(hooks, &json!({"type": "native", "config": config})).await.expect(201).json();
@@ -93,7 +92,6 @@ async fn a_change_of_a_secret_alone_makes_the_tag_stale(cluster: &Cluster) {
         assert_ne!(now.header("etag"), shown.header("etag"), "{value}");
         patch(&ada, &path, &shown.header("etag"), &config("secret", "late")).await.refused(412);
     }
-    // Setting the same secret again changes nothing.
     let last = tag(&ada, &path).await;
     patch(&ada, &path, &last, &config("secret", "hunter5")).await.expect(200);
     assert_eq!(tag(&ada, &path).await, last);

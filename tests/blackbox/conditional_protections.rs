@@ -19,7 +19,6 @@ on_profiles! {
     }
 }
 
-/// Creates a repository and returns the path of a rule that does not exist.
 async fn new_path(user: &User, name: &str, pattern: &str) -> String {
     user.new_repository(name, json!({})).await;
     user.repo(name, &format!("/branch_protections/{pattern}"))

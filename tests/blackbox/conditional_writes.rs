@@ -25,7 +25,6 @@ on_profiles! {
     }
 }
 
-/// Concurrent writers.
 const WRITERS: usize = 8;
 
 /// Resources of one repository: path, a change, and the JSON field that it changes.
@@ -54,7 +53,6 @@ impl Nouns {
     }
 }
 
-/// Creates a label of a private repository and returns its path.
 async fn hidden_label(user: &User) -> String {
     let repo = user.new_tracker("hidden", json!({"private": true})).await;
     let label = user.new_label(&repo, "bug").await;
@@ -219,7 +217,6 @@ async fn refusals_for_other_reasons_come_first(cluster: &Cluster) {
         patch(&ada, label, if_match, &json!({"name": 7})).await.refused_field("name");
         patch(&ada, label, if_match, &json!({"color": "red"})).await.refused_field("color");
     }
-    // The tag is checked before conflicts of names.
     ada.new_label(&nouns.repo, "taken").await;
     patch(&ada, label, "\"stale\"", &json!({"name": "taken"})).await.refused(412);
     patch(&ada, label, "*", &json!({"name": "taken"})).await.refused_field("name");

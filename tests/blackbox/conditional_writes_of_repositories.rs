@@ -24,7 +24,6 @@ on_profiles! {
     }
 }
 
-/// Concurrent writers.
 const WRITERS: usize = 8;
 const STALE: &str = "\"0123456789abcdef\"";
 
@@ -46,7 +45,6 @@ impl Write {
         Self::new(user, Method::DELETE, path, Value::Null)
     }
 
-    /// Uses a new connection.
     async fn send(&self, if_match: &str) -> Response {
         let request = self.user.reconnected().request(self.method.clone(), &self.path).header(IF_MATCH, if_match);
         Response::of(if self.body.is_null() { request } else { request.json(&self.body) }).await

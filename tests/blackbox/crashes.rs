@@ -72,7 +72,6 @@ struct Workload {
     user: User,
     ssh: Client,
     source: Git,
-    /// Each commit is the parent of the next.
     chain: Vec<String>,
     is_over: AtomicBool,
     /// Attempts that are running, have failed, and have succeeded.
@@ -84,7 +83,6 @@ struct Workload {
     branches: Mutex<BTreeMap<String, (usize, usize)>>,
 }
 
-/// An acknowledged write.
 enum Acknowledged {
     /// Repository, ref, and its commit, or `None` if it was deleted.
     Ref(&'static str, String, Option<String>),
@@ -134,7 +132,6 @@ impl Workload {
         }
     }
 
-    /// Retries until git reports success.
     async fn push(&self, name: &'static str, refspec: &str) {
         self.retry(&format!("{name}: push {refspec}"), || async {
             let (user, source) = (&self.user, &self.source);
@@ -198,7 +195,6 @@ impl Workload {
         acknowledged
     }
 
-    /// Writes file after file through the API.
     async fn putter(&self, number: usize) -> Vec<Acknowledged> {
         let mut acknowledged = Vec::new();
         for step in 0.. {
@@ -214,7 +210,6 @@ impl Workload {
         acknowledged
     }
 
-    /// Changes several files in one commit, sometimes on a new branch.
     async fn changer(&self) -> Vec<Acknowledged> {
         let (mut acknowledged, path) = (Vec::new(), self.user.repo("changes", "/contents"));
         for step in 0.. {
@@ -285,7 +280,6 @@ struct CrashCounts {
     busy: usize,
     /// Kills of git-svc during a consolidation.
     consolidations: usize,
-    /// Kills of git processes, by subcommand.
     processes: BTreeMap<String, usize>,
 }
 
@@ -399,7 +393,6 @@ async fn nothing_acknowledged_is_lost(cluster: &Cluster, plan: &Plan) {
     assert_eq!(fsck_all(cluster, 0, &Git::new()).await, REPOSITORIES.len());
 }
 
-/// Waits until no journal entry is open and all events are delivered.
 async fn settled(cluster: &Cluster) {
     let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
     let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";

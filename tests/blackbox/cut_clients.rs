@@ -30,7 +30,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest part of a pack that a client sends.
 const MAX_SENT_BYTES: u64 = 6 << 20;
 
-/// The repository of the clients, and counters.
 struct Fixture {
     host: String,
     path: String,
@@ -58,7 +57,6 @@ impl Fixture {
         )
     }
 
-    /// Requests everything, reads part of it and disconnects.
     async fn fetch(&self, mut random: Random) -> std::io::Result<()> {
         let body = format!("0032want {}\n00000009done\n", self.tip);
         let mut stream = TcpStream::connect(&self.host).await?;
@@ -75,7 +73,6 @@ impl Fixture {
         Ok(())
     }
 
-    /// Sends part of a pack and disconnects.
     async fn push(&self, mut random: Random, number: usize) -> std::io::Result<()> {
         let line = format!("{} {} refs/heads/cut-{number}\0report-status", "0".repeat(40), self.tip);
         let commands = format!("{:04x}{line}0000", line.len() + 4);
@@ -83,7 +80,6 @@ impl Fixture {
         let head = self.head("git-receive-pack", commands.len() + self.pack.len());
         stream.write_all((head + &commands).as_bytes()).await?;
         let most = MAX_SENT_BYTES.min(self.pack.len() as u64 - 1);
-        // Prefers small parts.
         let part = random.below(most).min(random.below(most)).min(random.below(most));
         stream.write_all(&self.pack[..usize::try_from(part).unwrap()]).await?;
         tokio::time::sleep(Duration::from_millis(random.below(60))).await;
@@ -146,7 +142,6 @@ async fn clients_that_disconnect_leave_nothing_behind(cluster: &Cluster) {
     assert_eq!(fsck_all(cluster, 0, &git).await, 1);
 }
 
-/// Checks that the repository works and that none of these pushes took effect.
 async fn repository_is_intact(user: &User, git: &Git) {
     let url = user.git_url(&user.name, "cut");
     assert_eq!(git.run("", &["ls-remote", &url]).await.lines().count(), 2, "HEAD and main");

@@ -21,7 +21,6 @@ fn tests_and_replays_are_sent_like_other_deliveries() {
 
 const SECRET: &str = "of the tests";
 
-/// Creates a hook for pushes and issues, and returns its path.
 async fn hook(user: &User, hooks: &str, url: &str, is_active: bool) -> String {
     let config = json!({"url": url, "content_type": "json", "secret": SECRET});
     let body = json!({"type": "native", "config": config, "events": ["push", "issues"], "active": is_active});
@@ -37,7 +36,6 @@ async fn a_test_is_a_real_push(cluster: &Cluster) {
     let repo = &ada.new_tracker("tested", json!({"auto_init": true})).await;
     let receiver = Receiver::start().await;
     let head = ada.get(&format!("{repo}/branches/main")).await.expect(200).json()["commit"]["id"].clone();
-    // An inactive hook can be tested, too.
     let hook_path = hook(&ada, &format!("{repo}/hooks"), &receiver.url("/tested"), false).await;
     let queued = ada.post(&format!("{hook_path}/test"), &json!({})).await.expect(202).json();
     assert_eq!(queued["event"], "push");
@@ -121,7 +119,6 @@ async fn the_log_is_filtered_and_what_it_has_is_sent_again(cluster: &Cluster) {
 
     let replay = async |body: Value| ada.post(&format!("{hook}/replay"), &body).await;
     let period = json!({"from": "2000-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"});
-    // Tests are not replayed.
     assert_eq!(replay(period.clone()).await.expect(202).json(), json!({"count": total - 1}));
     let sent = receiver.until(|all| all.len() >= before + total).await;
     let again: Vec<_> = sent[sent.len() - (total - 1)..].iter().filter(|one| one.event() == "issues").collect();

@@ -50,7 +50,6 @@ const TRACES: [(Role, &str); 6] = [
     (Role::Hook, "SELECT waiting FROM lanes"),
 ];
 
-/// Pseudorandom numbers.
 fn random() -> impl Fn() -> u64 {
     let state = AtomicU64::new(u64::from(std::process::id()) | 1);
     move || {
@@ -70,7 +69,6 @@ struct Written {
     changes: Vec<String>,
 }
 
-/// Commits files one after the other, and returns the commit ids.
 async fn commits(user: User, repo: String, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for number in 0..count {
@@ -82,7 +80,6 @@ async fn commits(user: User, repo: String, count: usize) -> Vec<String> {
     ids
 }
 
-/// Opens and closes issues one after the other, and returns number and action of each change.
 async fn issue_changes(user: User, repo: String, count: usize) -> Vec<String> {
     let mut changes = Vec::new();
     for step in 0..count / 2 {
@@ -138,7 +135,6 @@ fn check(received: &[Received], written: &Written) {
     }
 }
 
-/// Starts a receiver that rejects half of its requests.
 async fn unreliable_receiver() -> Receiver {
     let (chance, refusals) = (random(), Mutex::new(HashMap::<String, u32>::new()));
     Receiver::answering(move |one| {

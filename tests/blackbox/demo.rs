@@ -48,7 +48,6 @@ impl Demo {
         lines.windows(2).filter(|pair| pair[0].starts_with("# ")).map(|pair| pair[1].clone()).collect()
     }
 
-    /// The `ferrite up` process.
     fn server(&self) -> u32 {
         let deadline = Instant::now() + PROCESS_TIMEOUT;
         loop {

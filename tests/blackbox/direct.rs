@@ -35,7 +35,6 @@ on_profiles! {
 /// Services with calls about a repository.
 const INSIDE: [Role; 3] = [Role::Issue, Role::Hook, Role::Git];
 
-/// Lists issues, hooks or branches of a repository.
 pub(crate) async fn list(
     cluster: &Cluster,
     role: Role,

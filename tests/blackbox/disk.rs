@@ -90,7 +90,6 @@ fn on_a_full_disk(profile: Profile) {
     drop(disk);
 }
 
-/// A repository with one commit, and its work tree.
 struct Fixture {
     ada: User,
     git: Git,
@@ -152,7 +151,6 @@ async fn a_full_disk_breaks_nothing(cluster: &Cluster) {
     let ssh = client_of(cluster, ada, "ed25519").await;
     let large = fixture.large(PUSH_BYTES).await;
     let refs = fixture.refs().await;
-    // Half of the push fits on the disk.
     let ballast = cluster.store().join("ballast");
     let used = usize::try_from(DISK_BYTES).unwrap() - PUSH_BYTES / 2;
     std::fs::write(&ballast, vec![1; used]).unwrap();
@@ -197,7 +195,6 @@ fn fill(place: &Path) {
     }
 }
 
-/// Runs the test on an installation whose git-svc cannot write large files.
 fn with_small_files(profile: Profile) {
     let cluster = Cluster::start(profile, &on_disk());
     run(&cluster, files_that_cannot_grow_break_nothing(&cluster));

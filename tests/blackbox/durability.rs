@@ -21,9 +21,7 @@ struct Plan {
     crashes: usize,
 }
 
-/// Each role is killed twice.
 const SLOW: Plan = Plan { puts: 50, pushes: 20, crashes: 10 };
-/// Each role is killed once.
 const QUICK: Plan = Plan { puts: 25, pushes: 10, crashes: 5 };
 
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -57,7 +55,6 @@ async fn put(user: &User, number: usize) -> (usize, String) {
     unreachable!("the loop has no other end")
 }
 
-/// Repeats the push of a branch until it succeeds, and returns the branch and its tip.
 async fn push(user: &User, number: usize) -> (String, String) {
     let git = Git::new();
     git.small("work").await;
@@ -123,7 +120,6 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
             }
         }
     };
-    // Kills the roles that have not been killed yet.
     for role in &Role::ALL[crashes.min(Role::ALL.len())..] {
         tokio::task::block_in_place(|| cluster.crash(*role));
     }
@@ -149,7 +145,6 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
     events_are_exact(cluster, (puts_id, puts), (pushes_id, pushes)).await;
 }
 
-/// Runs `git fsck` on the stored repositories.
 async fn stores_are_sound(cluster: &Cluster, git: &Git) {
     let listed = std::process::Command::new("find")
         .arg(cluster.store().join("repos"))

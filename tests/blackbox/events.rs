@@ -13,7 +13,6 @@ on_profiles! {
 
 /// Polls before a test gives up, at intervals of 50 ms.
 const MAX_POLLS: u32 = 200;
-/// Tables of issue-svc with rows of a repository.
 const TRACKER_TABLES: [&str; 5] = ["issues", "comments", "labels", "milestones", "mentions"];
 
 async fn wait_for(cluster: &Cluster, role: Role, query: String, wanted: i64) {
@@ -99,7 +98,6 @@ async fn a_deletion_reaches_every_service(cluster: &Cluster) {
     panic!("{name} is still below {}", repos.display());
 }
 
-/// Folders up to three levels below.
 fn folders_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let below = |folder: &std::path::Path| -> Vec<_> {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()

@@ -45,7 +45,6 @@ async fn repository(user: &User, name: &str, issues: usize) -> String {
     repo
 }
 
-/// Event names on a page.
 fn names(page: &Value) -> Vec<String> {
     let events = page["events"].as_array().unwrap();
     events.iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect()
@@ -82,7 +81,6 @@ async fn the_feed_is_paged_from_the_oldest_event(cluster: &Cluster) {
         (&json!("refs/heads/main"), &json!("fed"))
     );
     assert!(push["id"].is_string() && push["created_at"].is_string(), "{push}");
-    // Invalid parameters are ignored.
     assert_eq!(page(&ada, repo, "limit=0&wait=x").await, page(&ada, repo, "").await);
     // A cursor beyond the last event reveals nothing about other repositories.
     let beyond = i64::MAX.to_string();
@@ -154,7 +152,6 @@ async fn a_token_that_may_not_read_issues_reads_none_in_the_feed(cluster: &Clust
         all["events"].as_array().unwrap().iter().filter(|event| !is_of_issue(event)).cloned().collect();
     assert_eq!(seen["events"], json!(expected), "the others, with their ids");
     assert!(!expected.is_empty());
-    // Hidden events do not end a wait.
     let cursor = seen["cursor"].as_str().unwrap().to_owned();
     let query = format!("after={cursor}&wait=2");
     let (nothing, ()) = tokio::join!(page(&reader, repo, &query), async {
@@ -165,7 +162,6 @@ async fn a_token_that_may_not_read_issues_reads_none_in_the_feed(cluster: &Clust
     ada.new_issue(repo, "Hidden as well", json!({})).await;
     ada.put(&format!("{repo}/contents/a.txt"), &json!({"message": "shown", "content": "eA=="})).await.expect(201);
     assert_eq!(stream.next().await.unwrap().1, "push");
-    // The same when the tracker is off, for everybody.
     ada.patch(&format!("{repo}/issue-tracker"), &json!({"enable_issues": false})).await.empty(204);
     assert!(names(&page(&ada, repo, "limit=100").await).iter().all(|name| !name.starts_with("issue")));
 }

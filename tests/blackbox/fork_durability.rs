@@ -59,7 +59,6 @@ async fn a_fork_that_is_killed_is_whole_or_nothing(cluster: &Cluster) {
         let found = ada.get(&ada.repo(&name, "")).await;
         match (status, found.status.as_u16()) {
             (Ok(201), 200) => {}
-            // The response was lost, or nothing existed yet.
             (Ok(500..) | Err(_), 200 | 404) => {}
             other => panic!("{name}: {other:?}"),
         }

@@ -149,7 +149,6 @@ async fn a_fork_goes_where_its_maker_may_create(cluster: &Cluster) {
     cluster.anonymous().get(&format!("{parent}/forks")).await.refused(401);
     let response = bob.get(&format!("{parent}/forks?limit=1")).await.expect(200);
     assert_eq!((response.header("x-total-count").as_str(), response.json().as_array().unwrap().len()), ("2", 1));
-    // One idempotency key creates only one fork.
     let again = async || {
         let request = bob.request(Method::POST, &format!("{parent}/forks")).header("idempotency-key", "fork");
         Response::of(request).await.expect(201).json()["id"].clone()

@@ -36,7 +36,6 @@ const PRINTED: [&str; 13] = [
 /// /markdown` takes the same text in JSON.
 const LEFT_OUT: &str = "WARNING parsing POST /api/v1/markdown/raw within markdown. Endpoint will not be generated.";
 
-/// Copies files of `tests/clients` into a folder.
 fn copy(names: &[&str], folder: &Path) {
     for name in names {
         let from = Path::new(ROOT).join("tests/clients").join(name);
@@ -61,7 +60,6 @@ async fn run(command: &mut Command) -> String {
     printed
 }
 
-/// Runs the calls of a client.
 async fn run_calls(command: &mut Command, cluster: &Cluster) {
     let user = cluster.user("ada").await;
     command.env("FERRITE_URL", &cluster.url).env("FERRITE_TOKEN", user.token.as_deref().unwrap());

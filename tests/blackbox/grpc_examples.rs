@@ -29,12 +29,10 @@ async fn repository(cluster: &Cluster) -> User {
     ada
 }
 
-/// Titles of the issues, by number.
 async fn titles(user: &User) -> Vec<String> {
     user.get(&user.repo("demo", "/issues")).await.expect(200).each("title")
 }
 
-/// Runs the example. Returns standard output and standard error.
 async fn run_python(cluster: &Cluster, token: &str, arguments: [&str; 2]) -> (String, String) {
     let output = Command::new(PYTHON)
         .arg(PYTHON_EXAMPLE)

@@ -27,7 +27,6 @@ on_profiles! {
     }
 }
 
-/// Creates a repository and returns the path of its hooks.
 async fn new_hooks(user: &User, name: &str) -> String {
     user.new_repository(name, json!({})).await;
     user.repo(name, "/hooks")
@@ -294,7 +293,6 @@ async fn check_owner(owner: &User, path: &str, others: &[(&User, u16)]) {
         }
         other.post(path, &plain("https://example.com/")).await.refused(*status);
         other.patch(&hook, &json!({"config": {}})).await.refused(*status);
-        // Permission is checked before the body.
         other.patch(&hook, &json!({})).await.refused(*status);
         other.delete(&hook).await.refused(*status);
     }

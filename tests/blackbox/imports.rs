@@ -15,7 +15,6 @@ use crate::harness::{Cluster, Git, Options, Profile, Response, Role, User, round
 const SECRET: &str = "hunter2-very-secret";
 /// Commits of the imported repository in `make test-slow`.
 const COMMITS: usize = 10_000;
-/// Time limit of an import.
 const END_TIMEOUT: Duration = Duration::from_secs(120);
 
 macro_rules! on_outward_installations {
@@ -94,7 +93,6 @@ fn import_request(user: &User, url: &str, name: &str, more: &Value) -> reqwest::
     user.request(Method::POST, "/repos/migrate").json(&body)
 }
 
-/// Starts an import and returns its status path.
 async fn start(user: &User, url: &str, name: &str, more: Value) -> String {
     let response = Response::of(import_request(user, url, name, &more).header("prefer", "respond-async")).await;
     let response = response.expect(202);
@@ -105,7 +103,6 @@ async fn start(user: &User, url: &str, name: &str, more: Value) -> String {
     path
 }
 
-/// Waits for the import to end.
 async fn ended(user: &User, path: &str) -> Value {
     let deadline = tokio::time::Instant::now() + END_TIMEOUT;
     loop {
@@ -121,7 +118,6 @@ async fn ended(user: &User, path: &str) -> Value {
     }
 }
 
-/// Heads and tags of a remote.
 async fn heads_and_tags(git: &Git, url: &str) -> String {
     git.run("", &["ls-remote", "--heads", "--tags", url]).await
 }
@@ -299,7 +295,6 @@ async fn repositories_are_imported_to_accounts_of_the_caller(cluster: &Cluster) 
     response.refused_fields(&[("clone_addr", "required"), ("uid", "required"), ("repo_name", "required")]);
 }
 
-/// The processes of an installation and their descendants.
 fn processes(cluster: &Cluster) -> HashSet<u32> {
     let parent_of = |id: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
@@ -322,7 +317,6 @@ fn has(bytes: &[u8], secrets: &[String]) -> bool {
     secrets.iter().any(|secret| bytes.windows(secret.len()).any(|part| part == secret.as_bytes()))
 }
 
-/// A file below a folder that contains one of the texts.
 fn file_with(folder: &Path, texts: &[String]) -> Option<PathBuf> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().find_map(|entry| {
         let path = entry.path();
@@ -379,7 +373,6 @@ async fn credentials_are_nowhere_while_they_are_used(cluster: &Cluster) {
     }
 }
 
-/// Kills a process while the store waits for a pack.
 async fn an_import_that_is_interrupted_ends(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     source(&git, "demo", 200).await;

@@ -17,9 +17,7 @@ on_own_installations! {
     closing_commits_act_once_across_crashes(Options { on_disk: true, ..Options::default() })
 }
 
-/// Concurrent writers.
 const WRITERS: usize = 6;
-/// Kills in `make test-slow`.
 const CRASHES: usize = 30;
 const CRASH_INTERVAL: Duration = Duration::from_millis(300);
 /// Attempts of one request, at intervals of 50 ms.

@@ -53,7 +53,6 @@ async fn patch_issues_changes_what_is_named_and_responds_with_the_whole(cluster:
     expected["closed_at"] = closed_at;
     expected["updated_at"] = after["updated_at"].clone();
     assert_eq!(after, expected, "the poster stays");
-    // Each field separately.
     for (field, value, shown) in [
         ("title", json!("Again"), "title"),
         ("body", json!("More"), "body"),
@@ -114,7 +113,6 @@ async fn patch_issues_leaves_what_is_blank_or_null_and_clears_what_is_empty(clus
     ] {
         assert_eq!(ada.edit_issue(&repo, 1, body.clone()).await, full, "{body}");
     }
-    // An empty body counts as an empty object.
     for content_type in [None, Some("application/json")] {
         let mut request = ada.request(Method::PATCH, &format!("{repo}/issues/1"));
         if let Some(content_type) = content_type {
@@ -269,12 +267,10 @@ async fn patch_issues_assigns_only_users_who_may_read(cluster: &Cluster) {
     assert_eq!(ada.issue(&repo, 1).await["assignee"]["username"], ada.name);
     ada.share(&repo, &bob, "read").await;
     assert_eq!(assign(&bob.name).await.expect(200).json()["assignee"]["username"], bob.name);
-    // Assignees stay when they lose access, but cannot be assigned again.
     ada.delete(&format!("{repo}/collaborators/{}", bob.name)).await.expect(204);
     assert_eq!(ada.issue(&repo, 1).await["assignee"]["username"], bob.name);
     assign("").await.expect(200);
     assign(&bob.name).await.refused_field("assignee");
-    // Site administrators can read everything, disabled users nothing.
     let admin = cluster.admin().await;
     assign(&admin.name).await.expect(200);
     ada.share(&repo, &bob, "write").await;
@@ -294,7 +290,6 @@ async fn patch_issues_refuses_milestones_that_are_unknown_or_of_another_reposito
     let issue = ada.issue(&repo, 1).await;
     assert_eq!((&issue["milestone"]["id"], &issue["title"]), (&json!(own), &json!("Title")));
     assert_eq!(ada.milestone_counts(&other, foreign).await, (0, 0));
-    // A closed milestone can be assigned.
     ada.patch(&format!("{repo}/milestones/{own}"), &json!({"state": "closed"})).await.expect(200);
     ada.edit_issue(&repo, 1, json!({"milestone": 0})).await;
     assert_eq!(ada.edit_issue(&repo, 1, json!({"milestone": own})).await["milestone"]["state"], "closed");

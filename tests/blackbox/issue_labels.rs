@@ -188,7 +188,6 @@ async fn an_issue_has_at_most_a_hundred_labels(cluster: &Cluster) {
 async fn issue_labels_are_changed_by_writers_alone(cluster: &Cluster) {
     let (ada, repo, [_, _, _, a]) = labeled(cluster).await;
     let bob = cluster.user("bob").await;
-    // The poster of an issue needs write access, too.
     bob.new_issue(&repo, "By bob", json!({})).await;
     let hidden = ada.new_tracker("hidden", json!({"private": true})).await;
     ada.new_issue(&hidden, "One", json!({})).await;

@@ -27,7 +27,6 @@ on_profiles! {
     }
 }
 
-/// A repository with six issues by three users.
 struct Fixture {
     ada: User,
     bob: User,
@@ -213,7 +212,6 @@ async fn get_issues_filters_by_mentioned_user(cluster: &Cluster) {
     fixture.finds(&format!("mentioned={}", name.to_uppercase()), &[12, 7]).await;
     fixture.finds("mentioned=no-such-user", &[]).await;
     fixture.finds("mentioned=%00", &[]).await;
-    // Mentions reflect edits and deletions.
     let path = format!("{repo}/issues/comments/{comment}");
     cy.patch(&path, &json!({"body": "Nothing."})).await.expect(200);
     ada.edit_issue(repo, 12, json!({"body": ""})).await;
@@ -327,7 +325,6 @@ async fn get_issues_since_is_by_the_last_change(cluster: &Cluster) {
     let repo = ada.new_tracker("lists", json!({})).await;
     let past = before(Duration::from_secs(3600));
     ada.new_issue(&repo, "Old", json!({})).await;
-    // Times in responses have a resolution of one second.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let made = ada.new_issue(&repo, "New", json!({})).await;
     let since = made["updated_at"].as_str().unwrap();

@@ -27,9 +27,7 @@ on_profiles! {
     }
 }
 
-/// Concurrent requests of one kind.
 const AT_ONCE: usize = 16;
-/// Repetitions in one test.
 const ROUNDS: usize = 6;
 
 /// The timeline actions that are one of these two.
@@ -48,7 +46,6 @@ fn alternates(timeline: &[Value], first: &str, second: &str) -> bool {
     actions.len() % 2 == 1
 }
 
-/// Total of a list.
 async fn count(user: &User, repo: &str, query: &str) -> usize {
     let response = user.get(&format!("{repo}/issues?limit=50&{query}")).await.expect(200);
     let total: usize = response.header("x-total-count").parse().unwrap();

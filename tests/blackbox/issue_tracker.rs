@@ -23,7 +23,6 @@ async fn set(user: &User, repo: &str, body: Value) {
     user.patch(&format!("{repo}/issue-tracker"), &body).await.empty(204);
 }
 
-/// Settings for an external tracker.
 fn external() -> Value {
     json!({
         "enable_external_tracker": true, "external_tracker_url": "https://bugs.example.com",
@@ -92,7 +91,6 @@ async fn patch_issue_tracker_names_the_field_that_is_wrong_and_changes_nothing(c
     let broken =
         ada.request(Method::PATCH, &path).header("content-type", "application/json").body("{\"enable_issues\":");
     Response::of(broken).await.refused(400);
-    // An external tracker needs a URL.
     ada.patch(&path, &json!({"enable_external_tracker": true})).await.refused(422);
     assert_eq!(ada.get(&format!("{repo}/issues")).await.expect(200).text(), "[]");
 }

@@ -57,7 +57,6 @@ impl Up {
     }
 }
 
-/// Runs a command until it ends, or kills it when it takes too long.
 pub(crate) fn outcome(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + PROCESS_TIMEOUT;

@@ -37,7 +37,6 @@ fn with(settings: &[(&'static str, &'static str)]) -> Options {
     Options { settings: settings.to_vec(), ..Options::default() }
 }
 
-/// A repository of one user, while another user is constantly active.
 struct Fixture {
     ada: User,
     ssh: Client,
@@ -46,7 +45,6 @@ struct Fixture {
     other: OtherClient,
 }
 
-/// A user who keeps cloning, pushing and writing.
 struct OtherClient {
     is_over: Arc<AtomicBool>,
     rounds: Arc<AtomicUsize>,
@@ -130,7 +128,6 @@ impl Fixture {
         format!("0032want {}\n00000009done\n", self.tip)
     }
 
-    /// Runs `ssh` with a git command on the repository.
     fn over_ssh(&self, command: &str) -> tokio::process::Child {
         let mut ssh = self.ssh.ssh(&[], &[&format!("{command} '{}/slow.git'", self.ada.name)]);
         ssh.stdin(Stdio::piped()).spawn().unwrap()
@@ -209,7 +206,6 @@ async fn rest_of<R: AsyncRead + Unpin>(from: &mut R) -> Vec<u8> {
     rest
 }
 
-/// The start of an endless push of one object.
 fn endless_head(tip: &str) -> Vec<u8> {
     let features = "report-status side-band-64k";
     let line = format!("{} {tip} refs/heads/endless\0{features}", "0".repeat(40));
@@ -230,7 +226,6 @@ fn endless_head(tip: &str) -> Vec<u8> {
     bytes
 }
 
-/// A stored zlib block that is not the last.
 fn block() -> Vec<u8> {
     let length = u16::try_from(BLOCK_BYTES).unwrap();
     let mut bytes = vec![0];
@@ -240,7 +235,6 @@ fn block() -> Vec<u8> {
     bytes
 }
 
-/// Sends blocks until the connection is closed.
 async fn send<W: AsyncWrite + Unpin>(to: &mut W, tip: &str, is_chunked: bool, pause: Duration) {
     let block = block();
     let mut next = endless_head(tip);
@@ -256,7 +250,6 @@ async fn send<W: AsyncWrite + Unpin>(to: &mut W, tip: &str, is_chunked: bool, pa
     }
 }
 
-/// Sends an endless push over HTTP and returns the response.
 async fn over_http(fixture: &Fixture, pause: Duration) -> String {
     let mut stream = fixture.connect().await;
     stream.write_all(fixture.head("git-receive-pack", "transfer-encoding: chunked").as_bytes()).await.unwrap();
@@ -276,7 +269,6 @@ async fn over_http(fixture: &Fixture, pause: Duration) -> String {
     String::from_utf8_lossy(&response).into_owned()
 }
 
-/// Sends an endless push over SSH and returns standard output and standard error.
 async fn over_ssh(fixture: &Fixture, pause: Duration) -> String {
     let mut ssh = fixture.over_ssh("git-receive-pack");
     let (mut stdin, mut stdout, mut stderr) =

@@ -14,7 +14,6 @@ on_profiles! {
     }
 }
 
-/// Requests the `Location` of a 201.
 async fn followed(user: &User, response: &Response) -> Value {
     let location = response.header("location");
     let path = location.strip_prefix(&format!("{}/api/v1", user.url)).unwrap_or_else(|| panic!("{location}"));

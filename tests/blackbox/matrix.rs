@@ -20,7 +20,6 @@ on_profiles! {
     }
 }
 
-/// Operations on a repository with one issue, and the status that a reader gets.
 const OPERATIONS: [(Method, &str, u16); 32] = [
     (Method::GET, "", 200),
     (Method::GET, "/branches", 200),
@@ -197,7 +196,6 @@ async fn site_administrators_read_over_git_and_push_nowhere(cluster: &Cluster) {
         git.run("", &["clone", "-q", &admin.git_url(&ada.name, name), "work"]).await;
         git.commit("work", "x", "x").await;
         git.fails("work", &["push", "-q", "origin", "main"]).await;
-        // Administrators can write through the API.
         let body = json!({"message": "By the administrator", "content": ""});
         admin.put(&ada.repo(name, "/contents/x"), &body).await.expect(201);
     }

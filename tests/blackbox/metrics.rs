@@ -33,7 +33,6 @@ const FOREIGN: [&str; 1] = ["up"];
 const KEYWORDS: [&str; 10] =
     ["by", "without", "and", "or", "unless", "on", "ignoring", "group_left", "group_right", "offset"];
 
-/// A metric on the page.
 #[derive(Debug)]
 struct Row {
     /// The heading above its table.
@@ -42,7 +41,6 @@ struct Row {
     labels: BTreeSet<String>,
 }
 
-/// A metric of a process.
 #[derive(Debug, Default)]
 struct Shown {
     kind: String,
@@ -115,7 +113,6 @@ fn names_are_found_in_promql() {
     assert_eq!(names_in(expression), BTreeSet::from(expected));
 }
 
-/// Creates activity for the metrics to count.
 async fn make_traffic(cluster: &Cluster) {
     let (ada, receiver) = (cluster.user("ada").await, Receiver::start().await);
     let repo = ada.new_tracker("counted", json!({"auto_init": true})).await;
@@ -131,7 +128,6 @@ async fn make_traffic(cluster: &Cluster) {
     cluster.anonymous().get("/no/such/path").await.expect(404);
 }
 
-/// Parses the tables of the page.
 fn page() -> BTreeMap<String, Row> {
     let text = std::fs::read_to_string(Path::new(ROOT).join("docs/metrics.md")).unwrap();
     let (mut rows, mut section) = (BTreeMap::new(), String::new());
@@ -261,7 +257,6 @@ fn is_aggregation(word: &str) -> bool {
     ["sum", "max", "min", "avg", "count", "topk"].contains(&word)
 }
 
-/// Collects metric names in the code below a folder.
 fn collect_names(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -34,7 +34,6 @@ mod crashes {
     }
 }
 
-/// A remote with a work tree, and its mirror.
 struct Mirror {
     git: Git,
     server: GitServer,
@@ -95,7 +94,6 @@ impl Mirror {
 }
 
 impl User {
-    /// Sends an empty POST.
     async fn put_sync(&self, path: &str) -> Response {
         Response::of(self.request(Method::POST, path)).await
     }

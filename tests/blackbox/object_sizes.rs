@@ -110,7 +110,6 @@ async fn a_tree_of_too_many_bytes_is_refused_by_name(cluster: &Cluster) {
     ada.get(&ada.repo("trees", &format!("/git/trees/{tree}"))).await.refused(404);
 }
 
-/// A tree of files with the same content.
 fn tree(blob: &str, entries: usize, suffix: &str) -> Vec<u8> {
     let id: Vec<u8> = (0..20).map(|at| u8::from_str_radix(&blob[2 * at..2 * at + 2], 16).unwrap()).collect();
     let mut tree = Vec::new();
@@ -128,7 +127,6 @@ fn status(id: u32, field: &str) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// The measured processes.
 struct Memory {
     processes: Vec<u32>,
     before: u64,
@@ -141,13 +139,11 @@ impl Memory {
         Self { processes, before }
     }
 
-    /// Growth of peak memory since the start, in bytes.
     fn growth(&self) -> u64 {
         self.processes.iter().map(|id| status(*id, "VmHWM:")).sum::<u64>().saturating_sub(self.before)
     }
 }
 
-/// Folder of a repository in the store.
 fn folder_of(cluster: &Cluster, repository: &Value) -> PathBuf {
     let name = format!("{}.git", repository["id"]);
     let mut folders = vec![cluster.store().join("repos")];
@@ -214,7 +210,6 @@ async fn pack(git: &Git, folder: &str, objects: &[&str], window: &str) {
     git.run(folder, &["prune-packed", "-q"]).await;
 }
 
-/// Creates a history on `main` with long commit messages.
 async fn import(git: &Git, folder: &str, commits: usize, message_bytes: usize) {
     let mut history = String::new();
     for number in 1..=commits {
@@ -331,7 +326,6 @@ impl Reads<'_> {
         self.response(path).await.expect(status)
     }
 
-    /// A list with this many entries.
     async fn list(&self, path: &str, count: usize) -> Value {
         let list = self.get(200, path).await.json();
         assert_eq!(list.as_array().unwrap().len(), count, "{path}");

@@ -15,7 +15,6 @@ fn options() -> Options {
     Options { settings: LOOPBACK.to_vec(), ..Options::default() }
 }
 
-/// Writes a commit object without checks, and returns its id.
 fn raw_commit(git: &Git, content: &[u8]) -> String {
     let mut command = Command::new("git");
     command.arg("-C").arg(git.path().join("work")).args([

@@ -44,7 +44,6 @@ async fn rules_are_kept_by_their_pattern(cluster: &Cluster) {
     let mut expected = [ada.name.as_str(), &bob.name];
     expected.sort_unstable();
     assert_eq!(users, expected);
-    // Gitea's field names.
     assert_eq!((&made["rule_name"], &made["push_whitelist_usernames"]), (&made["pattern"], &made["push_users"]));
     assert_eq!(ada.get(&branch).await.expect(200).json()["protected"], true);
     let again = json!({"pattern": "main", "allow_force": true});
@@ -130,7 +129,6 @@ async fn only_those_on_the_list_change_a_branch(cluster: &Cluster) {
     };
     bob.put(&path, &on("other")).await.expect(201);
     eve.put(&path, &body).await.expect(201);
-    // Owners can change every protected branch.
     ada.put(&ada.repo("list", "/contents/owned"), &body).await.expect(201);
 }
 

@@ -28,7 +28,6 @@ on_profiles! {
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The trusted proxy of these tests.
 const PROXY: [u8; 4] = [127, 77, 0, 1];
-/// An untrusted address.
 const STRANGER: [u8; 4] = [127, 77, 0, 2];
 const PEOPLE: usize = 20;
 
@@ -138,14 +137,12 @@ async fn forged_headers_change_nothing_without_the_setting(cluster: &Cluster) {
     assert_eq!(statuses, [[401_u16; 20].as_slice(), &[429_u16; 2]].concat());
 }
 
-/// Connects from a loopback address.
 async fn connect(from: [u8; 4], to: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((std::net::IpAddr::from(from), 0).into()).unwrap();
     socket.connect(to.parse().unwrap()).await.unwrap()
 }
 
-/// Sends bytes over a new connection and returns the whole response.
 async fn exchange(from: [u8; 4], to: &str, sent: &[u8]) -> String {
     let mut stream = connect(from, to).await;
     stream.write_all(sent).await.unwrap();
@@ -169,7 +166,6 @@ fn token_request(user: &User, name: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// In-memory counters in the processes of a test.
 const MAX_COUNTERS: usize = 64;
 
 #[test]

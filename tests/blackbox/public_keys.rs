@@ -33,7 +33,6 @@ async fn post_user_keys_responds_with_the_key_as_it_is_stored(cluster: &Cluster)
     assert_eq!((&made["key"], &made["title"]), (&json!(key), &json!("laptop")));
     assert_eq!(made["url"], format!("{}/api/v1/user/keys/{}", cluster.url, made["id"]));
     assert!(made["created_at"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')), "{made}");
-    // Key type and comment are optional.
     let blob = ed25519_blob();
     let bare = ada.post(PATH, &json!({"title": "bare", "key": blob})).await.expect(201).json();
     assert_eq!(bare["key"].as_str().unwrap().trim_end(), format!("ssh-ed25519 {blob}"));
@@ -54,7 +53,6 @@ async fn post_user_keys_takes_every_kind_that_is_safe(cluster: &Cluster) {
             assert_eq!(stored, key.trim_end());
         }
     }
-    // A known key in another format is recognized.
     ada.post(PATH, &json!({"title": "again", "key": keys::RFC_4716_AS_LINE})).await.refused(422);
 }
 

@@ -45,7 +45,6 @@ async fn used(admin: &User, name: &str) -> u64 {
     admin.get(&quota_path(name)).await.expect(200).json()["bytes"]["used"].as_u64().unwrap()
 }
 
-/// Total size of the files in a folder.
 fn bytes_in(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     // A file may disappear before it is examined.
@@ -84,7 +83,6 @@ fn limited(response: Response, what: &str) {
     assert!((1..=3600).contains(&wait), "{wait}");
 }
 
-/// Commits a file of random bytes.
 async fn commit_noise(git: &Git, file: &str, bytes: usize, seed: u64) {
     std::fs::write(git.path().join("work").join(file), noise(bytes, seed)).unwrap();
     git.commit("work", "note", file).await;
@@ -110,7 +108,6 @@ async fn one_account_fills_neither_the_disk_nor_the_tracker(cluster: &Cluster) {
     administrators_set_quotas(&admin, &ada, &git).await;
     nobody_fills_the_tracker_of_others(cluster, &admin, &ada).await;
     wikis_count(&admin, &ada, &git).await;
-    // A deletion frees the bytes.
     ada.delete(&ada.repo("demo", "")).await.expect(204);
     admin.eventually(&quota_path(&ada.name), |quota| quota["bytes"]["used"] == 0).await;
 }
@@ -308,7 +305,6 @@ async fn nobody_fills_the_tracker_of_others(cluster: &Cluster, admin: &User, ada
     limited(hook().await, "limit reached: 2 webhooks per hour");
 
     admin.patch(&quota_path(&eve.name), &json!({"rate_percent": 200})).await.expect(200);
-    // Rejected writes do not count.
     for _ in 0..4 {
         open(&eve).await.expect(201);
     }

@@ -18,7 +18,6 @@ on_profiles! {
     }
 }
 
-/// Creates a repository of `ada` with branches, tags and files.
 async fn pushed(ada: &User, git: &Git) {
     ada.new_repository("read", json!({})).await;
     git.small("work").await;

@@ -47,7 +47,6 @@ fn send(url: &str, commands: &[String]) -> Vec<String> {
     lines[1..].to_vec()
 }
 
-/// URL of a role's user.
 fn url_of(cluster: &Cluster, role: Role) -> String {
     let file = cluster.folder.join(format!("redis-secrets/{}-redis-url", role.name()));
     std::fs::read_to_string(file).unwrap().trim().to_owned()
@@ -63,7 +62,6 @@ fn set(key: &str, value: &[u8]) -> String {
     format!("SET {key} \"{value}\" PX 60000")
 }
 
-/// Number of forged entries that a service detected.
 fn forged(cluster: &Cluster, role: Role) -> f64 {
     let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile uses TCP") };
     let (host, port) = authority.rsplit_once(':').unwrap();

@@ -66,7 +66,6 @@ fn chunk(number: usize) -> Vec<u8> {
     vec![u8::try_from(number % 251).unwrap(); CHUNK_BYTES]
 }
 
-/// Release files in the store.
 fn stored_files(cluster: &Cluster) -> Vec<PathBuf> {
     let (mut folders, mut files) = (vec![cluster.store().join("repos")], Vec::new());
     while let Some(folder) = folders.pop() {

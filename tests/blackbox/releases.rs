@@ -24,7 +24,6 @@ on_profiles! {
 
 const WRITERS: usize = 8;
 
-/// A user with a repository of one commit.
 async fn owner(cluster: &Cluster, private: bool) -> User {
     let ada = cluster.user("ada").await;
     ada.new_repository("demo", json!({"auto_init": true, "private": private})).await;
@@ -109,7 +108,6 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     ada.get(&of_release(&ada, &first, "")).await.refused(404);
     ada.delete(&of_release(&ada, &first, "")).await.refused(404);
     assert_eq!(tags(&ada).await, ["v1/rc", "v2"]);
-    // An existing tag is used as it is, whatever the target.
     new_release(&ada, json!({"tag_name": "v1/rc", "target_commitish": "nowhere"})).await;
     // Only publications of releases emit events. New tags emit the same events as pushed ones.
     let told = |feed: &Value, event: &str, field: &str| -> Vec<String> {

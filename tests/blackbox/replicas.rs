@@ -39,7 +39,6 @@ on_replicas! {
 /// Time limit for a waiting reader to get an event, which another process may have received.
 const FEED_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The same user at both gateways.
 fn at_both(cluster: &Cluster, user: &User) -> [User; 2] {
     [0, 1].map(|number| user.at(&cluster.gateway_url(number)))
 }

@@ -35,7 +35,6 @@ mod crashes {
     }
 }
 
-/// Kills in `make test-slow`.
 const CRASHES: usize = 30;
 /// Time limit for two renames, including a start of repo-svc.
 const RENAME_TIMEOUT: Duration = Duration::from_secs(60);
@@ -265,7 +264,6 @@ impl Progress {
     }
 }
 
-/// Renames the repository repeatedly, and returns its last name.
 async fn rename(user: User, progress: Arc<Progress>) -> String {
     let mut name = "n-0".to_owned();
     for number in 1.. {

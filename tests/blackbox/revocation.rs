@@ -210,7 +210,6 @@ impl<'a> Interfaces<'a> {
     }
 }
 
-/// Creates a private repository and returns its id.
 async fn guarded(owner: &User) -> i64 {
     let made = owner.new_repository("guarded", json!({"auto_init": true, "private": true})).await;
     made["id"].as_i64().unwrap()
@@ -264,7 +263,6 @@ async fn a_user_without_the_team_loses_access_at_once(cluster: &Cluster) {
         ada.delete(taken).await.empty(204);
         interfaces.respond_not_found(taken).await;
     }
-    // An owner is demoted to a member.
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
     interfaces.respond().await;
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "member"})).await.empty(204);

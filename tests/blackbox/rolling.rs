@@ -21,7 +21,6 @@ fn a_rolling_restart_fails_no_request_twice() {
     run(&cluster, rolling_restart(&cluster));
 }
 
-/// Adds a column to every table, one at a time.
 const ADD_COLUMNS: &str = "DO $$ DECLARE name text; BEGIN \
      FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP \
      EXECUTE format('ALTER TABLE %I ADD COLUMN of_a_later_version TEXT', name); COMMIT; END LOOP; END $$";

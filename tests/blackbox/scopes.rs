@@ -97,7 +97,6 @@ async fn a_key_of_a_limited_token_opens_no_more_than_the_token(cluster: &Cluster
         let stderr = client.fails("", &["ls-remote", &client.url(&ada.name, name)]).await;
         assert!(stderr.contains(MISSING), "{name}: {stderr}");
     }
-    // Nobody else sees which keys are bound.
     let shown = cluster.outsider().await.get(&format!("/users/{}/keys", ada.name)).await.expect(200).json();
     assert!(shown.as_array().unwrap().iter().all(|key| key.get("token").is_none()), "{shown}");
 }

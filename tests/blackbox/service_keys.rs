@@ -125,7 +125,6 @@ fn start_with_tls(authority: &Authority) -> Cluster {
     Cluster::start_in(Profile::Production, &options, write)
 }
 
-/// Requests a file over a new connection.
 async fn ask(address: &Address, tls: Option<&ClientTls>) -> std::io::Result<String> {
     let exchange = async {
         let mut stream = match tls {

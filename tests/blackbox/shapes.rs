@@ -100,7 +100,6 @@ fn is_time(text: &str) -> bool {
             .all(|(form, char)| if form == 'd' { char.is_ascii_digit() } else { form == char })
 }
 
-/// All fields except `left_out`.
 fn without<'a>(all: &[(&'a str, &'a str)], left_out: &str) -> Vec<(&'a str, &'a str)> {
     all.iter().filter(|(name, _)| *name != left_out).copied().collect()
 }

@@ -31,7 +31,6 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// nothing.
 const VERSION_2: &[&str] = &["-o", "SendEnv=GIT_PROTOCOL"];
 
-/// A client with a deploy key of a repository.
 async fn deployed(cluster: &Cluster, owner: &User, name: &str, is_read_only: bool) -> Client {
     let client = Client::new(cluster, "ed25519").await;
     deploy(&client, owner, name, is_read_only).await;

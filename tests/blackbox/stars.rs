@@ -31,7 +31,6 @@ async fn stars_are_given_and_taken_and_lists_show_what_the_caller_may_see(cluste
         bob.put_nothing(&star("Open")).await.empty(204);
     }
     bob.get(&star("open")).await.empty(204);
-    // A hidden repository looks like a missing one.
     for path in [star("hidden"), star("no-such"), "/user/starred/no-such-user/x".to_owned()] {
         let missing = bob.put_nothing(&path).await.refused(404);
         assert!(missing.text().contains("repository does not exist"), "{}", missing.text());

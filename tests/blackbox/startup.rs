@@ -19,7 +19,6 @@ use crate::harness::process::{Lines, Process};
 use crate::harness::servers::{self, Redis};
 
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
-/// Exit status for missing or invalid settings.
 const USAGE_STATUS: i32 = 2;
 const FAILURE_STATUS: i32 = 1;
 
@@ -29,7 +28,6 @@ struct Service {
     host: String,
 }
 
-/// A running issue-svc.
 struct Running {
     process: Process,
     log: Lines,
@@ -132,7 +130,6 @@ impl Running {
     }
 }
 
-/// Runs a process until it ends by itself.
 #[track_caller]
 fn outcome(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -161,7 +158,6 @@ fn refused(command: &mut Command, status: i32, parts: &[&str]) {
     }
 }
 
-/// Forwards connections from `listen` to `target`.
 fn forward(listen: &str, target: SocketAddr) {
     let listener = TcpListener::bind(listen).unwrap();
     std::thread::spawn(move || {
@@ -177,12 +173,10 @@ fn forward(listen: &str, target: SocketAddr) {
     });
 }
 
-/// Host and port of a PostgreSQL URL.
 fn server_of(url: &str) -> SocketAddr {
     url.rsplit_once('@').unwrap().1.split('/').next().unwrap().parse().unwrap()
 }
 
-/// Runs an SQL statement.
 fn execute(url: &str, statement: String) {
     let run = async {
         let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
@@ -391,7 +385,6 @@ fn a_failed_start_is_not_repeated_many_times_a_second() {
     assert!(lines.last().unwrap().starts_with("ferrite issue-svc: "), "{lines:#?}");
 }
 
-/// Sends commands to Redis and returns the responses.
 fn redis(url: &str, commands: &str) -> String {
     let mut stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
     stream.write_all(commands.as_bytes()).unwrap();

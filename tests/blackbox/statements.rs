@@ -75,7 +75,6 @@ async fn repeat(user: &User, path: &str, count: u32) {
     }
 }
 
-/// Statements of all services so far.
 fn statements(cluster: &Cluster) -> f64 {
     let services = [Role::Repo, Role::Issue, Role::Hook, Role::Git];
     services.into_iter().map(|role| metric(&cluster.address(role))).sum()

@@ -36,7 +36,6 @@ mod production {
 /// there is below one in a million.
 const MAX_ATTEMPTS: usize = 48;
 
-/// A repository's folder on a store.
 fn folder(cluster: &Cluster, store: usize, id: i64) -> PathBuf {
     let hash = Sha256::digest(id.to_string());
     let parents = format!("repos/{:02x}/{:02x}", hash[0], hash[1]);
@@ -49,7 +48,6 @@ fn store_of(cluster: &Cluster, id: i64) -> usize {
     found[0]
 }
 
-/// A repository and its store.
 struct Placed {
     name: String,
     id: i64,
@@ -130,7 +128,6 @@ async fn each_is_served_from_its_store(cluster: &Cluster) {
     assert!(listed.iter().all(|store| store["free_bytes"].as_i64() <= store["total_bytes"].as_i64()), "{listed:?}");
 }
 
-/// Writes through the API, clones and pushes over HTTP, and reads back.
 async fn contents_and_git(ada: &User, git: &Git, name: &str) {
     assert_eq!(put_file(ada, name, "by-api.txt", b"one").await, 201);
     git.run("", &["clone", "-q", &ada.git_url(&ada.name, name), "work"]).await;

@@ -23,7 +23,6 @@ async fn sign_in(user: &User, password: &str) -> Response {
     Response::of(request.basic_auth(&user.name, Some(password))).await
 }
 
-/// Signs in from another loopback address.
 async fn sign_in_from(address: [u8; 4], user: &User, password: &str) -> Response {
     let client = reqwest::Client::builder().no_proxy().local_address(Some(address.into())).build().unwrap();
     let request = client.get(format!("{}/api/v1/users/{}/tokens", user.url, user.name));
@@ -56,7 +55,6 @@ async fn twenty_wrong_passwords_from_one_address_are_enough(cluster: &Cluster) {
     is_throttled(sign_in(&ada, &ada.password).await);
     is_throttled(ada.make_token(&json!({"name": "x"})).await);
     assert_eq!(ada.git_status("upload-pack", &ada.name, "mine", &ada.password).await, 429);
-    // Her token still works, and other accounts are not affected.
     ada.get("/user").await.expect(200);
     assert_eq!(ada.git_status("upload-pack", &ada.name, "mine", ada.token.as_deref().unwrap()).await, 200);
     sign_in(&bob, &bob.password).await.expect(200);

@@ -55,7 +55,6 @@ async fn get_timeline_lists_who_changed_what(cluster: &Cluster) {
     let labels = format!("{repo}/issues/1/labels");
     bob.post(&labels, &json!({"labels": [label]})).await.expect(200);
     bob.delete(&format!("{labels}/{label}")).await.expect(204);
-    // Comments are not entries.
     bob.new_comment(&repo, 1, "Text").await;
     let timeline = ada.timeline(&repo, 1).await;
     let account = |user: &User| json!({"id": user.id, "username": user.name});
@@ -192,7 +191,6 @@ async fn get_timeline_lists_references_from_other_issues_once(cluster: &Cluster)
     assert_eq!(entry["user"]["username"], bob.name);
     let url = format!("{}/{}/other/issues/1", cluster.url, bob.name);
     assert_eq!(entry["issue"], json!({"repository": elsewhere.0, "number": 1, "html_url": url}));
-    // A reference changes nothing else.
     let issue = ada.issue(&repo, 1).await;
     assert_eq!((&issue["state"], &issue["comments"]), (&json!("open"), &json!(0)));
 }

@@ -107,7 +107,6 @@ async fn rest_and_git_are_served_over_tls_and_http_redirects_there(cluster: &Clu
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let stream = connect(&Arc::new(config).into(), &http).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
-    // git clones and pushes.
     let git = Git::new();
     let ca = format!("http.sslCAInfo={}", folder.join("ca.pem").display());
     let url = format!("https://{}:{}@{http}/{}/mine.git", ada.name, ada.token.as_deref().unwrap(), ada.name);
@@ -140,7 +139,6 @@ async fn a_replaced_certificate_is_used_without_a_restart(cluster: &Cluster) {
         tokio::time::sleep(RETRY_INTERVAL).await;
     };
     eprintln!("a new certificate was in use after {:?}", replaced.elapsed());
-    // The open connection continues.
     open.write_all(b"GET /api/v1/version HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut response = String::new();
     tokio::time::timeout(TIMEOUT, open.read_to_string(&mut response)).await.unwrap().unwrap();

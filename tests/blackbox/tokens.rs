@@ -158,7 +158,6 @@ async fn delete_tokens_takes_a_name_or_an_id(cluster: &Cluster) {
         Response::of(ada.tokens(Method::DELETE, &format!("/{id}"))).await.empty(204);
         assert_eq!(ada.token_list().await.each("name"), left);
     }
-    // The id of another user's token is not found.
     let bob = cluster.user("bob").await;
     let his = bob.token_list().await.json()[0]["id"].as_i64().unwrap();
     Response::of(ada.tokens(Method::DELETE, &format!("/{his}"))).await.refused(404);
@@ -241,7 +240,6 @@ async fn a_missing_scope_is_named(cluster: &Cluster) {
     let profile = ada.with_scopes(&["user"]).await;
     profile.post("/user/keys", &json!({"title": 7})).await.refused_with_message(403, "`key`");
     profile.delete("/user/keys/1").await.refused_with_message(403, "`key`");
-    // The scope is checked before the body.
     reads.post("/user/repos", &json!({"name": 7})).await.refused_with_message(403, "`repo:admin`");
     reads.post("/user/orgs", &json!({})).await.refused_with_message(403, "`org`");
 }
@@ -259,7 +257,6 @@ async fn a_token_of_an_administrator_administers_with_its_scope_alone(cluster: &
     let both = admin.with_scopes(&["admin", "repo:read"]).await;
     both.get(&ada.repo("hidden", "")).await.expect(200);
     both.delete(&ada.repo("hidden", "")).await.refused_with_message(403, "`repo:admin`");
-    // The scope without the role gives no access.
     ada.with_scopes(&["admin"]).await.get("/admin/audit").await.refused(403);
 }
 

@@ -68,7 +68,6 @@ impl TraceService for Collector {
     }
 }
 
-/// A string attribute.
 fn text_of(attributes: &[KeyValue], key: &str) -> Option<String> {
     let value = attributes.iter().find(|attribute| attribute.key == key)?.value.clone()?.value?;
     match value {
@@ -96,7 +95,6 @@ fn collector() -> String {
         .clone()
 }
 
-/// Sends a request in a new trace and returns the trace id.
 async fn traced(user: &User, path: &str, number: u8) -> String {
     let trace = hex::encode([number; 16]);
     let parent = format!("00-{trace}-{}-01", hex::encode([number; 8]));
@@ -105,7 +103,6 @@ async fn traced(user: &User, path: &str, number: u8) -> String {
     trace
 }
 
-/// Server spans of a trace.
 fn servers(trace: &str) -> Vec<Span> {
     SPANS.lock().unwrap().iter().filter(|span| span.trace == trace && span.is_server).cloned().collect()
 }
@@ -198,7 +195,6 @@ fn new_trace(cluster: &Cluster, purpose: u8) -> (String, String) {
     (trace, parent)
 }
 
-/// Creates a repository with a webhook for pushes.
 async fn with_hook(ada: &User, receiver: &Receiver) -> String {
     ada.new_repository("traced", json!({"auto_init": true})).await;
     let repo = ada.repo("traced", "");

@@ -56,7 +56,6 @@ async fn get_user_issues_lists_what_is_assigned_to_the_caller(cluster: &Cluster)
     }
     assert_eq!(titles(&bob, "").await, ["of bob"]);
     assert_eq!(titles(&cluster.user("cy").await, "").await, [""; 0]);
-    // Changes show immediately.
     bob.edit_issue(&other, 1, json!({"state": "closed"})).await;
     ada.edit_issue(&one, 1, json!({"assignee": ""})).await;
     ada.edit_issue(&one, 2, json!({"assignee": ada.name})).await;

@@ -31,7 +31,6 @@ pub(crate) async fn hook(user: &User, hooks: &str, url: &str, more: Value) -> Va
     user.post(hooks, &body).await.expect(201).json()
 }
 
-/// Fails unless each delivery has valid signatures of its body for `secret`.
 fn check_signatures(received: &[Received], secret: &[u8]) {
     for one in received {
         let text = match one.header("content-type") {

@@ -116,7 +116,6 @@ async fn every_write_is_counted(cluster: &Cluster) {
         .collect();
     assert_eq!(missing, Vec::<&str>::new(), "modifying operations without a request here");
 
-    // Reads still work, and nothing was changed.
     let shown = ada.get(&ada.repo("demo", "")).await.expect(200).json();
     assert_eq!((&shown["description"], &shown["stars_count"]), (&json!(""), &json!(0)));
     assert_eq!(ada.get(&ada.repo("demo", "/releases")).await.expect(200).json().as_array().unwrap().len(), 1);
@@ -156,7 +155,6 @@ async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cl
     assert!(done.iter().sum::<i32>() <= most && done.iter().all(|done| *done >= 1), "{done:?}");
     let text = dora.get(&release).await.expect(200).json()["body"].as_str().unwrap().len();
     assert_eq!(text, 900_000);
-    // One account's writes do not limit others.
     cluster.user("eva").await.new_repository("demo", json!({})).await;
 }
 

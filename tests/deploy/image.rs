@@ -28,7 +28,6 @@ fn instructions(dockerfile: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// Violations of our rules for images.
 fn breaches(dockerfile: &str) -> Vec<&'static str> {
     let instructions = instructions(dockerfile);
     let value =

@@ -11,7 +11,6 @@ use tempfile::TempDir;
 
 /// Root of the repository.
 pub(crate) const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
-/// User id in the image.
 pub(crate) const USER: &str = "10001";
 
 /// Mounts the file system read-only, with the few devices of a container and a folder on `/data`,
@@ -113,7 +112,6 @@ pub(crate) fn script(path: &str) -> Command {
     Command::new(Path::new(PROJECT).join(path))
 }
 
-/// Runs a command, which must succeed, and returns its output.
 #[track_caller]
 pub(crate) fn succeeds(command: &mut Command) -> String {
     let output = ended(command);

@@ -13,7 +13,6 @@ const END_HEADERS: u8 = 0x4;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
-/// Frame types.
 pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
@@ -27,7 +26,6 @@ const AUTHORITY: [u8; 1] = [0x01];
 const PATH: [u8; 1] = [0x04];
 const AUTHORIZATION: [u8; 2] = [0x0f, 0x08];
 
-/// A frame from the server.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -67,13 +65,11 @@ impl Connection {
         self.send(PING, 0, 0, &[7; 8]).await
     }
 
-    /// Sends the headers of a GET on the first stream.
     pub(super) async fn get(&mut self, path: &str, token: &str) -> io::Result<()> {
         let headers = self.headers(GET, path, token);
         self.send(HEADERS, END_HEADERS | END_STREAM, 1, &headers).await
     }
 
-    /// Sends the headers of `count` POSTs at once, without their bodies.
     pub(crate) async fn posts(&mut self, count: u32, path: &str, token: &str) -> io::Result<()> {
         let headers = self.headers(POST, path, token);
         let all: Vec<_> = (0..count).flat_map(|number| frame(HEADERS, END_HEADERS, 2 * number + 1, &headers)).collect();

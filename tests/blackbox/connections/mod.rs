@@ -75,7 +75,6 @@ fn metric(cluster: &Cluster, name: &str) -> f64 {
     values.sum()
 }
 
-/// Resident memory of the gateway in MiB.
 fn gateway_mib(cluster: &Cluster) -> u64 {
     let id = cluster.process_id(Role::Gateway).unwrap();
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
@@ -176,7 +175,6 @@ fn streams_beyond_the_limit_of_a_connection_are_refused() {
         // Refusals are immediate.
         let end = tokio::time::Instant::now() + Duration::from_secs(5);
         while let Ok(Some(frame)) = tokio::time::timeout_at(end, connection.next()).await {
-            // REFUSED_STREAM
             if frame.kind == http2::RST_STREAM && frame.payload == 7_u32.to_be_bytes() && frame.stream > 0 {
                 refused += 1;
             }
@@ -230,7 +228,6 @@ const FILE_BYTES: usize = 4 << 20;
 const RESPONSE_BYTES: usize = FILE_BYTES / 3 * 4;
 const SLOW_CONNECTIONS: usize = 5;
 
-/// Sends a GET over a new connection, and reads only the status.
 async fn begin_get(address: [u8; 4], cluster: &Cluster, path: &str, token: &str) -> (u16, TcpStream) {
     let mut stream = connect_from(address, cluster).await.unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nhost: test\r\nauthorization: token {token}\r\n\r\n");

@@ -41,7 +41,6 @@ impl User {
         name
     }
 
-    /// Creates an organization's repository with a first commit, and returns its id.
     pub(crate) async fn new_repository_of(&self, organization: &str, name: &str, is_private: bool) -> i64 {
         let body = json!({ "name": name, "private": is_private, "auto_init": true });
         let made = self.post(&format!("/org/{organization}/repos"), &body).await.expect(201).json();
@@ -54,7 +53,6 @@ impl User {
         format!("/teams/{}", made["id"])
     }
 
-    /// Path of the team of owners.
     pub(crate) async fn team_of_owners(&self, organization: &str) -> String {
         let teams = self.get(&format!("/orgs/{organization}/teams")).await.expect(200).json();
         let owners = teams.as_array().unwrap().iter().find(|team| team["name"] == "Owners").unwrap();
@@ -69,7 +67,6 @@ impl User {
         Response::of(request).await.status.as_u16()
     }
 
-    /// The git URL of a repository, with this user's password.
     pub(crate) fn git_url_with_password(&self, owner: &str, name: &str) -> String {
         let password = self.password.replace(' ', "%20");
         format!("http://{}:{password}@{}/{owner}/{name}.git", self.name, self.url.trim_start_matches("http://"))

@@ -16,7 +16,6 @@ use super::process::{Lines, Process};
 use super::servers;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time limit for an element to appear.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
@@ -28,7 +27,6 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    /// Starts a browser with one empty page.
     pub(crate) async fn start() -> Self {
         // Kills the whole group: chromedriver leaves the browser running when it is killed.
         let mut command = Command::new("sh");
@@ -59,7 +57,6 @@ impl Browser {
         browser
     }
 
-    /// Sends a WebDriver command. Returns its value or its error.
     async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value, String> {
         let request = self.http.request(method.clone(), format!("{}{path}", self.session));
         let request = if method == Method::POST { request.json(body) } else { request };
@@ -73,7 +70,6 @@ impl Browser {
         self.call(Method::POST, "/url", &json!({ "url": url })).await.unwrap();
     }
 
-    /// Disables scripts on all pages.
     pub(crate) async fn disable_scripts(&self) {
         let command = json!({"cmd": "Emulation.setScriptExecutionDisabled", "params": {"value": true}});
         self.call(Method::POST, "/goog/cdp/execute", &command).await.unwrap();
@@ -96,23 +92,19 @@ impl Browser {
         values
     }
 
-    /// Whether the first matching element is visible.
     pub(crate) async fn is_seen(&self, selector: &str) -> bool {
         let element = self.all(selector).await.swap_remove(0);
         self.call(Method::GET, &format!("/element/{element}/displayed"), &Value::Null).await.unwrap() == true
     }
 
-    /// Clicks the first matching element, once it exists.
     pub(crate) async fn click(&self, selector: &str) {
         self.act(Method::POST, selector, "click", &json!({})).await;
     }
 
-    /// Types into the first matching element, once it exists.
     pub(crate) async fn write(&self, selector: &str, text: &str) {
         self.act(Method::POST, selector, "value", &json!({ "text": text })).await;
     }
 
-    /// Text of the first matching element, once it exists.
     pub(crate) async fn text(&self, selector: &str) -> String {
         self.act(Method::GET, selector, "text", &Value::Null).await.as_str().unwrap().to_owned()
     }

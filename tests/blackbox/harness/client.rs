@@ -18,7 +18,6 @@ fn client() -> reqwest::Client {
     client.redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }
 
-/// Status, headers and body.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: StatusCode,
@@ -44,7 +43,6 @@ impl Response {
         Ok(response)
     }
 
-    /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -66,7 +64,6 @@ impl Response {
         self.headers.get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     }
 
-    /// Fails unless the status matches.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.text());
@@ -155,7 +152,6 @@ pub(crate) fn unique(stem: &str) -> String {
 }
 
 impl Cluster {
-    /// A client without credentials.
     pub(crate) fn anonymous(&self) -> User {
         User {
             name: String::new(),
@@ -277,7 +273,6 @@ impl User {
         Response::of(self.request(Method::DELETE, path)).await
     }
 
-    /// Creates a repository of this user; `more` is added to the request body.
     pub(crate) async fn new_repository(&self, name: &str, more: Value) -> Value {
         let mut body = json!({ "name": name });
         body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());

@@ -19,9 +19,7 @@ use super::postgres::Postgres;
 use super::process::{Lines, Process, child_of, send};
 use super::servers::{self, Redis};
 
-/// Name and password of the first administrator.
 pub(crate) const ADMIN: (&str, &str) = ("root-admin", "correct horse battery");
-/// Time limit for starting, restarting or stopping a process.
 pub(super) const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for a response of a private listener, whose process may be paused.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,7 +46,6 @@ impl Role {
     /// The roles with a database, then the gateway.
     pub(crate) const ALL: [Self; 5] = [Self::Repo, Self::Issue, Self::Hook, Self::Git, Self::Gateway];
 
-    /// The subcommand.
     pub(crate) fn command(self) -> &'static str {
         match self {
             Self::Repo => "repo-svc",
@@ -123,7 +120,6 @@ pub(crate) struct Cluster {
     pub(super) postgres: Option<Mutex<Postgres>>,
     pub(super) network: Option<Mutex<Network>>,
     databases: HashMap<Role, String>,
-    /// Databases of named stores, by number.
     pub(super) store_databases: Vec<String>,
     pub(super) log: Lines,
     pub(super) options: Options,
@@ -255,7 +251,6 @@ impl Cluster {
         cluster
     }
 
-    /// Runs `ferrite admin` on the database of repo-svc.
     pub(crate) fn administer(&self, arguments: &[&str]) -> String {
         let mut admin = ferrite();
         admin.arg("admin").args(arguments);
@@ -331,7 +326,6 @@ impl Cluster {
         }
     }
 
-    /// Host and port of git over SSH.
     pub(crate) fn ssh(&self) -> String {
         self.ssh_of(0)
     }
@@ -354,7 +348,6 @@ impl Cluster {
         }
     }
 
-    /// Folder of the first or only store.
     pub(crate) fn store(&self) -> PathBuf {
         match self.profile {
             Profile::Embedded => self.folder.join("data/git"),
@@ -362,7 +355,6 @@ impl Cluster {
         }
     }
 
-    /// Process id of a role.
     pub(crate) fn process_id(&self, role: Role) -> Option<u32> {
         match &self.processes {
             Processes::Launcher(launcher) => child_of(launcher.lock().unwrap().id(), role.command()),
@@ -405,7 +397,6 @@ impl Cluster {
         self.redis.lock().unwrap().as_ref().map(Redis::url)
     }
 
-    /// Stops Redis permanently.
     pub(crate) fn stop_redis(&self) {
         if let Some(mut redis) = self.redis.lock().unwrap().take() {
             redis.stop();
@@ -431,7 +422,6 @@ impl Cluster {
     }
 }
 
-/// Sends a GET and returns head and body of the response.
 pub(crate) fn http_get(address: &Address, path: &str) -> Option<String> {
     let question = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
     let mut response = String::new();
@@ -452,7 +442,6 @@ pub(crate) fn http_get(address: &Address, path: &str) -> Option<String> {
     Some(response)
 }
 
-/// Generates keys for an installation whose roles run separately.
 fn make_keys(folder: &Path) {
     let made = ferrite().arg("keys").arg(folder).output().unwrap();
     assert!(made.status.success(), "{made:?}");

@@ -27,7 +27,6 @@ const COMMON_HEADERS: [&str; 10] = [
     "x-content-type-options",
     "x-request-id",
 ];
-/// Most faults shown in a message.
 const MAX_FAULTS: usize = 5;
 
 static DOCUMENT: LazyLock<Document> = LazyLock::new(Document::read);
@@ -62,7 +61,6 @@ struct Document {
     templates: Vec<Template>,
 }
 
-/// A path of the gateway's router.
 struct Template {
     /// Segments: fixed, `{name}` for any one, or a final `{*name}` for any number.
     parts: Vec<&'static str>,
@@ -103,7 +101,6 @@ impl Document {
         }
     }
 
-    /// The operation of a request.
     fn operation(&self, method: &Method, path: &str) -> Option<&Value> {
         let parts: Vec<_> = path.strip_suffix('/').unwrap_or(path).split('/').collect();
         let fitting = self.templates.iter().filter(|template| template.fits(&parts));
@@ -125,7 +122,6 @@ impl Document {
         faults
     }
 
-    /// The target of a reference, or the value itself.
     fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
         let pointer = value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
         pointer.map_or(value, |pointer| self.whole.pointer(pointer).expect("the reference leads to something"))

@@ -36,12 +36,10 @@ impl Gateway {
         Self { host: host.to_owned(), url, _process: process }
     }
 
-    /// Host and port of HTTP.
     pub(crate) fn http(&self) -> String {
         format!("{}:{}", self.host, Role::Gateway.port())
     }
 
-    /// Host and port of git over SSH.
     pub(crate) fn ssh(&self) -> String {
         format!("{}:2222", self.host)
     }

@@ -15,7 +15,6 @@ pub(crate) struct Git {
 }
 
 impl Git {
-    /// An empty folder.
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir_in(super::servers::folder()).unwrap(), version: None, ssh: None }
     }
@@ -33,7 +32,6 @@ impl Git {
         self.folder.path()
     }
 
-    /// `git` with these arguments, in a subfolder.
     pub(crate) fn command(&self, folder: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
@@ -54,7 +52,6 @@ impl Git {
         command
     }
 
-    /// Runs git and returns its output, even if it fails.
     pub(crate) async fn attempt(&self, folder: &str, arguments: &[&str]) -> Output {
         self.command(folder, arguments).output().await.unwrap()
     }
@@ -81,7 +78,6 @@ impl Git {
         self.path().join(name)
     }
 
-    /// Writes and commits a file, and returns the commit id.
     pub(crate) async fn commit(&self, folder: &str, file: &str, content: &str) -> String {
         let path = self.path().join(folder).join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

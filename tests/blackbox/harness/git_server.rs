@@ -26,19 +26,16 @@ const HOLD_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Interval between bytes of a slow response.
 const DRIP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How the server responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Serve,
     /// Like `Serve`, but requests for a pack wait until this changes.
     HoldPacks,
-    /// Never responds.
     Hang,
     /// Sends a byte now and then.
     Drip,
     /// A web page, like a sign-in page in front of a server.
     SignInPage,
-    /// Redirects to the same path below this URL.
     Redirect(String),
 }
 
@@ -112,12 +109,10 @@ impl GitServer {
     }
 }
 
-/// The value of `Authorization` for a user and password.
 pub(crate) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// A request with a decoded body.
 struct Request {
     method: String,
     path: String,
@@ -230,7 +225,6 @@ async fn drip(mut stream: BufReader<TcpStream>) {
     }
 }
 
-/// Runs git as CGI program (RFC 3875).
 async fn backend(state: &State, request: &Request) -> Vec<u8> {
     let mut command = Command::new("git");
     let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;

@@ -12,7 +12,6 @@ use tonic::{Code, Request, Status};
 use super::cluster::{Cluster, Role};
 
 impl Cluster {
-    /// Connects to a role, without credentials.
     pub(crate) async fn channel(&self, role: Role) -> Channel {
         let target = match self.address(role) {
             Address::Tcp(authority) => format!("http://{authority}"),

@@ -15,14 +15,12 @@ pub(crate) const GOOD: [&str; 5] = [
 /// The last of [`GOOD`] as one line.
 pub(crate) const RFC_4716_AS_LINE: &str = include_str!("../keys/rsa-3072.pub");
 
-/// An RSA key that is too short.
 pub(crate) const WEAK: &str = include_str!("../keys/rsa-1024.pub");
 
 fn string(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
 }
 
-/// Base64 of a new Ed25519 key.
 pub(crate) fn ed25519_blob() -> String {
     let key = ed25519_dalek::SigningKey::from_bytes(&rand::random()).verifying_key();
     STANDARD.encode([string(b"ssh-ed25519"), string(key.as_bytes())].concat())
@@ -33,7 +31,6 @@ pub(crate) fn ed25519(comment: &str) -> String {
     format!("ssh-ed25519 {} {comment}", ed25519_blob()).trim_end().to_owned()
 }
 
-/// Invalid keys, each with the reason.
 pub(crate) fn bad() -> Vec<(&'static str, String)> {
     let good = ed25519_blob();
     let dsa = [string(b"ssh-dss"), string(&[0x55; 128]), string(&[0x55; 20]), string(&[5; 128]), string(&[7; 128])];

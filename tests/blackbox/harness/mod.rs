@@ -62,7 +62,6 @@ pub(crate) fn rounds(full: usize) -> usize {
     if is_slow() { full } else { full.div_ceil(10) }
 }
 
-/// Runs a test against an installation. Fails if the installation logs an error meanwhile.
 pub(crate) fn run(cluster: &Cluster, test: impl Future<Output = ()>) {
     run_expecting_errors(cluster, &[], test);
 }

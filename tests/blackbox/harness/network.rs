@@ -42,7 +42,6 @@ ip link delete "$0"
 for last in 1 2 3 4 5 6 7 8; do ip address delete "$1.$last/32" dev lo; done
 "#;
 
-/// Removed on drop.
 pub(crate) struct Network {
     /// The name of its namespace.
     pub(super) namespace: String,
@@ -52,7 +51,6 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Whether this process can create networks.
     pub(crate) fn is_possible() -> bool {
         let is_root = rustix::process::geteuid().is_root();
         is_root && std::process::Command::new("ip").arg("-V").output().is_ok_and(|output| output.status.success())

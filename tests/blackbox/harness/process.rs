@@ -93,7 +93,6 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Writes a line to its standard input.
     pub(crate) fn tell(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }

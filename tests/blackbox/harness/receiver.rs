@@ -13,17 +13,14 @@ use tokio::task::JoinSet;
 /// Settings that allow deliveries to loopback, and retry a failed delivery after a second.
 pub(crate) const LOOPBACK: [(&str, &str); 2] =
     [("FERRITE_OUTBOUND_ALLOW", "127.0.0.0/8,::1,localhost"), ("FERRITE_HOOK_RETRY_SECONDS", "1,1,1,1,1,1")];
-/// Time limit for a delivery.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A received delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) path: String,
     /// By lower-case name.
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: Vec<u8>,
-    /// The status of the response.
     pub(crate) status: u16,
 }
 
@@ -56,7 +53,6 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Starts a receiver that responds to everything with 200.
     pub(crate) async fn start() -> Self {
         Self::answering(|_| (200, Duration::ZERO)).await
     }
@@ -81,12 +77,10 @@ impl Receiver {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// All deliveries so far, in the order of their responses.
     pub(crate) fn all(&self) -> Vec<Received> {
         self.received.lock().unwrap().clone()
     }
 
-    /// Waits until the deliveries satisfy `wanted`, and returns them.
     pub(crate) async fn until(&self, wanted: impl Fn(&[Received]) -> bool) -> Vec<Received> {
         let deadline = tokio::time::Instant::now() + TIMEOUT;
         loop {

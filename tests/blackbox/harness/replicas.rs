@@ -23,12 +23,10 @@ impl Cluster {
         Role::ALL.into_iter().flat_map(|role| (0..self.replicas(role)).map(move |number| (role, number))).collect()
     }
 
-    /// Root URL of the gateway with this number.
     pub(crate) fn gateway_url(&self, number: usize) -> String {
         format!("http://{}:{}", self.hosts[number], Role::Gateway.port())
     }
 
-    /// Name of the store with this number.
     pub(crate) fn store_name(&self, number: usize) -> String {
         if self.options.stores == 0 { "default".to_owned() } else { format!("git-{number}") }
     }
@@ -49,7 +47,6 @@ impl Cluster {
         (0..self.replicas(role)).map(address).collect::<Vec<_>>().join(",")
     }
 
-    /// Starts a process of the production profile, without waiting for it.
     pub(crate) fn start_replica(&self, role: Role, number: usize) {
         self.start_replica_with(role, number, &[]);
     }
@@ -86,7 +83,6 @@ impl Cluster {
         if is_cut_off { network.cut() } else { network.join() }
     }
 
-    /// Sends a signal to a process and waits for its end.
     pub(crate) fn end_replica(&self, role: Role, number: usize, signal: Signal) -> ExitStatus {
         let Processes::Roles(processes) = &self.processes else { panic!("the launcher owns its processes") };
         let mut process = processes.lock().unwrap().remove(&(role, number)).unwrap();
@@ -126,12 +122,10 @@ impl Cluster {
         self.redis.lock().unwrap().as_mut().map(Redis::start_again).unwrap();
     }
 
-    /// Stops the separate PostgreSQL server like a crash.
     pub(crate) fn stop_postgres(&self) {
         self.postgres.as_ref().unwrap().lock().unwrap().stop();
     }
 
-    /// Starts the separate PostgreSQL server again, with its data.
     pub(crate) fn start_postgres(&self) {
         self.postgres.as_ref().unwrap().lock().unwrap().start_again();
     }

@@ -20,7 +20,6 @@ impl Cluster {
         }
     }
 
-    /// Queries one column of bytes.
     pub(crate) async fn bytes(&self, role: Role, query: String) -> Vec<Vec<u8>> {
         let (url, query) = (self.database(role), AssertSqlSafe(query));
         match self.profile {
@@ -50,7 +49,6 @@ impl Cluster {
         }
     }
 
-    /// Queries one number.
     pub(crate) async fn number(&self, role: Role, query: &'static str) -> i64 {
         self.numbers(role, query).await[0]
     }

@@ -113,7 +113,6 @@ impl Redis {
     /// The user for tests, with all permissions, and its password.
     const TESTS: &str = "tests";
 
-    /// Starts a server without users and TLS, and waits until it accepts connections.
     pub(crate) fn start() -> Self {
         Self::start_at(address(), None)
     }
@@ -140,7 +139,6 @@ impl Redis {
         redis
     }
 
-    /// Its URL, for tests.
     pub(crate) fn url(&self) -> String {
         let user = self.secrets.as_ref().map_or_else(String::new, |_| format!("{0}:{0}@", Self::TESTS));
         format!("redis://{user}{}:6379", self.address)
@@ -162,7 +160,6 @@ impl Redis {
         self.process = None;
     }
 
-    /// Starts the server again at the same address.
     pub(crate) fn start_again(&mut self) {
         // The shell ends the server when standard input ends.
         let script = "redis-server --bind \"$0\" --port 6379 --save '' --appendonly no --dir /tmp --protected-mode no \"$@\" \

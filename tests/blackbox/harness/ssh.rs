@@ -36,7 +36,6 @@ impl Client {
         client
     }
 
-    /// The public key.
     pub(crate) fn public(&self) -> String {
         std::fs::read_to_string(self.git.path().join("key.pub")).unwrap().trim().to_owned()
     }
@@ -83,7 +82,6 @@ impl Client {
         format!("ssh://git@{}:{}/{owner}/{name}.git", self.host, self.port)
     }
 
-    /// Runs git with this key, which must succeed, and returns its standard output.
     pub(crate) async fn git(&self, folder: &str, arguments: &[&str]) -> String {
         self.git.run(folder, arguments).await
     }
@@ -95,13 +93,11 @@ impl Client {
         command
     }
 
-    /// Runs git with this key, which must fail, and returns its standard error.
     pub(crate) async fn fails(&self, folder: &str, arguments: &[&str]) -> String {
         self.git.fails(folder, arguments).await
     }
 }
 
-/// Creates a client with a key of this user.
 pub(crate) async fn client_of(cluster: &Cluster, user: &User, kind: &str) -> Client {
     let client = Client::new(cluster, kind).await;
     user.post("/user/keys", &json!({"title": "test", "key": client.public()})).await.expect(201);

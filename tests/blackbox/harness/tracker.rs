@@ -21,13 +21,11 @@ impl User {
         self.repo(name, "")
     }
 
-    /// Gives a user an access level on a repository.
     pub(crate) async fn share(&self, repo: &str, user: &User, permission: &str) {
         let path = format!("{repo}/collaborators/{}", user.name);
         self.put(&path, &json!({ "permission": permission })).await.expect(204);
     }
 
-    /// Creates an issue; `more` is added to the request body.
     pub(crate) async fn new_issue(&self, repo: &str, title: &str, more: Value) -> Value {
         let mut body = json!({ "title": title });
         body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
@@ -69,13 +67,11 @@ impl User {
         self.get(repo).await.expect(200).json()["open_issues_count"].as_i64().unwrap()
     }
 
-    /// Numbers of open and closed issues that a milestone shows.
     pub(crate) async fn milestone_counts(&self, repo: &str, id: i64) -> (i64, i64) {
         let shown = self.get(&format!("{repo}/milestones/{id}")).await.expect(200).json();
         (shown["open_issues"].as_i64().unwrap(), shown["closed_issues"].as_i64().unwrap())
     }
 
-    /// Names of an issue's labels.
     pub(crate) async fn labels_of(&self, repo: &str, number: i64) -> Vec<String> {
         self.get(&format!("{repo}/issues/{number}/labels")).await.expect(200).each("name")
     }
@@ -87,7 +83,6 @@ impl User {
         response.json().as_array().unwrap().clone()
     }
 
-    /// Actions in an issue's timeline.
     pub(crate) async fn actions(&self, repo: &str, number: i64) -> Vec<String> {
         let timeline = self.timeline(repo, number).await;
         timeline.iter().map(|entry| entry["action"].as_str().unwrap().to_owned()).collect()

@@ -17,7 +17,6 @@ pub(crate) struct Running {
     pub(crate) name: String,
 }
 
-/// git processes below a process, at any depth.
 pub(crate) fn git_below(root: u32) -> Vec<Running> {
     let mut parents = HashMap::new();
     let mut names = HashMap::new();
@@ -70,7 +69,6 @@ pub(crate) fn working_in(folder: &Path) -> usize {
     folders.filter(|place: &PathBuf| place.starts_with(folder)).count()
 }
 
-/// Waits until no process has its working directory inside a folder.
 pub(crate) async fn wait_for_no_process_in(folder: &Path, timeout: Duration) {
     let start = Instant::now();
     while working_in(folder) > 0 {
@@ -84,7 +82,6 @@ pub(crate) async fn wait_for_no_process_in(folder: &Path, timeout: Duration) {
     }
 }
 
-/// Leftovers of unfinished pushes below a folder: quarantines and git's temporary files.
 pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -157,7 +154,6 @@ impl Random {
     }
 }
 
-/// Number of processes whose working directory is inside a repository of the store.
 pub(crate) fn running_in(store: &Path, repository: i64) -> usize {
     let place = format!("{repository}.git");
     let folders = std::fs::read_dir("/proc").unwrap().flatten();

@@ -16,7 +16,6 @@ pub(crate) struct Failure {
     /// Whether a client can tell that it may retry: from an error that says so, or a broken
     /// connection.
     pub(crate) is_clear: bool,
-    /// Pause before a retry.
     pub(crate) pause: Duration,
 }
 
@@ -31,7 +30,6 @@ impl Failure {
         Self { text: text.into(), is_clear: true, pause: REPEAT_PAUSE }
     }
 
-    /// The response, which must have one of these statuses.
     pub(crate) async fn or_response(request: RequestBuilder, statuses: &[u16]) -> Result<Response, Self> {
         let response = match Response::try_of(request).await {
             Ok(response) => response,

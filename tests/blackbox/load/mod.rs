@@ -25,7 +25,6 @@ use crate::webhooks::hook;
 
 /// Longest attempt by the client's clock. A gateway that is paused for 20 s responds within it.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(45);
-/// Time limit for a write with all its attempts.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(150);
 const REPOSITORIES_PER_STORE: usize = 2;
 /// Most repositories created until each store has some: placement is random.
@@ -34,23 +33,18 @@ const MAX_REPOSITORIES: usize = 60;
 const NEWEST_PLACEMENT: &str =
     "SELECT CAST(SUBSTR(store, 5) AS BIGINT) FROM placements ORDER BY repository_id DESC LIMIT 1";
 
-/// How often a client retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeats {
     /// Once, at another gateway, after the time that the response names.
     Once,
-    /// Until it is acknowledged.
     UntilAcknowledged,
 }
 
-/// Acknowledged writes.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Commits by repository and path.
     files: BTreeMap<(String, String), String>,
     /// Title, and whether it is closed, by repository and number.
     issues: BTreeMap<(String, i64), (String, bool)>,
-    /// The last commit by repository and branch.
     branches: BTreeMap<(String, String), String>,
 }
 
@@ -111,12 +105,10 @@ impl Load {
         self.shared.lost.lock().unwrap().clone()
     }
 
-    /// Responses that are wrong or unclear.
     pub(crate) fn unclear(&self) -> Vec<String> {
         self.shared.unclear.lock().unwrap().clone()
     }
 
-    /// Stops the load and reads back all acknowledged writes.
     pub(crate) async fn finish(&mut self, cluster: &Cluster) {
         self.shared.is_over.store(true, Ordering::SeqCst);
         while let Some(ended) = self.workers.join_next().await {

@@ -10,7 +10,6 @@ pub(crate) enum Kind {
     Push,
 }
 
-/// One attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) kind: Kind,
@@ -39,7 +38,6 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// Attempts that ended during the event.
     fn samples<'a>(&self, all: &'a [Sample]) -> Vec<&'a Sample> {
         all.iter().filter(|sample| sample.ended() >= self.began && sample.ended() < self.ended).collect()
     }
@@ -50,7 +48,6 @@ impl Event {
         failed.map(|sample| sample.ended().saturating_duration_since(self.mended)).max().unwrap_or_default()
     }
 
-    /// A row of the table of events.
     pub(crate) fn line(&self, all: &[Sample]) -> String {
         let samples = self.samples(all);
         let errors = samples.iter().filter(|sample| sample.failed.is_some()).count();
@@ -66,7 +63,6 @@ impl Event {
         )
     }
 
-    /// The header of the table of events.
     pub(crate) fn head() -> String {
         format!("{:28} {:>8} {:>7} {:>10} {:6} {:>10}", "event", "requests", "errors", "longest s", "", "recovery s")
     }

@@ -13,7 +13,6 @@ use crate::harness::{Cluster, Git, Role};
 /// Time limit for the last deliveries: claims of dead processes are taken over after a lease.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Reads back the acknowledged writes.
 pub(super) async fn verify(shared: &Shared, receiver: &Receiver, cluster: &Cluster) {
     let ledger = std::mem::take(&mut *shared.ledger.lock().unwrap());
     let counts = (ledger.files.len(), ledger.issues.len(), ledger.branches.len());

@@ -143,7 +143,6 @@ fn login(user: &User) -> String {
     format!("http.extraHeader=Authorization: Basic {basic}")
 }
 
-/// Pushes a commit and one more to a branch of each repository in turn.
 async fn pushes(shared: Arc<Shared>) {
     shared.git.small("source").await;
     for step in 0.. {

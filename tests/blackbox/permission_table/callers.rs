@@ -12,7 +12,6 @@ pub(super) enum OrgRole {
     Owner,
 }
 
-/// Kind of a caller's credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Credential {
     Nothing,
@@ -78,7 +77,6 @@ impl Caller {
         }
     }
 
-    /// The caller with an invalid token.
     pub(super) fn with_invalid(&self, title: &str, token: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -88,7 +86,6 @@ impl Caller {
         }
     }
 
-    /// Whether the caller has the rights of a site administrator.
     pub(super) fn administers(&self) -> bool {
         self.is_admin && self.scopes.contain(Scope::Admin)
     }

@@ -76,7 +76,6 @@ fn by_org_role(role: RequiredRole, caller: &Caller) -> Expected {
     if caller.administers() || caller.org_role >= needed { Allowed } else { Forbidden }
 }
 
-/// Expectation for an operation on a repository.
 pub(super) fn on_repo(
     unit: Unit,
     level: Permission,

@@ -14,17 +14,14 @@ use crate::harness::{Cluster, Profile, User};
 
 /// Lifetime of the token that has expired when the tests begin.
 const EXPIRES_AFTER: Duration = Duration::from_secs(10);
-/// An id that does not exist.
 pub(super) const ABSENT_ID: i64 = 999_999_999;
 
-/// The kind of a repository's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     User,
     Organization,
 }
 
-/// Parts of a repository's issue tracker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tracker {
     /// Issue and comment are by a user who is not a caller.
@@ -51,7 +48,6 @@ pub(super) struct Repo {
     pub(super) tracker: Tracker,
 }
 
-/// All callers and the targets of their requests. No test changes them.
 #[derive(Clone)]
 pub(super) struct Fixture {
     pub(super) callers: Vec<Caller>,
@@ -61,9 +57,7 @@ pub(super) struct Fixture {
     pub(super) organization: String,
     /// The team of owners, which cannot be deleted.
     pub(super) owners_team: i64,
-    /// Owner of the user's repositories.
     pub(super) owner: User,
-    /// Owner of the organization.
     pub(super) org_owner: User,
 }
 
@@ -253,7 +247,6 @@ fn demoted(caller: Caller) -> Caller {
     caller
 }
 
-/// Creates a token; `more` is added to the request.
 async fn token(user: &User, name: &str, more: Value) -> String {
     let mut body = json!({"name": name});
     body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());

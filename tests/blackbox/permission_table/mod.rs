@@ -45,7 +45,6 @@ use rest::{
 use rpc::every_rpc_responds_to_every_caller_by_the_table;
 use services::every_rpc_is_refused_to_services_that_do_not_call_it;
 
-/// Concurrent requests of a test.
 const AT_ONCE: usize = 8;
 
 /// Paths of the documentation, which are not in the table.
@@ -115,7 +114,6 @@ fn every_operation_but_those_of_services_has_a_route() {
     }
 }
 
-/// Requests for a profile.
 #[derive(Clone, Copy)]
 enum Selection {
     /// Every caller on every repository, but callers with one scope only on these two (owner,

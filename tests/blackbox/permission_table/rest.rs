@@ -23,7 +23,6 @@ struct Case<'a> {
     target: Target<'a>,
 }
 
-/// The target of a request.
 #[derive(Clone, Copy)]
 enum Target<'a> {
     Repo(&'a Repo),
@@ -156,7 +155,6 @@ pub(super) async fn every_route_responds_to_every_caller_by_the_table(cluster: &
     }
 }
 
-/// Sends a request about a repository and compares the response with the table.
 async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
     let Question { caller, repo, expected, is_compared } = question;
     if case.operation.name.ends_with("/DeleteRepository") && expected == Expected::Allowed {

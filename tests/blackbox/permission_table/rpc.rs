@@ -17,7 +17,6 @@ use crate::harness::{Cluster, Role};
 
 const ABSENT: &str = "never-was";
 
-/// Encoded messages.
 #[derive(Clone, Copy, Default)]
 struct Bytes;
 
@@ -63,7 +62,6 @@ impl Decoder for Bytes {
     }
 }
 
-/// Services of a running installation, and their contracts.
 pub(super) struct Services {
     pool: DescriptorPool,
     channels: Vec<(Role, Channel)>,
@@ -241,7 +239,6 @@ impl Call<'_> {
         self.services.call(self.role, self.operation.name, message, caller).await
     }
 
-    /// A call that is not about a repository.
     async fn about(&self, caller: &Caller, exists: bool) {
         let operation = self.operation;
         let outcome = self.send(caller, None, exists).await;

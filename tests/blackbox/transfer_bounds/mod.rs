@@ -25,10 +25,8 @@ on_profiles! {
     }
 }
 
-/// Time limit of a command that should be refused immediately.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Runs git with this input, which must succeed, and returns its standard output.
 async fn fed(git: &Git, folder: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
     let mut process = git.command(folder, arguments).stdin(Stdio::piped()).spawn().unwrap();
     process.stdin.take().unwrap().write_all(input).await.unwrap();
@@ -41,7 +39,6 @@ async fn fed_line(git: &Git, folder: &str, arguments: &[&str], input: &str) -> S
     String::from_utf8(fed(git, folder, arguments, input.as_bytes()).await).unwrap().trim().to_owned()
 }
 
-/// Runs a program and returns its standard output.
 async fn output(git: &Git, program: &str, arguments: &[&str]) -> Vec<u8> {
     let run = tokio::process::Command::new(program).args(arguments).current_dir(git.path()).output().await.unwrap();
     assert!(run.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&run.stderr));
@@ -66,7 +63,6 @@ fn memory(cluster: &Cluster, role: Role) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Creates a user with a key and an empty repository.
 async fn with_repository(cluster: &Cluster, name: &str) -> (User, Client) {
     let ada = cluster.user("ada").await;
     let client = client_of(cluster, &ada, "ed25519").await;
@@ -209,7 +205,6 @@ async fn filters_whose_cost_the_client_chooses_are_refused(cluster: &Cluster) {
     }
 }
 
-/// Refs of the repository besides `main`.
 const REFS: usize = 300;
 /// Prefixes in one request, none of which matches a ref.
 const PREFIXES: usize = 30_000;

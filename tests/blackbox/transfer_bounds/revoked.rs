@@ -53,7 +53,6 @@ fn basic(user: &User) -> String {
     STANDARD.encode(format!("{}:{}", user.name, user.token.as_ref().unwrap()))
 }
 
-/// A client that has begun to read and then stops.
 struct StalledReader {
     name: &'static str,
     source: Box<dyn AsyncRead + Unpin>,
@@ -69,7 +68,6 @@ impl StalledReader {
         Self { name, source: Box::new(source) }
     }
 
-    /// Reads to the end of the connection and returns the number of bytes.
     async fn rest(mut self) -> usize {
         let (mut total, mut chunk) = (0, vec![0; 1 << 20]);
         let read = async {
@@ -108,7 +106,6 @@ async fn http_readers(cluster: &Cluster, user: &User, name: &str, tip: &str) -> 
     ]
 }
 
-/// Path of the only file of the only release.
 async fn asset_path(user: &User, name: &str) -> String {
     let releases = user.get(&user.repo(name, "/releases")).await.expect(200).json();
     let address = releases[0]["assets"][0]["browser_download_url"].as_str().unwrap().to_owned();
@@ -233,7 +230,6 @@ async fn begin_http_push(cluster: &Cluster, user: &User, name: &str, first: &[u8
     send(cluster, &head, &chunk(first)).await
 }
 
-/// Reads to the end of the connection.
 async fn response(mut source: impl AsyncRead + Unpin) -> String {
     let mut bytes = Vec::new();
     // A reset after the response also ends the connection.
@@ -274,7 +270,6 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     eprintln!("HTTP, half a push: {:?} after {:?}", text.lines().next(), begun.elapsed());
     assert!(text.contains("401 Unauthorized") && begun.elapsed() < REFUSAL_TIMEOUT, "{:?}: {text}", begun.elapsed());
 
-    // The same over SSH, with a key.
     let (first, rest) = push_request(&client, &tip, "refs/heads/key").await;
     let mut ssh = client.ssh(&[], &[&format!("git-receive-pack '{}/{name}.git'", ada.name)]);
     let mut process = ssh.stdin(Stdio::piped()).spawn().unwrap();

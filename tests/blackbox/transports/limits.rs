@@ -42,7 +42,6 @@ const FILE_BYTES: u64 = 100 << 20;
 const MAX_GROWTH_BYTES: u64 = 64 << 20;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Peak resident memory of a process, in bytes.
 fn peak_memory(cluster: &Cluster, role: Role) -> u64 {
     let status = format!("/proc/{}/status", cluster.process_id(role).unwrap());
     let text = std::fs::read_to_string(status).unwrap();
@@ -198,7 +197,6 @@ async fn a_short_transfer_finishes_after_revocation_and_the_next_is_refused(clus
     .await;
 }
 
-/// Revokes the credential of a transport.
 async fn revoke(transport: &Transport, token_name: &str) {
     let user = &transport.user;
     if transport.ssh().is_some() {

@@ -9,7 +9,6 @@ enum Kind {
     Ssh(Client),
 }
 
-/// A transport with a user's credentials.
 pub(super) struct Transport {
     kind: Kind,
     pub(super) user: User,
@@ -46,7 +45,6 @@ impl Transport {
         }
     }
 
-    /// The URL of the user's repository.
     pub(super) fn url(&self, name: &str) -> String {
         match &self.kind {
             Kind::Http(_) => self.user.git_url(&self.user.name, name),
@@ -54,7 +52,6 @@ impl Transport {
         }
     }
 
-    /// HTTP with another token.
     pub(super) fn with_token(&self, token: &str) -> Self {
         Self { kind: Kind::Http(Git::new()), user: self.user.with_token(Some(token)) }
     }

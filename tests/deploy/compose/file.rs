@@ -22,7 +22,6 @@ pub(super) struct Service {
     pub(super) health: Option<Vec<String>>,
     /// By path in the container.
     pub(super) mounts: BTreeMap<String, Mount>,
-    /// Names of the mounted secrets.
     pub(super) secrets: Vec<String>,
     pub(super) networks: Vec<String>,
     /// Services to wait for, each with its condition.
@@ -169,7 +168,6 @@ pub(super) fn variables(text: &str) -> Result<BTreeMap<String, Vec<String>>, Str
     Ok(found)
 }
 
-/// Parses `NAME=VALUE` lines, as in `.env`.
 pub(super) fn variable_file(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()

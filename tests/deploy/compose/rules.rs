@@ -117,7 +117,6 @@ pub(super) const EXAMPLE_BREAKS: &[(&str, &str, &str)] = &[
     ("FERRITE_LOG=info\n", "FERRITE_LOG=info\nFERRITE_LEVEL=info\n", "FERRITE_LEVEL in .env.example is not used"),
 ];
 
-/// The variables that each role accepts.
 pub(super) struct Settings(BTreeMap<String, BTreeSet<String>>);
 
 impl Settings {
@@ -143,7 +142,6 @@ impl Settings {
     }
 }
 
-/// Returns every violation of a rule.
 pub(super) fn faults(compose: &str, example: &str, settings: &Settings) -> Vec<String> {
     let example = file::variable_file(example);
     let mut faults = match file::variables(compose) {

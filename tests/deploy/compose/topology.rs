@@ -64,7 +64,6 @@ impl Topology {
         self.folder.path()
     }
 
-    /// Waits for the dependencies of the service, then starts it.
     fn start_service(&mut self, name: &str) {
         let service = self.services[name].clone();
         for (other, condition) in &service.depends_on {
@@ -199,7 +198,6 @@ impl Topology {
         });
     }
 
-    /// Waits until a service that runs to completion has ended.
     fn wait_completed(&mut self, name: &str) {
         let place = self.processes.iter().position(|(started, _)| started == name).unwrap();
         let deadline = Instant::now() + START_TIMEOUT;
@@ -276,7 +274,6 @@ fn make_secrets(folder: &Path, addresses: &BTreeMap<String, String>) {
     }
 }
 
-/// The variables that our image sets.
 fn image_environment() -> Vec<(String, String)> {
     let dockerfile = super::text(concat!(env!("CARGO_MANIFEST_DIR"), "/Dockerfile"));
     let (_, last) = dockerfile.rsplit_once("\nFROM ").unwrap();

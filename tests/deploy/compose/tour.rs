@@ -9,7 +9,6 @@ const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 const SECTION: &str = "\n## A tour in five minutes\n";
 const ADDRESS: &str = "127.0.0.1:3000";
 
-/// The commands of the tour, without those that start Ferrite.
 fn commands() -> String {
     let text = super::text(README);
     let (_, rest) = text.split_once(SECTION).unwrap();

@@ -152,7 +152,6 @@ fn generate(folder: &Path, generator: &Value, resources: &mut Vec<Resource>) -> 
     Ok(())
 }
 
-/// Parses `NAME=VALUE` lines.
 fn variables(file: &Path) -> Result<BTreeMap<String, String>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -218,7 +217,6 @@ fn at_least_one(count: usize, of: &Value) -> Result<(), String> {
     if count == 0 { Err(format!("{of} matches no object")) } else { Ok(()) }
 }
 
-/// Fails on unknown keys.
 fn known(value: &Value, keys: &[&str]) -> Result<(), String> {
     let empty = Map::new();
     let unknown = value.as_object().unwrap_or(&empty).keys().find(|key| !keys.contains(&key.as_str()));

@@ -5,14 +5,12 @@ use std::path::Path;
 
 use super::{copy_folder, kustomize, manifests, rules};
 
-/// A text replacement in one file.
 struct Mutation {
     rule: &'static str,
     overlay: &'static str,
     file: &'static str,
     from: &'static str,
     to: &'static str,
-    /// Part of the expected message.
     says: &'static str,
 }
 
@@ -183,7 +181,6 @@ const MUTATIONS: &[Mutation] = &mutations! {
         "the Internet leaves out 192.88.0.0/16";
 };
 
-/// Builds an overlay of the copy and returns all findings.
 fn findings(copy: &Path, overlay: &str) -> Vec<String> {
     match kustomize::build(&copy.join("overlays").join(overlay)) {
         Ok(objects) => rules::violations(&objects),

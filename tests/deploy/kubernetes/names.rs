@@ -8,7 +8,6 @@ use sha2::{Digest, Sha256};
 use super::kustomize::Resource;
 use super::object::name;
 
-/// Hash characters in a name.
 const HASH_CHARS: usize = 10;
 /// Keys whose value references a ConfigMap.
 const REFERENCES: [&str; 3] = ["configMapRef", "configMapKeyRef", "configMap"];

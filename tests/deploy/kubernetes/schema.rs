@@ -17,7 +17,6 @@ fn catalogs() -> &'static [Value; 2] {
     CATALOGS.get_or_init(|| [KUBERNETES, CUSTOM_RESOURCES].map(parse))
 }
 
-/// Schema errors of an object.
 pub(crate) fn errors(object: &Value) -> Vec<String> {
     let key = format!("{}/{}", text(object, "/apiVersion"), kind(object));
     let known = catalogs().iter().find_map(|catalog| Some((catalog, catalog["kinds"].get(&key)?.as_str()?)));

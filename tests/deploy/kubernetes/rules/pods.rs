@@ -9,7 +9,6 @@ use crate::kubernetes::object::{
 /// Ferrite's image, without its registry.
 const FERRITE: &str = "ferrite";
 
-/// Runs a check on every container and collects the errors.
 fn of_containers(objects: &[Value], is_wrong: impl Fn(&Value, &Value) -> Vec<String>) -> Vec<String> {
     let mut errors = Vec::new();
     for workload in workloads(objects) {
@@ -113,7 +112,6 @@ pub(super) fn security(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Numeric user of the image.
 fn image_user() -> Option<u64> {
     let dockerfile = std::fs::read_to_string(manifests().join("../Dockerfile")).ok()?;
     let user = dockerfile.lines().filter_map(|line| line.strip_prefix("USER ")).next_back()?;

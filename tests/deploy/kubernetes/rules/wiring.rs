@@ -49,7 +49,6 @@ pub(super) fn selectors(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// The pods that a Service selects.
 fn behind<'a>(objects: &'a [Value], service: &Value) -> Option<&'a Value> {
     let selector = json!({"matchLabels": service["spec"]["selector"]});
     workloads(objects).find(|workload| fits(&selector, &labels(workload)))
