@@ -30,7 +30,6 @@ impl Authorization {
 }
 
 impl Api {
-    /// The API of the server at `url`, which is `http://` and a socket address.
     pub(super) fn new(url: &str) -> Result<Self, String> {
         let address = url.trim_start_matches("http://");
         let allowed = address.parse::<AllowList>().map_err(|error| format!("unexpected server URL {url}: {error}"))?;

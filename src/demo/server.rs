@@ -69,7 +69,6 @@ impl Server {
         }
     }
 
-    /// Stops the server and waits until all its processes have ended.
     pub(super) async fn stop(mut self) {
         drop(self.stdin);
         let _ = self.child.wait().await;

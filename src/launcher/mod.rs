@@ -35,7 +35,6 @@ pub(crate) use keys::{SERVICE_PUBLIC_FOLDER, ensure as ensure_keys, write as wri
 use plan::Plan;
 pub(crate) use plan::{KEY_FOLDER, admin_sockets, connectable, is_passed_on};
 
-/// Time limit for all children to become ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn start(args: &UpArgs) -> ExitCode {

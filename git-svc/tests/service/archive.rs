@@ -208,7 +208,6 @@ async fn bad_requests_say_what_is_wrong() {
     assert_eq!(send(&service, other).await.0, StatusCode::UNAUTHORIZED);
 }
 
-/// Writes a commit of a tree to the branch `odd`, directly on disk.
 fn branch(service: &Service, id: i64, build: impl Fn(&git2::Repository) -> Oid) {
     let repo = service.on_disk(id);
     let tree = repo.find_tree(build(&repo)).unwrap();
@@ -237,7 +236,6 @@ async fn a_tree_that_unpacks_to_a_billion_files_is_refused_at_once() {
     }
 }
 
-/// Writes ten megabytes of incompressible files to the branch `odd`.
 fn noise(service: &Service, id: i64) {
     branch(service, id, |repo| {
         let mut state = 1_u32;

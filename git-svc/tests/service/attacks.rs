@@ -48,7 +48,6 @@ impl Workshop {
         self.0.path()
     }
 
-    /// Writes an object without checks and returns its id.
     pub(crate) fn object(&self, kind: &str, bytes: &[u8]) -> String {
         filter(self.path(), "git", &["hash-object", "-w", "--literally", "-t", kind, "--stdin"], bytes)
     }
@@ -94,7 +93,6 @@ pub(crate) async fn assert_unharmed(service: &Service, refs: usize) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Asserts that the store's only repository has no object.
 pub(crate) async fn assert_empty(service: &Service) {
     let text = git(&find_repository(&service.store()), &["count-objects", "-v"]).await;
     assert!(text.starts_with("count: 0") && text.contains("in-pack: 0") && text.contains("garbage: 0"), "{text}");

@@ -56,7 +56,6 @@ async fn read(service: &Service, id: i64, path: &[u8]) -> Vec<String> {
     results
 }
 
-/// Asserts that another push and an API commit still succeed.
 async fn assert_open(gateway: &Gateway, id: i64) {
     let w = Workshop::new().await;
     let tip = w.file("100644", b"fine", b"fine");
@@ -88,7 +87,6 @@ async fn a_tree_of_very_many_entries_is_read_within_limits() {
     assert_unharmed(&gateway.service, 2).await;
 }
 
-/// Writes `levels` nested directories and returns their commit.
 fn chain(w: &Workshop, levels: usize) -> String {
     let objects = git2::Repository::open_bare(w.path()).unwrap();
     let mut id = objects.blob(b"x").unwrap();

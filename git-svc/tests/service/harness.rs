@@ -62,24 +62,19 @@ pub(crate) struct Service {
     life: Lifecycle,
     done: Option<tokio::task::JoinHandle<()>>,
     subscriber: Subscriber,
-    /// The fake of issue-svc.
     issues: Subscriber,
-    /// The fake of hook-svc.
     webhooks: Subscriber,
     /// Accesses that repo-svc will still confirm.
     confirmations: Arc<AtomicI64>,
     next: AtomicI64,
     others: Lifecycle,
-    /// Flags in addition to those of `config`.
     flags: Vec<String>,
 }
 
-/// Stores the events it receives.
 #[derive(Clone, Default)]
 struct Subscriber(Arc<Mutex<Vec<Event>>>);
 
 impl Subscriber {
-    /// Starts a subscriber that serves until `life` stops.
     async fn serve(address: &Address, trust: &ServiceCredentials, extra: axum::Router, life: &Lifecycle) -> Self {
         let subscriber = Self::default();
         let listener = address.bind().await.unwrap();
@@ -135,7 +130,6 @@ fn confirmed() -> http::Response<axum::body::Body> {
     response.body(axum::body::Body::new(message)).unwrap()
 }
 
-/// A token authority without tokens.
 struct NoTokens;
 
 #[tonic::async_trait]
@@ -168,7 +162,6 @@ fn config(folder: &Path, more: &[String]) -> Config {
     Config::try_parse_from(["git-svc".to_owned()].into_iter().chain(flags).chain(more.iter().cloned())).unwrap()
 }
 
-/// Returns the address that a fake of another service listens on.
 fn first(addresses: &ServiceAddresses) -> &Address {
     addresses.iter().next().unwrap()
 }
@@ -191,7 +184,6 @@ impl Service {
         Self::start_with(tempfile::tempdir().unwrap(), &[]).await
     }
 
-    /// Starts the service in `folder`, with additional flags.
     pub(crate) async fn start_with(folder: tempfile::TempDir, flags: &[&str]) -> Self {
         let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let signer = write_keys(folder.path());
@@ -313,7 +305,6 @@ impl Service {
         EventSinkClient::new(self.channel_of(ServiceRole::RepoSvc))
     }
 
-    /// Creates an empty repository and returns its id.
     pub(crate) async fn create(&self) -> i64 {
         let id = self.next.fetch_add(1, Ordering::SeqCst);
         self.storage().create_repository(creation(id)).await.unwrap();

@@ -39,7 +39,6 @@ async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_i
     git(&work, &["push", &remote, "main", "main:refs/tags/v1", "main:other"]).await;
     git(&work, &["push", &remote, "main:topic"]).await;
     git(&work, &["push", &remote, "main:late", ":topic"]).await;
-    // Its message refers to no issue.
     service.put(id, "a.txt", b"a").await;
     put_for_issue(service, id, "b.txt", &service.grant(id, PUT_CONTENTS)).await;
     let (all, of_issues) = (service.updates(id, 5).await, service.updates_for_issues(id, 2).await);

@@ -22,7 +22,6 @@ fn states(service: &Service) -> Vec<MirrorChanged> {
     facts.filter_map(|fact| if let Fact::MirrorChanged(changed) = fact { Some(changed) } else { None }).collect()
 }
 
-/// Requests a sync and waits for the state after it.
 async fn sync(service: &Service) -> MirrorChanged {
     let before = states(service).len();
     let asked = SyncMirrorRequest { repository_id: ID };
@@ -226,7 +225,6 @@ async fn a_schedule_is_changed_and_other_repositories_are_no_mirrors() {
     let sync = service.with_grant(id, SyncMirrorRequest { repository_id: id });
     assert_eq!(reason(&service.mirrors().sync_mirror(sync).await.unwrap_err()), "NOT_A_MIRROR");
 
-    // Deleting a mirror deletes its schedule.
     let deleted = ferrite_proto::git::DeleteRepositoryRequest { repository_id: ID };
     service.storage().delete_repository(deleted).await.unwrap();
     assert_eq!(reason(&update(ID, 9000).await.unwrap_err()), "REPOSITORY_NOT_FOUND");

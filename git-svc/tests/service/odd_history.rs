@@ -25,7 +25,6 @@ use crate::{
     writes::{protect, rule},
 };
 
-/// Requests the bytes of a file or an archive.
 async fn bytes(service: &Service, id: i64, operation: &str, path: &str) -> Vec<u8> {
     let request = bodies::request(service, Method::GET, &format!("/git/{id}/{path}"), operation, id);
     let (status, _, body) = bodies::send(service, request.body(Body::empty()).unwrap()).await;

@@ -46,7 +46,6 @@ pub(crate) const ODD_LINES: &[OddLine] = &[
     odd("badDateOverflow", "Ada <a@b> 18446744073709551617 +0000", "Ada", "a@b", 0),
 ];
 
-/// An object that fsck complains about.
 pub(crate) struct OddObject {
     /// git's message id.
     pub(crate) fault: &'static str,
@@ -58,7 +57,6 @@ pub(crate) struct OddHistory {
     pub(crate) objects: Vec<OddObject>,
     /// The commits of `main`, oldest first: one for each of [`ODD_LINES`], then the others.
     pub(crate) commits: Vec<String>,
-    /// Names and ids of annotated tags.
     pub(crate) tags: Vec<(String, String)>,
 }
 

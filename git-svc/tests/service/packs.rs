@@ -40,7 +40,6 @@ async fn start(instead: &str, flags: &[&str]) -> Gateway {
     Gateway::over(Service::start_with(folder, &flags).await).await
 }
 
-/// Counts the `pack-objects` processes started for the cache.
 fn made(service: &Service) -> usize {
     fs::read_to_string(service.folder.path().join("runs")).map_or(0, |text| text.lines().count())
 }
@@ -53,7 +52,6 @@ fn line(text: &str) -> String {
     format!("{:04x}{text}", text.len() + 4)
 }
 
-/// Returns a `fetch` request of protocol version 2 with these arguments.
 fn asking(words: &[&str]) -> Bytes {
     let words: String = words.iter().map(|word| line(word)).collect();
     format!("{}0001{words}{}0000", line("command=fetch"), line("done")).into()
@@ -99,7 +97,6 @@ async fn fetch(service: &Service, id: i64, words: &[&str]) -> Response {
     unwrap(&body)
 }
 
-/// Runs `git upload-pack` and returns its response.
 fn by_git(repository: &Path, words: &[&str]) -> Response {
     let mut command = Command::new("git");
     command.args(["-c", "uploadpack.allowFilter=true", "-c", "pack.allowPackReuse=single", "upload-pack"]);
@@ -353,7 +350,6 @@ async fn large_packs_are_served_and_not_kept() {
 struct Disk(PathBuf);
 
 impl Disk {
-    /// Mounts it; `None` without permission to mount.
     fn mount(folder: &Path) -> Option<Self> {
         fs::create_dir_all(folder).unwrap();
         let mut command = Command::new("mount");
