@@ -3,12 +3,14 @@
 #
 #   docker run --read-only --volume ferrite:/data --publish 3000:3000 --publish 2222:2222 ferrite
 #
-# Nothing but /data is written to. `--target symbols --output FOLDER` gives the line tables of the same build.
+# Writes only to /data. `--target symbols --output FOLDER` exports the debug symbols of the same
+# build.
 
 ARG RUST_IMAGE=rust:1.95.0-trixie
 ARG DEBIAN_IMAGE=debian:13.2-slim
 
-# The manifests with empty sources: equal as long as the dependencies are, so that the layer that builds them is kept.
+# The manifests with empty sources. They change only with the dependencies, so Docker caches the
+# layer that builds those.
 FROM ${RUST_IMAGE} AS manifests
 WORKDIR /source
 COPY . .
@@ -17,13 +19,13 @@ RUN deploy/image/manifests.sh /manifests
 FROM ${RUST_IMAGE} AS build
 WORKDIR /build
 COPY --from=manifests /manifests ./
-# Of our own crates; those of the others have none.
+# For our own crates; dependencies have none.
 ENV CARGO_PROFILE_RELEASE_DEBUG=line-tables-only
 RUN cargo build --release --locked --bin ferrite
 COPY . .
-# The commit of `ferrite_build_info`.
+# Shown by the metric `ferrite_build_info`.
 ARG REVISION=unknown
-# Newer than what was built from the empty sources.
+# Makes the sources newer than the build of the empty ones.
 RUN find . -path ./target -prune -o -type f -exec touch {} + \
     && FERRITE_COMMIT="${REVISION}" cargo build --release --locked --bin ferrite \
     && deploy/dist.sh target/release/ferrite target/dist

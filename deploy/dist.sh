@@ -1,9 +1,10 @@
 #!/bin/sh
-# Splits a built binary in two: the program without symbols, and beside it its line tables, which backtraces find by its name.
+# Splits a binary into the program without symbols and its debug symbols, which backtraces find by
+# file name.
 #
 #   deploy/dist.sh target/release/ferrite target/dist
 #
-# OBJCOPY names the program for another architecture, such as aarch64-linux-gnu-objcopy.
+# OBJCOPY is the program for another architecture, such as aarch64-linux-gnu-objcopy.
 set -eu
 
 [ $# = 2 ] || { echo "usage: $0 BINARY FOLDER" >&2; exit 2; }
@@ -16,6 +17,6 @@ cd "$2"
 rm -f ferrite ferrite.debug
 "$objcopy" --only-keep-debug "$binary" ferrite.debug
 chmod 644 ferrite.debug
-# The link holds the name and a checksum of the file, which has to be in this folder.
+# The link stores the name and a checksum of the file, which must be in this folder.
 "$objcopy" --strip-all --add-gnu-debuglink=ferrite.debug "$binary" ferrite
 chmod 755 ferrite

@@ -1,11 +1,13 @@
 #!/bin/sh
-# Makes what an installation on Kubernetes keeps secret: keys and passwords in a folder (`ferrite secrets`), and of them Secret objects in a
-# namespace that exists. What is there already, in the folder or in the cluster, stays as it is. Keep the folder: who has lost the keys in it
-# cannot read the credentials of webhooks and mirrors.
+# Generates the secrets of an installation on Kubernetes: keys and passwords in a folder (`ferrite
+# secrets`), and Secret objects from them in an existing namespace. Existing files and objects stay
+# unchanged. Keep the folder: without its keys, the credentials of webhooks and mirrors are lost.
 #
-# Options after the folder go to `ferrite secrets`: --postgres HOST:PORT, --redis HOST:PORT, --redis-tls.
+# Options after the folder go to `ferrite secrets`: --postgres HOST:PORT, --redis HOST:PORT,
+# --redis-tls.
 #
-# Needs kubectl with the right to make Secrets, ssh-keygen, and ferrite (`FERRITE=target/release/ferrite` for another place).
+# Needs kubectl with permission to create Secrets, ssh-keygen, and ferrite
+# (`FERRITE=target/release/ferrite` for another path).
 set -eu
 
 if [ $# -lt 2 ]; then
@@ -33,7 +35,7 @@ done
 # secret NAME --from-file=KEY=FILE...
 secret() {
     if "$kubectl" --namespace "$namespace" get secret "$1" >/dev/null 2>&1; then
-        echo "secret/$1 is there"
+        echo "secret/$1 exists"
     else
         "$kubectl" --namespace "$namespace" create secret generic "$@"
     fi
@@ -61,6 +63,6 @@ for service in repo issue hook; do
         --from-file=url="$folder/$service-database-url" \
         --from-file=password="$folder/$service-database-password"
 done
-# Of the overlay `dev`: the users of Redis, and PostgreSQL's superuser.
+# For the overlay `dev`: Redis users, and PostgreSQL's superuser.
 secret redis-users --from-file=users.acl="$folder/redis-users.acl"
 secret postgres --from-file=password="$folder/postgres-password"

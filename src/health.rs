@@ -36,7 +36,7 @@ pub(crate) fn start(args: &HealthArgs) -> ExitCode {
 async fn check(args: &HealthArgs) -> Result<(), String> {
     let timeout = Duration::from_secs(args.timeout);
     let asked = tokio::time::timeout(timeout, ask(args)).await;
-    asked.map_err(|_| format!("no answer within {} s", args.timeout))??;
+    asked.map_err(|_| format!("no response within {} s", args.timeout))??;
     print_line("ready");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Output lines and exit statuses. Writing to a closed output is not an error.
+//! Output lines and exit statuses. Ignores a closed output.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,7 +16,6 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure because of missing or invalid settings.
     pub(crate) fn of_settings(message: String) -> Self {
         Self { message, status: USAGE_STATUS }
     }

@@ -88,7 +88,6 @@ roles! {
 
 const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Delay of the exit after a failed start.
 const FAILED_START_PAUSE: Duration = Duration::from_secs(5);
 
 pub(crate) fn start<R: Role>(config: R) -> ExitCode {

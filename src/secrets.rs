@@ -38,7 +38,7 @@ const MOUNTED_FILE_MODE: u32 = 0o644;
 /// Mode of the folder of public keys, which is mounted as a whole.
 const MOUNTED_FOLDER_MODE: u32 = 0o755;
 const DATABASES: [&str; 4] = ["repo", "issue", "hook", "git"];
-/// Redis commands that roles use, in ACL syntax.
+/// Redis commands of the roles, in ACL syntax.
 const REDIS_COMMANDS: &str = "+ping +select +multi +exec +getrange +set +incrby +pttl +del";
 /// Redis keys of each role, in ACL syntax (`%R`: read only). Only repo-svc writes validated tokens;
 /// all services write shared counters, and each role its own.
@@ -80,7 +80,6 @@ fn host_and_port(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// Generates the missing files and prints their names.
 pub(crate) fn start(args: &SecretsArgs) -> ExitCode {
     let made = make(args).map(|folder| {
         if folder.made.is_empty() {
@@ -129,7 +128,7 @@ fn make(args: &SecretsArgs) -> Result<Folder<'_>, String> {
         let url = format!("{scheme}://{role}:{password}@{}", args.redis);
         folder.derived(&format!("{name}-redis-url"), &url, &[(source, password)])?;
     }
-    // Files of earlier versions have no operator, so its password is not checked.
+    // Earlier versions generated no operator, so its password is not checked.
     folder.derived("redis-users.acl", &users, &proofs)?;
     Ok(folder)
 }
@@ -143,7 +142,6 @@ fn encoded(password: &Secret) -> String {
     utf8_percent_encode(password.expose(), NON_ALPHANUMERIC).to_string()
 }
 
-/// Generates the missing keys and returns their file names.
 fn make_keys(folder: &Path) -> Result<Vec<String>, String> {
     let keys = folder.join(KEY_FOLDER);
     let public = keys.join(SERVICE_PUBLIC_FOLDER);
@@ -185,7 +183,6 @@ fn files_below(folder: &Path) -> Result<BTreeSet<PathBuf>, String> {
 
 struct Folder<'a> {
     path: &'a Path,
-    /// Generated files.
     made: Vec<String>,
     /// Existing files that differ from what the settings or this version would generate.
     different: Vec<String>,
@@ -244,7 +241,6 @@ mod tests {
         SecretsArgs { folder: folder.to_owned(), postgres, redis, redis_tls: false }
     }
 
-    /// Returns the names of the generated files.
     fn make(args: &SecretsArgs) -> Result<Vec<String>, String> {
         super::make(args).map(|folder| folder.made)
     }

@@ -8,7 +8,6 @@ use ferrite_core::config::with_range;
 
 use crate::{launcher, role};
 
-/// The flag that prints all settings.
 pub(crate) const HELP_ALL: &str = "--help-all";
 const ADVANCED_HEADING: &str = "Advanced settings";
 const UP: &str = "up";
@@ -120,7 +119,7 @@ fn default_of(argument: &Arg) -> String {
 mod tests {
     use super::*;
 
-    /// Most settings that the help of a process shows by default.
+    /// Most settings shown by default in a process's help.
     const MAX_SHOWN: usize = 25;
     const MAX_HELP_CHARS: usize = 92;
     const MAX_COLUMNS: usize = 100;

@@ -1,4 +1,5 @@
-//! The exceptions of `deny.toml` have reasons that still hold. `make dependencies` checks the rest of it, by cargo-deny.
+//! The exceptions in `deny.toml` have reasons that still hold. `make dependencies` (cargo-deny)
+//! checks the rest of the file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,5 +39,5 @@ fn a_version_before_its_release_has_a_reason() {
     let is_before_release =
         |package: &&Table| text(package, "version").split('+').next().is_some_and(|release| release.contains('-'));
     let used: BTreeSet<&str> = packages.iter().filter(is_before_release).map(|package| text(package, "name")).collect();
-    assert_eq!(used, reasons, "crates in a version before its release, and those with a reason in deny.toml");
+    assert_eq!(used, reasons, "crates in a pre-release version, and those with a reason in deny.toml");
 }

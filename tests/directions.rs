@@ -1,8 +1,10 @@
-//! Holds the directions between the modules of every crate: a module uses only modules below it, and siblings form no circle.
+//! Checks the direction of dependencies between modules: a module uses only modules below it, and
+//! siblings have no cycles.
 //!
-//! Read from the source: every `use` and every path in code that begins with `crate`, `self` or `super`, or names a sibling, leads to
-//! the module that defines the item, through re-exports. Left out are tests, test support, and what stands inside macro calls. A
-//! module and its own children are one unit: `mod.rs` wires its files, and they use what it shares.
+//! Every `use` and every path that begins with `crate`, `self`, `super` or a sibling's name is
+//! resolved, through re-exports, to the module that defines the item. Tests, test support and macro
+//! arguments are ignored. A module and its own children are one unit, because `mod.rs` wires its
+//! files and they use what it shares.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use syn::visit::Visit;
 
-/// The top modules of each crate, upper to lower: a module may use those to the right of it. The root file may use all of them.
+/// Top modules of each crate, from the highest down: a module may use those to its right. The root
+/// file may use all.
 const ORDER: &[(&str, &str)] = &[
     (
         "proto",
@@ -50,15 +53,14 @@ const ORDER: &[(&str, &str)] = &[
     (".", "cli settings demo admin secrets health launcher password role usage output"),
 ];
 
-/// Modules that only tests use, and the folder of programs, each of which is a crate of its own.
+/// Modules used only by tests, and the folder of binaries, each of which is a separate crate.
 const LEFT_OUT: [&str; 3] = ["tests", "testing", "bin"];
-/// Re-exports that are followed before a path is taken for a circle of re-exports.
+/// Limit for chains of re-exports, after which a path counts as a cycle.
 const MAX_REEXPORTS: usize = 16;
 
-/// A module by its path from the root of the crate; empty for `lib.rs` or `main.rs`.
+/// Path from the crate root; empty for `lib.rs` and `main.rs`.
 type ModulePath = Vec<String>;
 
-/// The modules of one crate, and the paths that each one names.
 #[derive(Default)]
 struct Crate {
     modules: BTreeMap<ModulePath, Module>,
@@ -66,13 +68,13 @@ struct Crate {
 
 #[derive(Default)]
 struct Module {
-    /// Names that `use` brings into the module, with the paths that they stand for as written.
+    /// Names from `use`, with their paths as written.
     imports: BTreeMap<String, Vec<String>>,
-    /// All paths of the module as written, one a use.
+    /// All paths in the module as written.
     paths: BTreeSet<Vec<String>>,
 }
 
-/// Collects the paths of one file, without its test modules.
+/// Collects the paths of one file, except those in test modules.
 #[derive(Default)]
 struct Collector(Module);
 
@@ -155,7 +157,8 @@ impl Crate {
         Self { modules }
     }
 
-    /// The module that defines what `path`, written in module `from`, names; `None` for other crates and local names.
+    /// The module that defines what `path` means in module `from`; `None` for other crates and
+    /// local names.
     fn resolve(&self, from: &[String], path: &[String], reexports: usize) -> Option<ModulePath> {
         let (first, rest) = path.split_first()?;
         let (mut module, mut rest) = match first.as_str() {
@@ -190,7 +193,7 @@ impl Crate {
         self.modules.contains_key(&child).then_some(child)
     }
 
-    /// Pairs of modules of which the first uses the second, beside pairs of which one holds the other.
+    /// Pairs of modules of which the first uses the second, except a module and its descendant.
     fn uses(&self) -> BTreeSet<(ModulePath, ModulePath)> {
         let mut uses = BTreeSet::new();
         for (from, module) in &self.modules {
@@ -221,10 +224,10 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Uses between the children of one module: for each child those that it uses, with the files to blame.
+/// The siblings that each child of a module uses, with the files that do.
 type Siblings = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// Groups the uses of a crate by the module that holds both sides, and sums them up to that module's children.
+/// Groups uses by the common ancestor of both modules, as uses between its children.
 fn by_parent(uses: BTreeSet<(ModulePath, ModulePath)>) -> BTreeMap<ModulePath, Siblings> {
     let mut parents: BTreeMap<ModulePath, Siblings> = BTreeMap::new();
     for (from, to) in uses {
@@ -236,7 +239,6 @@ fn by_parent(uses: BTreeSet<(ModulePath, ModulePath)>) -> BTreeMap<ModulePath, S
     parents
 }
 
-/// Returns the siblings that can be reached from `start`.
 fn reachable(siblings: &Siblings, start: &str) -> BTreeSet<String> {
     let (mut found, mut open) = (BTreeSet::new(), vec![start.to_owned()]);
     while let Some(name) = open.pop() {
@@ -249,14 +251,13 @@ fn reachable(siblings: &Siblings, start: &str) -> BTreeSet<String> {
     found
 }
 
-/// Describes every use that is part of a circle.
 fn circles(parents: &BTreeMap<ModulePath, Siblings>) -> Vec<String> {
     let mut faults = Vec::new();
     for siblings in parents.values() {
         for (from, used) in siblings {
             for (to, blame) in used {
                 if reachable(siblings, to).contains(from) {
-                    faults.push(format!("part of a circle: {}", blame.join(", ")));
+                    faults.push(format!("part of a cycle: {}", blame.join(", ")));
                 }
             }
         }
@@ -264,7 +265,8 @@ fn circles(parents: &BTreeMap<ModulePath, Siblings>) -> Vec<String> {
     faults
 }
 
-/// Describes every use between top modules that goes up in `order`, and every module that `order` lacks or has for nothing.
+/// Describes every use that goes up in `order`, and every module that is missing from `order` or no
+/// longer exists.
 fn disorder(krate: &Crate, parents: &BTreeMap<ModulePath, Siblings>, order: &[&str]) -> Vec<String> {
     let top: BTreeSet<&str> = krate.modules.keys().filter_map(|path| path.first()).map(String::as_str).collect();
     let listed: BTreeSet<&str> = order.iter().copied().collect();
@@ -296,7 +298,7 @@ fn modules_use_only_modules_below_them() {
     }
 }
 
-/// A crate of three modules, `a` above `b` above `c`, and of the given text in `c`.
+/// Modules `a` above `b` above `c`, with `text` in `c`.
 fn example(text: &str) -> Crate {
     let files = [
         (vec![], "mod a; mod b; mod c; pub use b::{inner::Item, Front};"),
@@ -333,5 +335,5 @@ fn an_upward_use_is_found_however_it_is_written() {
     }
     assert!(faults(&example("pub struct Low;"), "a b").contains(&"not in both: c".to_owned()));
     let circles = faults(&example("use crate::a::f;"), "a b c");
-    assert_eq!(circles.iter().filter(|fault| fault.starts_with("part of a circle")).count(), 4, "{circles:?}");
+    assert_eq!(circles.iter().filter(|fault| fault.starts_with("part of a cycle")).count(), 4, "{circles:?}");
 }

@@ -1,7 +1,7 @@
-//! The black-box tests exercise every operation of the API's document: each responds with success and with a refusal. They note each response
-//! of an operation, which their client has held against the document, in the file that `make test` names; cargo runs them before this.
-//!
-//! Not here: any run but that of `make test`, as others may leave tests out.
+//! The black-box tests exercise every operation of the OpenAPI document, with at least one success
+//! and one refusal. Their client records each validated response in the file that `make test`
+//! names. Cargo runs this test after them. Other runs may skip tests, so only `make test` checks
+//! this.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -9,13 +9,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Operations that never succeed: a file has a path.
+/// Operations that cannot succeed: a file needs a path.
 const WITHOUT_SUCCESS: [&str; 2] = ["DeleteContentsOfRoot", "PutContentsOfRoot"];
 
-/// Numbers of responses by operation and first digit of the status.
+/// Response counts by operation and first digit of the status.
 type Counts = BTreeMap<String, BTreeMap<char, usize>>;
 
-/// Reads lines such as `GetUser 200`.
 fn counts(record: &str) -> Counts {
     let mut counts = Counts::new();
     for line in record.lines() {
@@ -26,7 +25,7 @@ fn counts(record: &str) -> Counts {
     counts
 }
 
-/// Returns the operations that lack a response of success or a refusal.
+/// Operations without a success or without a refusal.
 fn missing(operations: &[String], counts: &Counts) -> Vec<String> {
     let has = |operation: &str, class: char| counts.get(operation).is_some_and(|classes| classes.contains_key(&class));
     let lacks = |operation: &String| {
@@ -58,11 +57,11 @@ fn every_operation_is_exercised() {
         counts.len(),
         operations.len()
     );
-    // Also shown if the test passes.
+    // Visible even if the test passes.
     let mut terminal = std::io::stderr();
     terminal.write_all(text.as_bytes()).expect("the terminal can be written to");
     let missing = missing(&operations, &counts);
-    assert!(missing.is_empty(), "never seen by the black-box tests, or seen unexpectedly: {}", missing.join(", "));
+    assert!(missing.is_empty(), "not exercised by the black-box tests, or unexpectedly: {}", missing.join(", "));
 }
 
 #[test]

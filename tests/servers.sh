@@ -1,14 +1,16 @@
 #!/bin/sh
-# Starts PostgreSQL and Redis in a temporary folder on a loopback address of their own, runs a command that finds them in
-# FERRITE_TEST_POSTGRES_URL and FERRITE_TEST_REDIS_URL, and stops and removes them afterwards, however the command ends.
+# Starts PostgreSQL and Redis in a temporary folder on a free loopback address, runs a command with
+# FERRITE_TEST_POSTGRES_URL and FERRITE_TEST_REDIS_URL, then stops and removes the servers, however
+# the command ends.
 #
 #   tests/servers.sh cargo test
 #
-# The servers do not wait for the disk (fsync is off): tests kill Ferrite's processes, never the machine.
-# Without redis-server, Redis is left out and FERRITE_TEST_REDIS_URL stays unset.
+# fsync is off: tests kill Ferrite's processes, never the machine. Without redis-server,
+# FERRITE_TEST_REDIS_URL stays unset.
 #
-# Temporary folders are in memory (/dev/shm) where it has room and runs programs, as most tests only wait for the disk. Those about
-# crashes and full disks keep to FERRITE_TEST_DISK, a folder on a disk. A TMPDIR that is set already stays as it is.
+# Temporary folders are in memory (/dev/shm) if it has room and allows executables, because most
+# tests only wait for the disk. Tests of crashes and full disks use FERRITE_TEST_DISK, a folder on a
+# disk. An existing TMPDIR is kept.
 set -eu
 
 [ $# -gt 0 ] || { echo "usage: $0 COMMAND [ARGUMENT]..." >&2; exit 2; }
@@ -21,7 +23,8 @@ program() {
     exit 1
 }
 
-# True if a file system has 6 GiB of room, the machine as much free memory, and programs may run from there.
+# Whether a file system has 6 GiB of room, the machine as much free memory, and executables may run
+# from there.
 has_room() {
     [ -d "$1" ] && [ -w "$1" ] || return 1
     [ "$(df -Pk "$1" | awk 'NR == 2 { print $4 }')" -ge 6291456 ] || return 1
@@ -63,7 +66,7 @@ trap 'finish; exit 129' HUP
 trap 'finish; exit 130' INT
 trap 'finish; exit 143' TERM
 
-# 127.0.0.0/8 is all ours, and no two running scripts have the same process id: no two of them meet.
+# All of 127.0.0.0/8 is local, and the process id makes the address unique.
 address=127.$(( $$ / 60000 % 100 + 100 )).$(( $$ / 240 % 250 + 1 )).$(( $$ % 240 + 10 ))
 
 chmod 755 "$folder"

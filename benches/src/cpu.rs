@@ -8,32 +8,29 @@ use crate::processes::{stat, with_children};
 use crate::{Failure, milliseconds};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Processes are idle when they used no CPU for this long.
+/// Processes count as idle after this time without CPU use.
 const IDLE_AFTER: Duration = Duration::from_millis(300);
-/// The measurement goes on after this time even if they are not idle.
+/// The measurement continues after this time even if they are not idle.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The name of the processes of the database server.
+/// Name of the database server's processes.
 const POSTGRES: &str = "PostgreSQL";
 
-/// Process ids, with a name for each.
+/// Names by process id.
 type Processes = BTreeMap<u32, String>;
 
-/// A measurement of all processes of an installation and of its databases.
+/// Measures all processes of an installation and of its databases.
 pub struct CpuMeter {
     processes: Processes,
     before: BTreeMap<u32, Duration>,
 }
 
-/// CPU times by the names of processes.
+/// CPU times by process name.
 #[derive(Clone, Debug, Default)]
 pub struct CpuTimes(BTreeMap<String, Duration>);
 
 impl CpuMeter {
-    /// Waits until the processes are idle, and begins.
-    ///
-    /// # Errors
-    /// If the database server cannot be asked for its processes.
+    /// Waits until the processes are idle, and starts.
     pub async fn start(installation: &Installation) -> Result<Self, Failure> {
         let mut processes = with_children(&installation.process_ids());
         let server = installation.databases.server_processes().await?;
@@ -42,7 +39,8 @@ impl CpuMeter {
         Ok(Self { processes, before })
     }
 
-    /// Waits until the processes are idle again, and adds their CPU times since the start to `times`.
+    /// Waits until the processes are idle again, and adds their CPU times since the start to
+    /// `times`.
     pub async fn finish(self, times: &mut CpuTimes) {
         for (id, time) in settled(&self.processes).await {
             let before = self.before.get(&id).copied().unwrap_or(time);
@@ -52,18 +50,16 @@ impl CpuMeter {
 }
 
 impl CpuTimes {
-    /// Returns the CPU time of one of `count` operations over Ferrite's processes, in milliseconds.
     pub fn each(&self, count: u32) -> f64 {
         let ours = self.0.iter().filter(|(name, _)| *name != POSTGRES).map(|(_, time)| *time).sum();
         milliseconds(ours, count)
     }
 
-    /// Returns the CPU times with the names of their processes.
     pub fn by_name(&self) -> Vec<(&str, Duration)> {
         self.0.iter().map(|(name, time)| (name.as_str(), *time)).collect()
     }
 
-    /// Returns the CPU time of one of `count` operations by process, as text.
+    /// CPU time per operation by process, as text.
     pub fn by_process(&self, count: u32) -> String {
         let parts: Vec<_> =
             self.by_name().into_iter().map(|(name, time)| format!("{name} {:.2}", milliseconds(time, count))).collect();

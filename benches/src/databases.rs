@@ -1,4 +1,4 @@
-//! The databases of one installation: files of `ferrite up`, or databases on a PostgreSQL server.
+//! The databases of an installation: files of `ferrite up`, or databases on a PostgreSQL server.
 
 use std::path::Path;
 
@@ -7,29 +7,25 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::Failure;
 
-/// The processes that have a database.
+/// The processes with a database.
 pub const ROLES_WITH_DATABASE: [&str; 4] = ["repo-svc", "issue-svc", "hook-svc", "git-svc"];
 
-/// The databases of one installation.
 pub enum Databases {
     /// In the data folder.
     Sqlite {
-        /// That folder.
+        /// The data folder.
         folder: String,
     },
-    /// On a server, under names that begin with `prefix`.
+    /// On a server, with names that begin with `prefix`.
     Postgres {
-        /// The URL of the server.
+        /// URL of the server.
         server: String,
-        /// The first part of the names.
+        /// Prefix of the names.
         prefix: String,
     },
 }
 
-/// Runs a statement that stands in no transaction, on a database of PostgreSQL by its URL.
-///
-/// # Errors
-/// If the server refuses it.
+/// Runs a statement outside a transaction, on the PostgreSQL database with this URL.
 pub async fn administer(server: &str, sql: String) -> Result<(), Failure> {
     let mut connection = PgConnection::connect(server).await?;
     sqlx::query(AssertSqlSafe(sql)).execute(&mut connection).await?;
@@ -37,11 +33,8 @@ pub async fn administer(server: &str, sql: String) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes dead rows of a database and gathers statistics, which PostgreSQL does by itself within minutes. The services never do so on
-/// SQLite.
-///
-/// # Errors
-/// If the server refuses it.
+/// Removes dead rows of a database and updates its statistics, which PostgreSQL does by itself
+/// within minutes. The services never do this on SQLite.
 pub async fn settle(url: &Secret) -> Result<(), Failure> {
     if url.expose().starts_with("postgres") {
         administer(url.expose(), "VACUUM (ANALYZE)".to_owned()).await?;
@@ -55,22 +48,19 @@ pub(crate) fn new_name() -> String {
     format!("ferrite_bench_{}", hex::encode(rand::random::<[u8; 6]>()))
 }
 
-/// The URL of a database on a server, by that of another one.
+/// The URL of another database on the server of `server`.
 pub(crate) fn url_of(server: &str, database: &str) -> Result<Secret, Failure> {
     let (before, _) = server.rsplit_once('/').ok_or("the URL of PostgreSQL names no database")?;
     Ok(Secret::new(format!("{before}/{database}")))
 }
 
 impl Databases {
-    /// The files that `ferrite up` makes in its data folder.
+    /// The files that `ferrite up` creates in its data folder.
     pub fn in_folder(folder: &Path) -> Self {
         Self::Sqlite { folder: folder.display().to_string() }
     }
 
-    /// Makes empty databases on a server.
-    ///
-    /// # Errors
-    /// If the server does not make them.
+    /// Creates empty databases on a server.
     pub async fn on_server(server: &str) -> Result<Self, Failure> {
         let prefix = new_name();
         let databases = Self::Postgres { server: server.to_owned(), prefix };
@@ -80,10 +70,7 @@ impl Databases {
         Ok(databases)
     }
 
-    /// Drops the databases of a server. Files go with their folder.
-    ///
-    /// # Errors
-    /// If the server does not drop them.
+    /// Drops the databases of a server. Files are deleted with their folder.
     pub async fn drop_all(&self) -> Result<(), Failure> {
         if let Self::Postgres { server, .. } = self {
             for name in self.names() {
@@ -93,15 +80,11 @@ impl Databases {
         Ok(())
     }
 
-    /// True if they are on a PostgreSQL server.
     pub fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres { .. })
     }
 
-    /// The URL of the database of a role.
-    ///
-    /// # Errors
-    /// If the URL of the server names no database.
+    /// Database URL of a role.
     pub fn url(&self, role: &str) -> Result<Secret, Failure> {
         let short = role.trim_end_matches("-svc");
         match self {
@@ -110,10 +93,7 @@ impl Databases {
         }
     }
 
-    /// Returns the process ids of the connections to these databases; none for files.
-    ///
-    /// # Errors
-    /// If the server cannot be asked.
+    /// Process ids of the server for connections to these databases; none for files.
     pub async fn server_processes(&self) -> Result<Vec<u32>, Failure> {
         let Self::Postgres { server, .. } = self else { return Ok(Vec::new()) };
         let mut connection = PgConnection::connect(server).await?;

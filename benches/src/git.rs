@@ -1,4 +1,4 @@
-//! The git program as a client runs it, without the configuration of the system or of a user.
+//! The git program as a client runs it, without system or user configuration.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::Failure;
 
-/// Lines of standard error that a failure shows.
+/// Lines of standard error in a failure.
 const MAX_ERROR_LINES: usize = 8;
 
 /// Passes the environment of every git process to `set`.
@@ -33,7 +33,7 @@ pub fn settings(mut set: impl FnMut(&str, &str)) {
     both.iter().for_each(|(name, value)| set(name, value));
 }
 
-/// A command `git` in a folder.
+/// A `git` command in a folder.
 pub fn git<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Command {
     let mut command = Command::new("git");
     settings(|name, value| {
@@ -44,26 +44,17 @@ pub fn git<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Command {
     command
 }
 
-/// Runs git, which has to succeed, and returns its standard output.
-///
-/// # Errors
-/// If git fails.
+/// Runs git, which must succeed, and returns its standard output.
 pub async fn run<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Result<Vec<u8>, Failure> {
     finish(git(folder, arguments)).await
 }
 
-/// As [`run`], as text without the newline at its end.
-///
-/// # Errors
-/// If git fails.
+/// Like [`run`], as text without the final newline.
 pub async fn text<A: AsRef<OsStr>>(folder: &Path, arguments: &[A]) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&run(folder, arguments).await?).trim_end().to_owned())
 }
 
-/// Waits for a command, which has to succeed, and returns its standard output.
-///
-/// # Errors
-/// If the command fails.
+/// Runs a command, which must succeed, and returns its standard output.
 pub async fn finish(mut command: Command) -> Result<Vec<u8>, Failure> {
     let output = command.output().await?;
     if output.status.success() {
@@ -72,7 +63,7 @@ pub async fn finish(mut command: Command) -> Result<Vec<u8>, Failure> {
     let arguments: Vec<_> =
         command.as_std().get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    // The reasons are in the last lines, and a push of many refs prints many.
+    // The reasons are in the last lines; a push of many refs prints many.
     let lines: Vec<_> = stderr.lines().rev().take(MAX_ERROR_LINES).collect();
     let lines: Vec<_> = lines.into_iter().rev().collect();
     Err(format!("git {}: {}\n{}", arguments.join(" "), output.status, lines.join("\n")).into())

@@ -1,5 +1,5 @@
-//! Histories made by `git fast-import`, kept in the target folder because they take long to make. The same parameters give the same
-//! history.
+//! Histories created by `git fast-import`, cached in the target folder because they take long. The
+//! same parameters give the same history.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -10,24 +10,22 @@ use tempfile::TempDir;
 use crate::git::settings;
 use crate::{Failure, from_root};
 
-/// Part of the cache's key: raise it when the generator changes.
+/// Part of the cache's key: increment it when the generator changes.
 const GENERATOR_VERSION: u32 = 1;
-/// Prefix of temporary folders in the cache; the id of their process follows.
+/// Prefix of temporary folders in the cache, followed by the process id.
 const TEMPORARY_PREFIX: &str = "temporary-";
 /// The branch that everything is merged to.
 pub const MAIN: &str = "main";
 
-/// A generator of pseudo-random numbers: the same seed gives the same numbers.
+/// A pseudorandom number generator: the same seed gives the same numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that begins with `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -35,17 +33,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// A number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.number() % limit
     }
 
-    /// An index into a list of this length, which is not 0.
+    /// An index into a list of this length, which must not be 0.
     pub fn index(&mut self, length: usize) -> usize {
         (self.number() % length as u64) as usize
     }
 
-    /// Bytes that do not compress.
+    /// Incompressible bytes.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| self.number().to_le_bytes()).collect();
         bytes.truncate(length);
@@ -53,17 +51,14 @@ impl Random {
     }
 }
 
-/// A `git fast-import` on a new repository.
+/// A `git fast-import` into a new repository.
 pub struct Import {
     child: std::process::Child,
     stream: Option<BufWriter<std::process::ChildStdin>>,
 }
 
 impl Import {
-    /// Starts `git fast-import` in a repository, which is made if it is missing.
-    ///
-    /// # Errors
-    /// If git does not start.
+    /// Starts `git fast-import` in a repository, which is created if missing.
     pub fn begin(repository: &Path) -> Result<Self, Failure> {
         run(Path::new("/"), &["init", "-q", "--bare", "-b", MAIN], &[repository])?;
         let mut command = git(repository);
@@ -73,18 +68,12 @@ impl Import {
         Ok(Self { child, stream })
     }
 
-    /// The standard input of the process, for its commands.
-    ///
-    /// # Errors
-    /// After the end.
+    /// Standard input of the process. Fails after [`Self::end`].
     pub fn stream(&mut self) -> Result<&mut impl Write, Failure> {
-        self.stream.as_mut().ok_or_else(|| "fast-import has no input".into())
+        self.stream.as_mut().ok_or_else(|| "the input of fast-import is closed".into())
     }
 
     /// Writes the header of a commit. Its files follow.
-    ///
-    /// # Errors
-    /// If git has ended.
     pub fn commit(&mut self, branch: &str, mark: u64, parents: &[String]) -> Result<(), Failure> {
         let time = 1_500_000_000 + mark * 300;
         let message = format!("Change number {mark}\n\nWhy it was needed, in a line or two of text for the log.\n");
@@ -100,9 +89,6 @@ impl Import {
     }
 
     /// Writes a file of the current commit.
-    ///
-    /// # Errors
-    /// If git has ended.
     pub fn file(&mut self, path: &str, content: &[u8]) -> Result<(), Failure> {
         let out = self.stream()?;
         writeln!(out, "M 100644 inline {path}\ndata {}", content.len())?;
@@ -112,9 +98,6 @@ impl Import {
     }
 
     /// Ends the input and waits for the process.
-    ///
-    /// # Errors
-    /// If git fails.
     pub fn end(mut self) -> Result<(), Failure> {
         if let Some(mut stream) = self.stream.take() {
             stream.flush()?;
@@ -141,7 +124,7 @@ fn run(folder: &Path, arguments: &[&str], paths: &[&Path]) -> Result<(), Failure
     Err(format!("git {arguments:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)).into())
 }
 
-/// Packs a repository as a full maintenance job does: one pack, a bitmap, a commit-graph with changed paths.
+/// Packs a repository like full maintenance: one pack, a bitmap, a commit-graph with changed paths.
 fn pack(repository: &Path, anew: bool) -> Result<(), Failure> {
     let how: &[&str] = if anew {
         &["-c", "pack.threads=2", "-c", "core.bigFileThreshold=1m", "repack", "-adbfq"]
@@ -154,11 +137,8 @@ fn pack(repository: &Path, anew: bool) -> Result<(), Failure> {
     run(repository, &[&graph[..], &["--no-progress"]].concat(), &[])
 }
 
-/// Returns the folder for generated repositories beside `target_tmp` (`CARGO_TARGET_TMPDIR`), and removes temporary folders of benches that
-/// were killed.
-///
-/// # Errors
-/// If the folder cannot be made.
+/// Returns the folder for generated repositories beside `target_tmp` (`CARGO_TARGET_TMPDIR`), and
+/// removes temporary folders of killed benches.
 pub fn cache(target_tmp: &str) -> Result<PathBuf, Failure> {
     let cache = Path::new(target_tmp).parent().ok_or("there is no target folder")?.join("bench-git");
     std::fs::create_dir_all(&cache)?;
@@ -172,18 +152,12 @@ pub fn cache(target_tmp: &str) -> Result<PathBuf, Failure> {
     Ok(cache)
 }
 
-/// A new folder in the cache, removed when it is dropped.
-///
-/// # Errors
-/// If it cannot be made.
+/// A new folder in the cache, removed on drop.
 pub fn temporary(cache: &Path) -> Result<TempDir, Failure> {
     Ok(tempfile::Builder::new().prefix(&format!("{TEMPORARY_PREFIX}{}-", std::process::id())).tempdir_in(cache)?)
 }
 
-/// Returns the path of a repository in the cache, which `make` fills if it is missing.
-///
-/// # Errors
-/// If git fails.
+/// Path of a cached repository. `make` creates it if it is missing.
 pub fn cached(
     cache: &Path,
     name: &str,
@@ -204,10 +178,7 @@ pub fn cached(
     Ok(path)
 }
 
-/// Copies a repository that the user named, and packs the copy.
-///
-/// # Errors
-/// If git fails.
+/// Copies a user's repository, and packs the copy.
 pub fn copied(repository: &Path, to: &Path) -> Result<(), Failure> {
     run(Path::new("/"), &["clone", "-q", "--bare", "--no-hardlinks"], &[&from_root(repository).canonicalize()?, to])?;
     pack(to, false)

@@ -1,4 +1,5 @@
-//! An installation under test: the shipped binary, as `ferrite up` on SQLite or as five processes on PostgreSQL.
+//! An installation under test: the release binary, as `ferrite up` on SQLite or as five processes
+//! on PostgreSQL.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -15,19 +16,18 @@ use crate::{Failure, from_root};
 
 /// The administrator, whose token the bench uses.
 pub const USER: &str = "bench-admin";
-/// The password of [`USER`], and of all other accounts.
 pub const PASSWORD: &str = "correct horse battery";
-/// Limit for starting and for stopping all processes.
+/// Time limit for starting and for stopping all processes.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Ports of the roles, which have an address of their own. The private listeners are above them.
+/// Ports of the roles, on the installation's own address. Private listeners use higher ports.
 const PORTS: [(&str, u16); 5] =
     [("repo-svc", 7001), ("issue-svc", 7002), ("hook-svc", 7003), ("git-svc", 7004), ("gateway", 3000)];
 const ADMIN_PORT_OFFSET: u16 = 2000;
 const SSH_PORT: u16 = 2222;
 const BINARY_VARIABLE: &str = "FERRITE_BENCH_BINARY";
 
-/// One process. Dropping it closes its standard input, which ends it, and waits.
+/// Dropping it closes its standard input, which ends the process, and waits.
 struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -45,16 +45,13 @@ impl Drop for Process {
     }
 }
 
-/// Variables of the environment of all processes, beside those that every installation has.
+/// Environment variables of all processes, in addition to the common ones.
 pub type Settings = &'static [(&'static str, &'static str)];
 
-/// An installation. Its processes end when it is dropped.
+/// A running installation. Its processes end on drop.
 pub struct Installation {
-    /// Its databases.
     pub databases: Databases,
-    /// The URL of the gateway.
     pub url: String,
-    /// A token of [`USER`].
     pub token: String,
     settings: Settings,
     folder: PathBuf,
@@ -64,11 +61,8 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Starts an installation with one administrator, [`USER`], in a folder that is empty or has the files of an earlier start. `number`
-    /// tells installations of one bench apart.
-    ///
-    /// # Errors
-    /// If it does not start.
+    /// Starts an installation with one administrator, [`USER`], in an empty folder or in that of an
+    /// earlier start. `number` distinguishes the installations of a bench.
     pub async fn new(databases: Databases, folder: &Path, number: u8, settings: Settings) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder)?;
         let id = std::process::id();
@@ -86,9 +80,6 @@ impl Installation {
     }
 
     /// Starts all processes and waits until they are ready.
-    ///
-    /// # Errors
-    /// If one of them does not become ready.
     pub async fn start(&mut self) -> Result<(), Failure> {
         if !self.databases.is_postgres() {
             return self.start_launcher();
@@ -105,7 +96,7 @@ impl Installation {
             let url = format!("http://{}:{}/readyz", self.host, port + ADMIN_PORT_OFFSET);
             while !self.client.get(&url).send().await.is_ok_and(|answer| answer.status() == 200) {
                 if begin.elapsed() > PROCESS_TIMEOUT {
-                    return Err(format!("{role} does not become ready; see {}", self.log_path().display()).into());
+                    return Err(format!("{role} is not ready; see {}", self.log_path().display()).into());
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
@@ -113,7 +104,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Ends all processes and waits for them.
+    /// Stops all processes and waits for them.
     pub fn stop(&mut self) {
         while let Some(process) = self.processes.pop() {
             drop(process);
@@ -131,7 +122,7 @@ impl Installation {
         let mut lines = BufReader::new(stdout.ok_or("no standard output")?).lines().map_while(Result::ok);
         let Some(ready) = lines.find(|line| line.starts_with("ready: ")) else {
             let log = std::fs::read_to_string(self.log_path())?;
-            return Err(format!("`ferrite up` does not become ready:\n{log}").into());
+            return Err(format!("`ferrite up` is not ready:\n{log}").into());
         };
         std::thread::spawn(move || lines.for_each(drop));
         ready.trim_start_matches("ready: ").clone_into(&mut self.url);
@@ -162,7 +153,7 @@ impl Installation {
         }
         let ssh = format!("{host}:{SSH_PORT}");
         if matches!(role, "hook-svc" | "git-svc") {
-            // A binary of before each service had a file of its own makes one for both.
+            // Older binaries shared one key file between the services.
             let own = format!("{}-sealing.key", role.trim_end_matches("-svc"));
             let file = if self.folder.join(&own).exists() { own } else { "secret.key".to_owned() };
             command.args(["--secret-key-file", &file]);
@@ -192,32 +183,23 @@ impl Installation {
         if made.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&made.stderr).into()) }
     }
 
-    /// Sends a POST that makes something over the connection that is kept, and returns the answer.
-    ///
-    /// # Errors
-    /// If the answer is not 201.
+    /// Sends a POST over the shared connection and returns the response. Fails unless the status is
+    /// 201.
     pub async fn create(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         created(self.request(&self.client, Method::POST, path).json(body)).await
     }
 
-    /// Returns the id of [`USER`].
-    ///
-    /// # Errors
-    /// If the request fails.
     pub async fn user_id(&self) -> Result<i64, Failure> {
         id_of(&json_of(self.request(&self.client, Method::GET, "/user"), 200).await?)
     }
 
-    /// The URL of a repository of [`USER`] for git, with the token in it.
+    /// Git URL of a repository of [`USER`], with the token.
     pub fn remote(&self, repository: &str) -> String {
         let url = self.url.replacen("http://", &format!("http://{USER}:{}@", self.token), 1);
         format!("{url}/{USER}/{repository}.git")
     }
 
-    /// Returns the path of a repository in the store of `ferrite up`.
-    ///
-    /// # Errors
-    /// If it is not there.
+    /// Path of a repository in the store of `ferrite up`.
     pub fn path_in_store(&self, id: i64) -> Result<PathBuf, Failure> {
         let name = format!("{id}.git");
         let below =
@@ -227,26 +209,24 @@ impl Installation {
         found.ok_or_else(|| format!("repository {id} is not in the store").into())
     }
 
-    /// A request to the API with the token of [`USER`].
+    /// An API request with the token of [`USER`].
     pub fn request(&self, client: &Client, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}/api/v1{path}", self.url);
         client.request(method, url).header("authorization", format!("token {}", self.token))
     }
 
-    /// The ids of the processes that the bench started; others may be below them.
+    /// Ids of the processes that the bench started. They may have children.
     pub fn process_ids(&self) -> Vec<u32> {
         self.processes.iter().map(|process| process.child.id()).collect()
     }
 
-    /// The launcher, the first process of `ferrite up`.
-    ///
-    /// # Errors
-    /// If it does not run.
+    /// Process id of the launcher, the first process of `ferrite up`.
     pub fn launcher(&self) -> Result<u32, Failure> {
         self.process_ids().first().copied().ok_or_else(|| "no process".into())
     }
 
-    /// A command of the binary. Its environment has nothing but the search path, the settings and what makes failures readable.
+    /// A command of the binary. Its environment has only the search path, the settings and
+    /// variables that make failures readable.
     fn ferrite(&self) -> Result<Command, Failure> {
         let mut command = Command::new(binary()?);
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -259,13 +239,13 @@ impl Installation {
         Ok(File::options().create(true).append(true).open(self.log_path())?)
     }
 
-    /// The file that all processes log to.
+    /// Log file of all processes.
     pub fn log_path(&self) -> PathBuf {
         self.folder.with_extension("log")
     }
 }
 
-/// Returns the shipped binary, or the one that FERRITE_BENCH_BINARY names, to compare two versions.
+/// The release binary, or the one in FERRITE_BENCH_BINARY, for comparing versions.
 fn binary() -> Result<PathBuf, Failure> {
     if let Some(named) = std::env::var_os(BINARY_VARIABLE) {
         return Ok(from_root(Path::new(&named)));
@@ -278,21 +258,15 @@ fn binary() -> Result<PathBuf, Failure> {
         return Ok(binary);
     }
     let binary = binary.display();
-    Err(format!("{binary} is missing: run `cargo build --release`, or set {BINARY_VARIABLE} to a binary").into())
+    Err(format!("{binary} is missing: run `cargo build --release` or set {BINARY_VARIABLE}").into())
 }
 
-/// A client with connections of its own.
-///
-/// # Errors
-/// If the system has no randomness or no certificates.
+/// A client with new connections.
 pub fn client() -> Result<Client, Failure> {
     Ok(Client::builder().no_proxy().build()?)
 }
 
-/// Makes a token of an account, with a new name.
-///
-/// # Errors
-/// If the request fails.
+/// Creates an account's token with a new name.
 pub async fn create_token(client: &Client, url: &str, user: &str, password: &str) -> Result<String, Failure> {
     let name = format!("bench-{}", hex::encode(rand::random::<[u8; 6]>()));
     let request = client.post(format!("{url}/api/v1/users/{user}/tokens"));
@@ -300,10 +274,7 @@ pub async fn create_token(client: &Client, url: &str, user: &str, password: &str
     Ok(made["sha1"].as_str().ok_or("no token in the answer")?.to_owned())
 }
 
-/// Sends a request and returns the body of the answer.
-///
-/// # Errors
-/// If the answer has another status.
+/// Returns the body of the response. Fails on any other status.
 pub async fn bytes_of(request: RequestBuilder, status: u16) -> Result<Bytes, Failure> {
     let answer = request.send().await?;
     let (path, got) = (answer.url().path().to_owned(), answer.status().as_u16());
@@ -314,26 +285,17 @@ pub async fn bytes_of(request: RequestBuilder, status: u16) -> Result<Bytes, Fai
     Err(format!("{path}: {got} instead of {status}: {}", String::from_utf8_lossy(&body)).into())
 }
 
-/// As [`bytes_of`], as JSON.
-///
-/// # Errors
-/// If the answer has another status or is not JSON.
+/// Like [`bytes_of`], as JSON.
 pub async fn json_of(request: RequestBuilder, status: u16) -> Result<Value, Failure> {
     Ok(serde_json::from_slice(&bytes_of(request, status).await?)?)
 }
 
-/// Sends a request that makes something and returns the answer.
-///
-/// # Errors
-/// If the answer is not 201.
+/// Returns the response to a creation. Fails unless the status is 201.
 pub async fn created(request: RequestBuilder) -> Result<Value, Failure> {
     json_of(request, 201).await
 }
 
-/// Returns the id of what an answer says was made.
-///
-/// # Errors
-/// If it has none.
+/// The field `id` of a response.
 pub fn id_of(made: &Value) -> Result<i64, Failure> {
-    made["id"].as_i64().ok_or_else(|| "no id in the answer".into())
+    made["id"].as_i64().ok_or_else(|| "no id in the response".into())
 }

@@ -1,4 +1,4 @@
-//! Memory of processes, of one or of a whole installation.
+//! Memory of one process or of a whole installation.
 
 use std::collections::BTreeMap;
 
@@ -6,45 +6,35 @@ use crate::Failure;
 use crate::installation::Installation;
 use crate::processes::{command_line, tree, with_children};
 
-/// Written to `clear_refs`, it sets the peak to the present value (proc(5)).
+/// Written to `clear_refs`, it resets the peak (proc(5)).
 const RESET_PEAK: &str = "5";
 
-/// The process of a role, by its id.
+/// A role's process, by its id.
 #[derive(Clone, Copy, Debug)]
 pub struct Process(u32);
 
 impl Process {
-    /// Finds the process of a role.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn of_role(installation: &Installation, role: &str) -> Result<Self, Failure> {
         let found = with_children(&installation.process_ids()).into_iter().find(|(_, name)| name == role);
-        Ok(Self(found.ok_or_else(|| format!("{role} does not run"))?.0))
+        Ok(Self(found.ok_or_else(|| format!("{role} is not running"))?.0))
     }
 
-    /// The id of the process.
     pub fn id(self) -> u32 {
         self.0
     }
 
-    /// Makes [`Process::peak_mib`] forget what was before, where the system permits that; elsewhere it is the peak since the start.
+    /// Resets the peak of [`Process::peak_mib`], if the system allows it; otherwise that is the
+    /// peak since the start.
     pub fn reset_peak(self) {
         let _ = std::fs::write(format!("/proc/{}/clear_refs", self.0), RESET_PEAK);
     }
 
-    /// Returns the present resident memory.
-    ///
-    /// # Errors
-    /// If the process has ended.
+    /// Current resident memory.
     pub fn resident_mib(self) -> Result<f64, Failure> {
         self.field("VmRSS:")
     }
 
-    /// Returns the peak of the resident memory.
-    ///
-    /// # Errors
-    /// If the process has ended.
+    /// Peak resident memory.
     pub fn peak_mib(self) -> Result<f64, Failure> {
         self.field("VmHWM:")
     }
@@ -59,28 +49,29 @@ impl Process {
 /// Private memory of a process, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Private {
-    /// Memory that no other process shares.
+    /// Memory not shared with other processes.
     pub all: u64,
-    /// The part that is not backed by files. Packs that libgit2 has mapped are not in here.
+    /// The part that is not backed by files: without packs mapped by libgit2.
     pub dirty: u64,
 }
 
-/// Returns the private memory of a process, or `None` if it has ended.
+/// Private memory of a process, or `None` if it has ended.
 pub fn private(id: u32) -> Option<Private> {
     let maps = memory_maps(id)?;
     let dirty = bytes_of(&maps, "Private_Dirty:");
     Some(Private { all: dirty + bytes_of(&maps, "Private_Clean:"), dirty })
 }
 
-/// Returns the memory of a process and all below it, in bytes: the proportional set size, so that shared pages count once.
+/// Memory of a process and all below it, in bytes: the proportional set size, which counts shared
+/// pages once.
 pub fn proportional(root: u32) -> u64 {
     tree(root).iter().filter_map(|(id, _)| Some(bytes_of(&memory_maps(*id)?, "Pss:"))).sum()
 }
 
-/// Proportional set sizes in MiB, by the name of a process.
+/// Proportional set sizes in MiB, by process name.
 pub type Sample = BTreeMap<String, u64>;
 
-/// Returns the memory of `root` and of all processes below it. Processes of git are one entry.
+/// Memory of `root` and of all processes below it. Git processes are one entry.
 pub fn sample(root: u32) -> Sample {
     let mut sample = Sample::new();
     for (id, _) in tree(root) {

@@ -1,33 +1,33 @@
-//! Processes as Linux shows them in `/proc`: which ones are below another one, and their CPU time.
+//! Processes in Linux's `/proc`: process trees and CPU times.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// Unit in which Linux counts CPU time (`USER_HZ`).
+/// Unit of Linux's CPU times (`USER_HZ`).
 const CLOCK_TICK: Duration = Duration::from_millis(10);
-/// Time between two reads of a process.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A server is idle when it used no CPU for this long.
+/// A server counts as idle after this time without CPU use.
 const IDLE_AFTER: Duration = Duration::from_millis(80);
-/// As [`IDLE_AFTER`] while the server has more processes than at its start, which may wait for the disk or for input.
+/// Like [`IDLE_AFTER`], while the server has more processes than at its start: these may wait for
+/// the disk or for input.
 const IDLE_AFTER_WITH_CHILDREN: Duration = Duration::from_secs(2);
-/// The measurement goes on after this time even if the server is not idle.
+/// The measurement continues after this time even if the server is not idle.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One process, as `/proc/<id>/stat` shows it.
+/// One process in `/proc/<id>/stat`.
 #[derive(Clone, Debug)]
 pub(crate) struct Stat {
     parent: u32,
     /// User and system time of the process.
     pub(crate) cpu: Duration,
-    /// The same of the children that it waited for.
+    /// The same for the children it waited for.
     cpu_of_children: Duration,
 }
 
-/// Returns what is known about a process; `None` if it has ended.
+/// `None` if the process has ended.
 pub(crate) fn stat(id: u32) -> Option<Stat> {
     let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The second field is the name in parentheses, which may hold anything.
+    // The second field is the name in parentheses, which can contain anything.
     let (_, after) = text.rsplit_once(')')?;
     let fields: Vec<_> = after.split_whitespace().collect();
     let number = |field: usize| fields.get(field)?.parse::<u32>().ok();
@@ -35,24 +35,23 @@ pub(crate) fn stat(id: u32) -> Option<Stat> {
     Some(Stat { parent: number(1)?, cpu: CLOCK_TICK * cpu, cpu_of_children: CLOCK_TICK * cpu_of_children })
 }
 
-/// Returns the program and the arguments of a process; empty if it has ended.
+/// Program and arguments of a process; empty if it has ended.
 pub(crate) fn command_line(id: u32) -> Vec<String> {
     let command = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
     command.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned()).collect()
 }
 
-/// The first argument of a process, which is the role of one of Ferrite's.
+/// First argument of a process: the role, for Ferrite's processes.
 fn role(id: u32) -> String {
     command_line(id).into_iter().nth(1).unwrap_or_default()
 }
 
-/// The ids of all processes of the machine.
 fn all() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
 }
 
-/// Returns a process and all processes below it.
+/// A process and all processes below it.
 pub(crate) fn tree(root: u32) -> Vec<(u32, Stat)> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     let mut stats = HashMap::new();
@@ -70,23 +69,23 @@ pub(crate) fn tree(root: u32) -> Vec<(u32, Stat)> {
     found
 }
 
-/// Returns these processes and those directly below them, with their roles.
+/// These processes and their direct children, with their roles.
 pub(crate) fn with_children(ids: &[u32]) -> BTreeMap<u32, String> {
     let is_wanted = |id: &u32| ids.contains(id) || stat(*id).is_some_and(|stat| ids.contains(&stat.parent));
     all().filter(is_wanted).map(|id| (id, role(id))).collect()
 }
 
-/// Returns the process of a role below `parent`.
+/// The process of a role below `parent`.
 pub fn child_of(parent: u32, role_name: &str) -> Option<u32> {
     tree(parent).into_iter().map(|(id, _)| id).find(|id| role(*id) == role_name)
 }
 
-/// Returns the CPU time of the children that this process has waited for.
+/// CPU time of the children that this process has waited for.
 pub fn own_children() -> Duration {
     stat(std::process::id()).map_or(Duration::ZERO, |stat| stat.cpu_of_children)
 }
 
-/// The processes of a server: the first one, and all that it had when it was ready.
+/// The processes of a server: the first one, and those it had when it became ready.
 #[derive(Clone, Debug)]
 pub struct Processes {
     root: u32,
@@ -99,12 +98,11 @@ impl Processes {
         Self { root, own: tree(root).into_iter().map(|(id, _)| id).collect() }
     }
 
-    /// The first process.
     pub fn root(&self) -> u32 {
         self.root
     }
 
-    /// Returns the CPU time of each process, and of the children that it waited for, by name.
+    /// CPU time of each process and of the children it waited for, by name.
     pub fn each(&self) -> Vec<(String, Duration)> {
         let mut times = Vec::new();
         for id in &self.own {

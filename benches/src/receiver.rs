@@ -1,4 +1,4 @@
-//! Receivers of webhooks on loopback.
+//! Webhook receivers on loopback.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use crate::Failure;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-/// Precedes the id of the new commit in the payload of a push. Quotes in texts are escaped, so it is in no text.
+/// Precedes the id of the new commit in a push payload. Quotes in texts are escaped, so no text
+/// contains this.
 const COMMIT_FIELD: &[u8] = b"\"after\": \"";
 
-/// A delivery.
 #[derive(Clone, Debug)]
 struct Arrival {
     at: Instant,
@@ -23,7 +23,7 @@ struct Arrival {
     commit: Option<String>,
 }
 
-/// The deliveries that receivers got. Clones share them.
+/// Received deliveries. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals(Arc<Mutex<Vec<Arrival>>>);
 
@@ -40,10 +40,7 @@ impl Arrivals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Waits for this number of deliveries, and returns the times of the first and of the last one.
-    ///
-    /// # Errors
-    /// If they do not arrive within `timeout`.
+    /// Waits for a number of deliveries, and returns the times of the first and the last one.
     pub async fn until(&self, count: usize, timeout: Duration) -> Result<(Instant, Instant), Failure> {
         let begin = Instant::now();
         while self.count() < count {
@@ -57,15 +54,12 @@ impl Arrivals {
         Ok(first.zip(last).unwrap_or((begin, begin)))
     }
 
-    /// Waits for the deliveries of these commits, and returns the time of the first one of each, in the order of `commits`. Forgets all
-    /// deliveries.
-    ///
-    /// # Errors
-    /// If they do not arrive within `timeout`.
+    /// Waits for the deliveries of these commits, and returns the time of the first one of each, in
+    /// the order of `commits`. Clears all deliveries.
     pub async fn of_commits(&self, commits: &[&str], timeout: Duration) -> Result<Vec<Instant>, Failure> {
         let begin = Instant::now();
         loop {
-            // A look at all of them costs time that the service may need.
+            // Checking all of them takes time that the service may need.
             let is_enough = self.count() >= commits.len();
             let found = if is_enough { self.times(commits) } else { Vec::new() };
             if found.len() == commits.len() {
@@ -79,7 +73,6 @@ impl Arrivals {
         }
     }
 
-    /// Returns the time of the first delivery of each commit that has one.
     fn times(&self, commits: &[&str]) -> Vec<Instant> {
         let mut times = HashMap::new();
         for arrival in self.all() {
@@ -91,17 +84,13 @@ impl Arrivals {
     }
 }
 
-/// A server for deliveries. Ends when it is dropped.
 pub struct Receiver {
     port: u16,
     _server: JoinSet<()>,
 }
 
 impl Receiver {
-    /// Starts a receiver that adds what it gets to `arrivals`, and responds unless it hangs.
-    ///
-    /// # Errors
-    /// If there is no free port.
+    /// Starts a receiver that adds requests to `arrivals`, and responds unless `hangs` is set.
     pub async fn start(arrivals: &Arrivals, hangs: bool) -> Result<Self, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let port = listener.local_addr()?.port();
@@ -116,7 +105,6 @@ impl Receiver {
         Ok(Self { port, _server: server })
     }
 
-    /// Where it listens.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
@@ -134,7 +122,7 @@ async fn serve(stream: TcpStream, arrivals: Arrivals, hangs: bool) {
     }
 }
 
-/// Reads a request and returns its body; `None` if the connection ends.
+/// Reads a request and returns its body; `None` at the end of the connection.
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

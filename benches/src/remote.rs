@@ -1,4 +1,5 @@
-//! The remote of all mirrors: git's own `http-backend` behind a socket on loopback, which counts requests that are open at once.
+//! The remote of all mirrors: git's `http-backend` behind a loopback socket, which counts
+//! concurrent requests.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +12,6 @@ use tokio::task::JoinSet;
 
 use crate::{Failure, git};
 
-/// Requests at the remote.
 #[derive(Default)]
 struct Counts {
     open: AtomicUsize,
@@ -28,10 +28,7 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Makes a repository with one commit below `folder` and serves it.
-    ///
-    /// # Errors
-    /// If git fails, or no port is free.
+    /// Creates a repository with one commit below `folder` and serves it.
     pub async fn start(folder: &Path) -> Result<Self, Failure> {
         std::fs::create_dir_all(folder)?;
         git::run(folder, &["init", "--quiet", "--initial-branch=main", "work"]).await?;
@@ -53,9 +50,6 @@ impl Remote {
     }
 
     /// Adds a commit to the branch that all mirrors have, and returns its id.
-    ///
-    /// # Errors
-    /// If git fails.
     pub async fn commit(&self) -> Result<String, Failure> {
         let work = self.folder.join("work");
         git::run(&work, &["commit", "--quiet", "--allow-empty", "--message", "Another one"]).await?;
@@ -63,12 +57,11 @@ impl Remote {
         git::text(&work, &["rev-parse", "main"]).await
     }
 
-    /// The URL of the repository.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/remote.git", self.port)
     }
 
-    /// Returns the number of requests, and the most that were open at once, since the last call.
+    /// Number of requests, and the most that were open at the same time, since the last call.
     pub fn take_counts(&self) -> (usize, usize) {
         let Counts { max_open, all, .. } = self.counts.as_ref();
         (all.swap(0, Ordering::SeqCst), max_open.swap(0, Ordering::SeqCst))
@@ -81,16 +74,16 @@ async fn counted(stream: TcpStream, root: &Path, counts: &Counts) {
     counts.all.fetch_add(1, Ordering::SeqCst);
     let mut stream = BufReader::new(stream);
     let answer = answer(&mut stream, root).await;
-    // Before the client has it, and sends another one.
+    // Before the client gets the response and sends another request.
     counts.open.fetch_sub(1, Ordering::SeqCst);
-    // A client that goes away ends its request only.
+    // A client that disconnects ends only its own request.
     if let Ok(answer) = answer {
         let _ = stream.write_all(&answer).await;
         let _ = stream.shutdown().await;
     }
 }
 
-/// Has git answer a request (RFC 3875).
+/// Runs git as CGI program (RFC 3875).
 async fn answer(stream: &mut BufReader<TcpStream>, root: &Path) -> Result<Vec<u8>, Failure> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {

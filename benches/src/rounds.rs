@@ -1,4 +1,4 @@
-//! The options that benches of databases share, and a round on each kind of database.
+//! Options shared by database benches, and a round on each kind of database.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,11 @@ use crate::{Failure, block_on};
 /// The shared options.
 #[derive(Debug, clap::Args)]
 pub struct RoundArgs {
-    /// Leave SQLite out.
+    /// Skip SQLite.
     #[arg(long)]
     no_sqlite: bool,
 
-    /// Leave the databases and data folders.
+    /// Keep the databases and data folders.
     #[arg(long)]
     keep: bool,
 
@@ -23,28 +23,23 @@ pub struct RoundArgs {
     #[arg(long, hide = true)]
     pub bench: bool,
 
-    /// The PostgreSQL server on which databases are created; without it only SQLite is measured.
+    /// PostgreSQL server for new databases; without it only SQLite is measured.
     #[arg(long, env = "FERRITE_TEST_POSTGRES_URL", hide_env_values = true)]
     postgres: Option<String>,
 }
 
-/// A round on one kind of database.
 #[derive(Debug)]
 pub struct Round {
-    /// The name of the database.
     pub name: &'static str,
-    /// A folder of the round, which does not exist yet.
+    /// Folder of the round, not created yet.
     pub folder: PathBuf,
-    /// Tells the installations of different rounds apart.
+    /// Distinguishes the installations of different rounds.
     pub place: u8,
     server: Option<String>,
 }
 
 impl Round {
-    /// Makes empty databases for an installation whose folder this is.
-    ///
-    /// # Errors
-    /// If the server does not make them.
+    /// Creates empty databases for an installation in `folder`.
     pub async fn databases(&self, folder: &Path) -> Result<Databases, Failure> {
         match &self.server {
             Some(server) => Databases::on_server(server).await,
@@ -54,10 +49,7 @@ impl Round {
 }
 
 impl RoundArgs {
-    /// Does a round on each kind of database, one after the other.
-    ///
-    /// # Errors
-    /// The first one of a round.
+    /// Runs a round on each kind of database, one after the other.
     pub fn run(&self, round: impl AsyncFn(Round) -> Result<(), Failure>) -> Result<(), Failure> {
         let mut folder = tempfile::Builder::new().prefix("ferrite-bench-").tempdir()?;
         folder.disable_cleanup(self.keep);
@@ -74,10 +66,8 @@ impl RoundArgs {
         })
     }
 
-    /// Does a round on a new SQLite file, and on a new database of the server, each by the name of its kind and its URL.
-    ///
-    /// # Errors
-    /// The first one of a round.
+    /// Runs a round on a new SQLite file, and on a new database of the server. Passes the name of
+    /// the kind and the URL.
     pub fn run_on_database(&self, round: &impl AsyncFn(&str, &Secret) -> Result<(), Failure>) -> Result<(), Failure> {
         self.run(async |place: Round| {
             let name = new_name();
@@ -101,7 +91,7 @@ impl RoundArgs {
         })
     }
 
-    /// Returns the sizes that the user named, or else `all` of them, or a few for a test that the bench works.
+    /// The user's sizes, otherwise `all`, or `few` in a test of the bench.
     pub fn sizes(&self, named: &[i64], all: &[i64], few: &[i64]) -> Vec<i64> {
         match (named, self.bench) {
             ([], true) => all.to_vec(),
@@ -110,10 +100,8 @@ impl RoundArgs {
         }
     }
 
-    /// Ends an installation and drops its databases. If they are to be kept, the URL of that of `role` is printed instead.
-    ///
-    /// # Errors
-    /// If the server does not drop them.
+    /// Stops an installation and drops its databases. With `--keep`, prints the URL of the database
+    /// of `role` instead.
     pub async fn finish(&self, mut installation: Installation, title: &str, role: &str) -> Result<(), Failure> {
         installation.stop();
         if self.keep {

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Makes the Debian packages of a binary that `deploy/dist.sh` split: `ferrite`, and `ferrite-dbgsym` with its line tables.
+# Builds the Debian packages of a binary that `deploy/dist.sh` has split: `ferrite`, and
+# `ferrite-dbgsym` with the debug symbols.
 #
 #   deploy/deb/build.sh target/dist target/deb
 #
-# DEB_ARCH names the architecture of the binary where it is not that of this machine, DEB_COMPRESSION a compression other than xz.
+# DEB_ARCH is the architecture of the binary if it is not this machine's, DEB_COMPRESSION a
+# compression other than xz.
 set -eu
 
 [ $# = 2 ] || { echo "usage: $0 FOLDER-WITH-BINARY FOLDER" >&2; exit 2; }
@@ -17,7 +19,7 @@ architecture=${DEB_ARCH:-$(dpkg --print-architecture)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The packages of the libraries that the binary names, the C library in the version whose symbols it uses.
+# The packages of the shared libraries, with the C library in the version that the binary needs.
 libraries() {
     glibc=$(objdump -T "$dist/ferrite" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -n 1)
     objdump -p "$dist/ferrite" | awk '$1 == "NEEDED" { print $2 }' | while read -r library; do
@@ -26,12 +28,12 @@ libraries() {
         libgcc_s.so.1) printf 'libgcc-s1, ' ;;
         libz.so.1) printf 'zlib1g, ' ;;
         libm.so.6 | libpthread.so.0 | libdl.so.2 | librt.so.1 | ld-linux*) ;;
-        *) echo "$0: no package is known for $library" >&2; exit 1 ;;
+        *) echo "$0: unknown package for $library" >&2; exit 1 ;;
         esac
     done
 }
 
-# control PACKAGE DEPENDS DESCRIPTION: the text of the file `control`.
+# control PACKAGE DEPENDS DESCRIPTION: prints the file `control`.
 control() {
     size=$(du -sk --apparent-size "$work/$1" | cut -f1)
     cat <<CONTROL
@@ -47,7 +49,7 @@ Description: $3
 CONTROL
 }
 
-# pack PACKAGE: makes the package of a folder. The owner of all files is root, whoever builds.
+# pack PACKAGE: builds the package of a folder. All files are owned by root, whoever runs this.
 pack() {
     dpkg-deb --root-owner-group "-Z${DEB_COMPRESSION:-xz}" --build "$work/$1" "$target" >/dev/null
     echo "$target/$1_${version}_$architecture.deb"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes the manifests of the workspace into a folder, with empty sources: all that the build of the dependencies needs.
+# Writes the manifests of the workspace into a folder, with empty sources: enough to build the
+# dependencies.
 #
 #   deploy/image/manifests.sh FOLDER
 set -eu
@@ -21,7 +22,7 @@ for manifest in */Cargo.toml kit/*/Cargo.toml; do
 done
 mkdir -p "$folder/src"
 echo 'fn main() {}' >"$folder/src/main.rs"
-# Cargo wants every bench and program that a manifest names.
+# Cargo needs every bench and program in a manifest to exist.
 for source in benches/benches/*/main.rs */src/bin/*.rs; do
     [ -e "$source" ] || continue
     mkdir -p "$folder/$(dirname "$source")"

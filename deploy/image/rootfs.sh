@@ -1,11 +1,13 @@
 #!/bin/sh
-# Assembles the root file system of the image without a container engine: the packages of Debian that its base has and the Dockerfile adds,
-# of the same release, and the program. For tests, and for machines that run containers by other means.
+# Assembles the root file system of the image without a container engine: the Debian packages of the
+# base and of the Dockerfile, from the same release, and the program. For tests, and for machines
+# that run containers in other ways.
 #
 #   deploy/image/rootfs.sh BINARY FOLDER [PACKAGE]...
 #
-# Packages are kept in target/debian (or FERRITE_DEBIAN_CACHE). Their scripts do not run: what they would set up and Ferrite needs is made
-# here. Needs apt and dpkg, but neither root nor anything installed.
+# Packages are cached in target/debian (or FERRITE_DEBIAN_CACHE). Their scripts do not run; this
+# script sets up what Ferrite needs of it. Needs apt and dpkg, but neither root nor installed
+# packages.
 set -eu
 
 [ $# -ge 2 ] || { echo "usage: $0 BINARY FOLDER [PACKAGE]..." >&2; exit 2; }
@@ -24,7 +26,7 @@ case $major in
 esac
 packages=$(sed -n 's/.*apt-get install --yes --no-install-recommends \([a-z0-9 +.-]*[a-z0-9]\).*/\1/p' "$top/Dockerfile")
 
-# apt with a state of its own, in which nothing is installed: it finds all that the packages depend on.
+# apt with a separate state, in which nothing is installed: it resolves all dependencies.
 state=$cache/$release
 mkdir -p "$state/lists/partial" "$state/archives/partial"
 exec 9>"$state/lock"
@@ -41,12 +43,12 @@ apt() {
         -o APT::Sandbox::User="$(id -un)" -o Debug::NoLocking=true -o Acquire::Languages=none \
         -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
-# The lists of an earlier run serve for a day.
+# Package lists are reused for a day.
 if [ -z "$(find "$state/lists" -maxdepth 1 -name '*_Packages*' -mtime -1 -print -quit)" ]; then
     apt update
     find "$state/lists" -maxdepth 1 -name '*_Packages*' -exec touch {} +
 fi
-# shellcheck disable=SC2086 # a list of words on purpose
+# shellcheck disable=SC2086 # splits into words on purpose
 set -- install --yes --no-install-recommends '?essential' $packages "$@"
 apt "$@" --download-only >/dev/null
 
@@ -57,13 +59,13 @@ apt "$@" --simulate | sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .* \[\([a-z0-9]*\)\])
         dpkg-deb --extract "$state/archives/${name}_${version}_$architecture.deb" "$root"
     done
 
-# What the scripts of the packages would do.
+# Replaces the scripts of the packages.
 cp "$root/usr/share/base-passwd/passwd.master" "$root/etc/passwd"
 cp "$root/usr/share/base-passwd/group.master" "$root/etc/group"
 mkdir -p "$root/etc/ssl/certs"
 find "$root/usr/share/ca-certificates" -name '*.crt' -exec cat {} + >"$root/etc/ssl/certs/ca-certificates.crt"
 
-# What the Dockerfile adds.
+# Like the Dockerfile.
 install -D -m 755 "$binary" "$root/usr/bin/ferrite"
 install -d -m 700 "$root/data"
 if [ "$(id -u)" = 0 ]; then

@@ -1,4 +1,4 @@
-//! `ferrite admin`: administration commands, which work directly on the database of repo-svc.
+//! `ferrite admin`: administration commands that access repo-svc's database directly.
 
 mod create_user;
 mod store;

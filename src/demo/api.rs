@@ -17,7 +17,6 @@ pub(super) struct Api {
     client: Client,
 }
 
-/// The value of an `Authorization` header.
 pub(super) struct Authorization(String);
 
 impl Authorization {
@@ -31,7 +30,6 @@ impl Authorization {
 }
 
 impl Api {
-    /// The API of the server at `url`, which is `http://` and a socket address.
     pub(super) fn new(url: &str) -> Result<Self, String> {
         let address = url.trim_start_matches("http://");
         let allowed = address.parse::<AllowList>().map_err(|error| format!("unexpected server URL {url}: {error}"))?;

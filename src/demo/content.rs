@@ -7,17 +7,14 @@ use serde_json::json;
 use super::api::{Api, Authorization};
 use super::server::ADMINISTRATOR;
 
-/// The user who owns the organization and whose token is printed.
 pub(super) const OWNER: &str = "ada";
-/// The user who comments.
 pub(super) const READER: &str = "brian";
-/// The repository, as `OWNER/NAME`.
 pub(super) const REPOSITORY: &str = "acme/hello";
 
 const PROGRAM: &str = "fn main() {\n    println!(\"Hello!\");\n}\n";
 const USAGE: &str = "# Usage\n\nRun `cargo run`.\n";
 
-/// Creates the data. All users have the same password. Returns a token of [`OWNER`].
+/// Creates the data. All users share one password. Returns a token of [`OWNER`].
 pub(super) async fn create(api: &Api, password: &str, receiver_url: &str) -> Result<String, String> {
     let administrator = Authorization::token(&create_token(api, ADMINISTRATOR, password).await?);
     tokio::try_join!(

@@ -1,5 +1,3 @@
-//! The text that tells how to try the demo.
-
 use super::content::{OWNER, READER, REPOSITORY};
 use super::server::ADMINISTRATOR;
 

@@ -1,5 +1,4 @@
-//! `ferrite demo`: a server with example data in a temporary folder. All of it is gone when the
-//! command ends.
+//! `ferrite demo`: a server with example data in a temporary folder, removed when the command ends.
 //!
 //! Each file uses only those after it: this file, `guide`, `content`, `api`, `receiver`, `server`.
 

@@ -17,7 +17,6 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Binds a free loopback port.
     pub(super) async fn bind() -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("cannot listen on a loopback port for webhooks: {error}");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
@@ -52,7 +51,7 @@ async fn receive(headers: HeaderMap, body: Bytes) -> StatusCode {
 fn delivery_line(event: &str, payload: &Value, status: StatusCode) -> String {
     let action = payload["action"].as_str().map_or_else(String::new, |action| format!(" ({action})"));
     let repository = payload["repository"]["full_name"].as_str().unwrap_or("no repository");
-    // Any process of this machine can send a payload.
+    // Any local process can send a payload.
     format!("webhook: {event}{action}, {repository}, {}", status.as_u16()).replace(char::is_control, " ")
 }
 

@@ -8,9 +8,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// User name of the first administrator.
 pub(super) const ADMINISTRATOR: &str = "admin";
-/// Time limit for the shutdown.
 const GRACE_SECONDS: &str = "5";
 /// Prefixes of variables that would change the server.
 const SETTING_PREFIXES: [&str; 2] = ["FERRITE_", "OTEL_"];
@@ -19,9 +17,8 @@ pub(super) struct Settings<'a> {
     pub(super) data: &'a Path,
     pub(super) http: &'a str,
     pub(super) git_program: Option<&'a Path>,
-    /// Password of the first administrator.
     pub(super) password: &'a str,
-    /// The only private destination of webhooks.
+    /// The only private destination for webhooks.
     pub(super) receiver: SocketAddr,
 }
 
@@ -55,7 +52,6 @@ impl Server {
         Ok(Self { child, stdin, stdout: BufReader::new(stdout).lines() })
     }
 
-    /// Waits until the server is ready. Returns its URL.
     pub(super) async fn ready(&mut self) -> Result<String, String> {
         while let Ok(Some(line)) = self.stdout.next_line().await {
             if let Some(url) = line.strip_prefix("ready: ") {
@@ -73,7 +69,6 @@ impl Server {
         }
     }
 
-    /// Stops the server and waits until all its processes have ended.
     pub(super) async fn stop(mut self) {
         drop(self.stdin);
         let _ = self.child.wait().await;

@@ -77,7 +77,6 @@ pub(crate) struct UpArgs {
 }
 
 impl UpArgs {
-    /// Returns the password of the first administrator, if one is set.
     pub(super) fn admin_password(&self) -> Option<&Secret> {
         let given = self.admin_password.as_ref().filter(|password| !password.expose().is_empty());
         given.or(self.admin_password_file.as_ref())

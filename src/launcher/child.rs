@@ -30,7 +30,6 @@ const MAX_START_ATTEMPTS: u32 = 5;
 
 #[derive(Debug)]
 pub(super) enum ChildEvent {
-    /// The child with this role is ready.
     Ready(&'static str),
     /// The child with this role exited too often during the start and is not restarted. The text is
     /// its last exit status.

@@ -1,5 +1,3 @@
-//! The first administrator of an installation.
-
 use ferrite_core::Secret;
 use repo_svc::{RepoError, admin};
 
@@ -18,7 +16,6 @@ pub(super) fn check(args: &UpArgs) -> Result<(), Failure> {
     admin::check_first_administrator(&args.admin_username, &args.admin_email, &password).map_err(failure)
 }
 
-/// Creates the administrator if there is no account yet. Prints a generated password once.
 pub(super) async fn ensure_first_administrator(args: &UpArgs) -> Result<(), Failure> {
     let database = Secret::new(plan::REPO_DATABASE_URL);
     let accounts = admin::open(&database).await.map_err(|error| error_chain(&error))?;
@@ -30,7 +27,6 @@ pub(super) async fn ensure_first_administrator(args: &UpArgs) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the password and whether it was generated.
 fn password_of(args: &UpArgs) -> Result<(Secret, bool), String> {
     if let Some(given) = args.admin_password() {
         return Ok((given.clone(), false));
@@ -40,7 +36,6 @@ fn password_of(args: &UpArgs) -> Result<(Secret, bool), String> {
     Ok((Secret::new(generated), true))
 }
 
-/// Names the settings with invalid values.
 fn failure(error: RepoError) -> Failure {
     match error {
         RepoError::Invalid(violations) => {

@@ -42,7 +42,6 @@ fn service_key_file(role: ServiceRole) -> String {
     format!("{role}.pem")
 }
 
-/// Generates the missing keys in `folder`.
 pub(crate) fn ensure(folder: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("keys in {}: {error}", folder.display());
     let public_folder = folder.join(SERVICE_PUBLIC_FOLDER);

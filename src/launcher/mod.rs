@@ -35,7 +35,6 @@ pub(crate) use keys::{SERVICE_PUBLIC_FOLDER, ensure as ensure_keys, write as wri
 use plan::Plan;
 pub(crate) use plan::{KEY_FOLDER, admin_sockets, connectable, is_passed_on};
 
-/// Time limit for all children to become ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) fn start(args: &UpArgs) -> ExitCode {
@@ -76,7 +75,6 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     outcome
 }
 
-/// Resolves the value of `setting`.
 fn address(setting: &str, text: &str) -> Result<SocketAddr, Failure> {
     resolve(text).map_err(|reason| Failure::of_settings(format!("invalid value '{text}' for {setting}: {reason}")))
 }
@@ -132,7 +130,7 @@ async fn watch(
                 }
                 ChildEvent::Ready(role) => tracing::info!(child = role, "ready again"),
                 ChildEvent::StartFailed(role, status) => {
-                    return Err(format!("{role} does not start ({status}); see its message above").into());
+                    return Err(format!("{role} did not start ({status}); see its message above").into());
                 }
                 ChildEvent::SettingsRefused(role) => {
                     return Err(Failure::of_settings(format!("{role} rejected its settings; see its message above")));

@@ -14,7 +14,6 @@ use crate::{role, usage};
 pub(crate) const KEY_FOLDER: &str = "keys";
 pub(super) const REPO_DATABASE_FILE: &str = "repo.db";
 pub(super) const REPO_DATABASE_URL: &str = "sqlite://repo.db";
-/// Addresses that `--grpc-tcp` opens, by role.
 pub(super) const GRPC_ADDRESSES: &[(&str, &str)] = &[
     ("repo-svc", "127.0.0.1:7001"),
     ("issue-svc", "127.0.0.1:7002"),
@@ -50,10 +49,8 @@ const TRACE_PREFIX: &str = "OTEL_";
 
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
-    /// The role, which is also the first argument.
     pub(super) role: &'static str,
     pub(super) arguments: Vec<String>,
-    /// The complete environment.
     pub(super) environment: Vec<(OsString, OsString)>,
     /// Private listener, which serves `/readyz`.
     pub(super) admin: Address,
@@ -119,7 +116,6 @@ impl Plan {
         Self { groups: vec![vec![gateway], vec![issue, hook], vec![git], vec![repo]], http_url }
     }
 
-    /// Checks the settings of all processes.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.groups.iter().flatten().try_for_each(|spec| spec.parse().map(drop))
     }

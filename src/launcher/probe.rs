@@ -12,7 +12,6 @@ const READY_STATUS_LINE: &str = "HTTP/1.1 200 ";
 /// Longest response that is read: a status line, headers and the reason.
 const MAX_RESPONSE_BYTES: u64 = 4096;
 
-/// Waits until the process at `address` is ready.
 pub(super) async fn until_ready(address: &Address) {
     loop {
         if matches!(tokio::time::timeout(REQUEST_TIMEOUT, ask(address)).await, Ok(Ok(Ok(())))) {

@@ -1,4 +1,4 @@
-//! Users and access tokens; only administrators make accounts.
+//! Users and access tokens. Only administrators create accounts.
 
 use reqwest::Method;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Requests of site administrators: to accounts, and for other accounts.
+//! Requests by site administrators, for accounts and on behalf of other accounts.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -123,7 +123,6 @@ async fn patch_admin_users_changes_the_address_that_signs_in(cluster: &Cluster) 
     };
     sign_in(&ada.email).await.refused(401);
     sign_in(&new).await.expect(200);
-    // A secondary address of the account may become its primary one.
     admin.patch(&path, &json!({ "email": secondary })).await.expect(200);
     assert_eq!(ada.get("/user/emails").await.expect(200).each("email")[0], secondary);
     cluster.user("bob").await.post("/user/emails", &json!([ada.email])).await.expect(201);
@@ -195,7 +194,7 @@ async fn delete_admin_users_removes_the_account(cluster: &Cluster) {
     assert_eq!(bob.get(&bob.repo("shared", "/collaborators")).await.expect(200).json(), json!([]));
     let found = bob.get(&format!("/users/search?q={}", ada.name)).await.expect(200).json();
     assert_eq!(found["data"], json!([]));
-    // The name and the address are free, and the new account inherits nothing.
+    // Name and address are free again, and the new account inherits nothing.
     let body = json!({"username": ada.name, "email": ada.email, "password": ada.password});
     let again = admin.post("/admin/users", &body).await.expect(201).json();
     assert_ne!(again["id"], ada.id);
@@ -310,7 +309,6 @@ async fn administration_is_for_administrators(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let name = ada.new_organization("acme").await;
     let team = ada.new_team(&name, "crew", "read").await;
-    // The account, organization and team are her own, and the routes of administrators refuse her still.
     for (method, path) in [
         (Method::POST, "/admin/users".to_owned()),
         (Method::PATCH, format!("/admin/users/{}", ada.name)),
@@ -349,7 +347,7 @@ async fn the_last_administrator_stays(cluster: &Cluster) {
     admin.patch(&hers, &json!({"admin": true, "active": false})).await.expect(200);
     last().await;
     admin.patch(&hers, &json!({"active": true})).await.expect(200);
-    // Two administrators demote each other at once: one remains.
+    // Two administrators demote each other at the same time: one remains.
     let other = json!({"admin": false});
     let outcomes = tokio::join!(admin.patch(&hers, &other), ada.patch(&path, &other));
     let statuses = [outcomes.0.status.as_u16(), outcomes.1.status.as_u16()];

@@ -1,4 +1,4 @@
-//! The examples of `docs/api.md`, taken from the guide and run as their readers run them.
+//! The examples of `docs/api.md`, extracted from the guide and run as a reader would.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tokio::process::Command;
 use crate::harness::{Cluster, User, servers};
 
 const GUIDE: &str = include_str!("../../docs/api.md");
-/// Where Go keeps what it has compiled: the first run compiles the standard library.
+/// Go's build cache: the first run compiles the standard library.
 const GO_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/go");
 
 on_profiles! {
@@ -21,7 +21,7 @@ on_profiles! {
     }
 }
 
-/// Returns the only block of the guide in a language.
+/// The only code block of the guide in a language.
 fn block(language: &str) -> &'static str {
     let (fence, mut blocks) = (format!("\n```{language}\n"), GUIDE.split("\n```"));
     let is_of_language = |block: &&str| block.split('\n').next() == Some(language);
@@ -30,7 +30,7 @@ fn block(language: &str) -> &'static str {
     &found[language.len() + 1..]
 }
 
-/// An example in a file of its own, in a folder of its own.
+/// An example in its own file and folder.
 struct Example {
     folder: TempDir,
     file: PathBuf,
@@ -44,8 +44,8 @@ impl Example {
         Self { folder, file }
     }
 
-    /// Runs a program with the file behind its first arguments. Returns whether it succeeded, and what it prints to standard output and to
-    /// standard error.
+    /// Runs a program with the file after its first arguments. Returns whether it succeeded, and
+    /// its standard output and standard error.
     async fn run(&self, user: &User, program: &[&str], arguments: &[&str]) -> (bool, String, String) {
         let output = Command::new(program[0])
             .args(&program[1..])
@@ -57,7 +57,7 @@ impl Example {
             .env("FERRITE_PASSWORD", &user.password)
             .env("FERRITE_TOKEN", user.token.as_deref().unwrap_or_default())
             .env("PYTHONDONTWRITEBYTECODE", "1")
-            // All that Go keeps is in this folder, it needs no C compiler, and it downloads nothing.
+            // Go caches everything in this folder, needs no C compiler, and downloads nothing.
             .env("GOCACHE", format!("{GO_FOLDER}/cache"))
             .env("GOPATH", format!("{GO_FOLDER}/path"))
             .envs([("GOENV", "off"), ("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0")])

@@ -1,5 +1,5 @@
-//! The page of the API's documentation in a browser: with scripts it sends requests, without them it can be read, and it loads nothing
-//! from another host.
+//! The API documentation page in a browser: sends requests with scripts on, is readable without
+//! scripts, and loads nothing from other hosts.
 
 use reqwest::Method;
 use serde_json::json;
@@ -15,7 +15,6 @@ on_profiles! {
     }
 }
 
-/// Returns the names of all operations of the API's document.
 async fn operations(cluster: &Cluster) -> Vec<String> {
     let response = Response::of(cluster.anonymous().raw(Method::GET, "/api/v1/openapi.json")).await.expect(200);
     assert_eq!(response.header("cache-control"), "public, max-age=300");
@@ -24,7 +23,7 @@ async fn operations(cluster: &Cluster) -> Vec<String> {
     items.filter_map(|operation| operation["operationId"].as_str()).map(str::to_owned).collect()
 }
 
-/// Fails if the page asked another host than its own, or the console has a message that matters.
+/// Fails if the page contacted another host, or if the console shows a relevant message.
 async fn is_quiet_and_alone(browser: &Browser, cluster: &Cluster) -> Vec<String> {
     let own = format!("{}/", cluster.url);
     let requested = browser.requested().await;
@@ -73,7 +72,7 @@ async fn an_error_leads_to_its_operation_and_a_request_is_sent_from_there(cluste
     assert!(browser.text(&format!("{response} .response-col_status")).await.starts_with("200"));
     assert!(browser.text(&response).await.contains("shown in the browser"));
 
-    // The next operation has the token already.
+    // The next operation already has the token.
     browser.click("#ListIssueLabels .try").await;
     browser.text("#ListIssueLabels .viewer .auth-wrapper .authorize.locked").await;
     assert_eq!(browser.all(".viewer .opblock").await.len(), 1);
@@ -89,7 +88,7 @@ async fn an_address_that_names_no_operation_opens_none(cluster: &Cluster) {
         assert!(browser.all(".viewer").await.is_empty(), "{anchor}");
         is_quiet_and_alone(&browser, cluster).await;
     }
-    // The script goes on after that.
+    // The script still works afterwards.
     browser.click("#ListLabels .try").await;
     browser.text("#ListLabels .viewer .execute").await;
 }

@@ -1,4 +1,4 @@
-//! Archives: unpacked by the usual programs and compared with those that git makes of the same commit.
+//! Archives, unpacked with common programs and compared with git's own archives of the same commit.
 
 use std::path::Path;
 
@@ -29,7 +29,6 @@ async fn pushed(cluster: &Cluster, name: &str) -> (User, Git) {
     (ada, git)
 }
 
-/// Runs a program, which has to succeed, and returns its standard output.
 async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(program).args(arguments).current_dir(folder).output().await.unwrap();
     assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
@@ -96,7 +95,7 @@ async fn every_revision_has_an_archive_and_nothing_else(cluster: &Cluster) {
     let (made, other) = (head("v100.zip").await, head("v100.tar.gz").await);
     assert!(made.body.is_empty() && made.header("etag") == first.header("etag"));
     assert_eq!(made.header("content-length"), first.body.len().to_string());
-    assert!(!other.headers.contains_key("content-length"), "it is not made yet");
+    assert!(!other.headers.contains_key("content-length"), "it does not exist yet");
     assert_eq!(archive(&ada, "any", "v100.tar.gz").await.header("etag"), other.header("etag"));
     for wrong in
         ["none.zip", "main.tar", "main.ZIP", "main", ".zip", "--help.zip", "-o.tar.gz", "%ff.zip", "main.zip/x"]

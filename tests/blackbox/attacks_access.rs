@@ -1,4 +1,4 @@
-//! Attempts to gain access that an account, a token or a role does not give.
+//! Attempts to get more access than an account, token or role allows.
 
 use serde_json::json;
 
@@ -37,7 +37,6 @@ async fn a_limited_token_cannot_gain_other_access(cluster: &Cluster) {
         let body = json!({"name": unique("wide"), "scopes": ["repo:read", scope], "repositories": only});
         ada.make_token(&body).await.refused_field("scopes");
     }
-    // A limited token of an administrator does not open the routes of administrators.
     let admin = cluster.admin().await;
     let limited = admin.with_new_token(json!({"repositories": only})).await;
     limited.get("/admin/audit").await.refused_with_message(403, "`admin`");

@@ -1,5 +1,3 @@
-//! The audit log, for administrators.
-
 use std::time::Duration;
 
 use reqwest::Method;
@@ -29,7 +27,7 @@ async fn audit(admin: &User, query: &str) -> Vec<Value> {
     admin.get(&format!("/admin/audit?limit=100&{query}")).await.expect(200).json().as_array().unwrap().clone()
 }
 
-/// The action and the name of the target of each event, oldest first.
+/// Action and target name of each event, oldest first.
 fn actions_and_targets(events: &[Value]) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     events.iter().rev().map(|event| (text(&event["action"]), text(&event["target"]["name"]))).collect()

@@ -1,4 +1,4 @@
-//! Pictures of accounts, over every process between a client and the database.
+//! Avatars, through every process between client and database.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,11 +14,9 @@ on_profiles! {
     }
 }
 
-/// A PNG file of one red pixel.
 pub(crate) const RED: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 
-/// Requests the picture of an account without a token.
 async fn picture(user: &User, id: i64, rest: &str) -> Response {
     Response::of(user.raw(Method::GET, &format!("/avatars/{id}{rest}"))).await
 }

@@ -1,5 +1,5 @@
-//! Input that no honest client sends, by every route that takes it: refused with a reason, or served and harmless. Input that only git's
-//! own protocol can carry is in git-svc's tests.
+//! Malformed and hostile input on every route that accepts it: rejected with a reason, or served
+//! and harmless. `git-svc/tests` covers input that only git's own protocol can carry.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -18,7 +18,6 @@ on_profiles! {
     }
 }
 
-/// Percent-encoded revisions that mean something to git's command line or to its revision parser.
 const ODD: &[&str] = &[
     "-x",
     "-n1",
@@ -45,7 +44,7 @@ const ODD: &[&str] = &[
     "..%2F..%2Fetc%2Fpasswd",
 ];
 
-/// Returns the responses of all routes that take a revision, with their paths.
+/// Requests every route that takes a revision. Returns the responses with their paths.
 async fn by_every_route(user: &User, name: &str, revision: &str) -> Vec<(String, Response)> {
     let paths = [
         format!("/branches/{revision}"),
@@ -138,7 +137,6 @@ async fn writes_to_odd_branches_are_refused_by_name(cluster: &Cluster) {
     assert_eq!(branches.as_array().unwrap().len(), 1, "{branches}");
 }
 
-/// Writes an object without git's checks and returns its id.
 async fn object(git: &Git, kind: &str, text: &str) -> String {
     std::fs::write(git.path().join("object"), text).unwrap();
     git.run("work", &["hash-object", "-w", "--literally", "-t", kind, "../object"]).await
@@ -224,7 +222,7 @@ async fn links_and_submodules_are_never_followed(cluster: &Cluster) {
         assert_eq!((&seen["type"], &seen["target"]), (&json!("symlink"), &json!(target)));
         assert_eq!(ada.get(&ada.repo("links", &format!("/raw/main/{path}"))).await.expect(200).text(), target);
     }
-    // `.gitmodules` with a path outside the tree is refused.
+    // `.gitmodules` with a path outside the tree is rejected.
     let modules = "[submodule \"x\"]\n\tpath = ../x\n\turl = -u./x\n";
     let content = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, modules);
     let body = json!({"message": "m", "content": content});

@@ -1,4 +1,5 @@
-//! Bodies of requests and of responses that take much memory or much time: each is bounded, and other clients are served meanwhile.
+//! Request and response bodies that need much memory or time are bounded, and other clients are
+//! served meanwhile.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -16,23 +17,21 @@ use crate::connections::http2::{Connection, HEADERS, RST_STREAM};
 use crate::harness::{Cluster, Options, Profile, Response, Role, User};
 
 const MIB: usize = 1 << 20;
-/// The largest JSON response, by default.
 const MAX_RESPONSE_BYTES: usize = 16 * MIB;
-/// Bytes of a text in a list.
 const MAX_LISTED_TEXT_BYTES: usize = 64 << 10;
-/// A token that nobody has.
 const NO_TOKEN: &str = "00000000000000000000000000000000000000aa";
-/// Limit for what the server has to do by itself, on a machine that is busy with other tests. Less than the 30 seconds for which a body
-/// may pause.
+/// Time limit for the server's own work on a machine busy with other tests. Shorter than the 30
+/// seconds that a body may pause.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Runs a test on an installation of its own: memory is measured. Bodies are the gateway's, so one profile shows them.
+/// Runs a test on a separate installation, because it measures memory. The gateway handles bodies,
+/// so one profile is enough.
 fn on_installation(settings: &[(&'static str, &'static str)], test: impl AsyncFnOnce(&Cluster)) {
     let cluster = Cluster::start(Profile::Embedded, &Options { settings: settings.to_vec(), ..Options::default() });
     crate::harness::run(&cluster, test(&cluster));
 }
 
-/// The memory of a process: resident now, and at its peak since the last measurement.
+/// Memory of a process: resident now, and the peak since the last measurement.
 struct Memory {
     status: String,
     before: usize,
@@ -41,13 +40,12 @@ struct Memory {
 impl Memory {
     fn of(cluster: &Cluster, role: Role) -> Self {
         let folder = format!("/proc/{}", cluster.process_id(role).unwrap());
-        // Begins a new peak.
+        // Resets the peak.
         std::fs::write(format!("{folder}/clear_refs"), "5").unwrap();
         let status = format!("{folder}/status");
         Self { before: bytes_of(&status, "VmRSS:"), status }
     }
 
-    /// Returns the growth from the beginning to the peak, in MiB.
     fn growth_mib(&self) -> usize {
         bytes_of(&self.status, "VmHWM:").saturating_sub(self.before) / MIB
     }
@@ -63,7 +61,7 @@ fn host(cluster: &Cluster) -> &str {
     cluster.url.trim_start_matches("http://")
 }
 
-/// Connects from an address of this machine; every address of 127.0.0.0/8 is one.
+/// Connects from an address in 127.0.0.0/8; all of them belong to this machine.
 async fn connect_from(cluster: &Cluster, address: [u8; 4]) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from((address, 0))).unwrap();
@@ -79,20 +77,20 @@ fn head(cluster: &Cluster, request: &str, token: &str, declared: usize) -> Vec<u
     head.into_bytes()
 }
 
-/// Sends a request with a part of its body, and returns the response, which must come without the rest.
+/// Sends a request with part of its body. The response must arrive without the rest.
 async fn response_to_part(mut stream: TcpStream, head: Vec<u8>, sent: usize) -> String {
     let mut response = Vec::new();
     let exchange = async {
         stream.write_all(&head).await.unwrap();
         let (mut from, mut to) = stream.split();
         let body = vec![b' '; sent];
-        // A connection that is closed while the body is sent may have a response all the same.
+        // If the connection is closed while the body is sent, there may still be a response.
         let (_, read) = tokio::join!(to.write_all(&body), from.read_to_end(&mut response));
         read
     };
     let ended = tokio::time::timeout(RESPONSE_TIMEOUT, exchange).await.expect("a response before the rest of the body");
     let response = String::from_utf8_lossy(&response).into_owned();
-    assert!(ended.is_ok() || !response.is_empty(), "the response is lost: {ended:?}");
+    assert!(ended.is_ok() || !response.is_empty(), "the response was lost: {ended:?}");
     response
 }
 
@@ -102,7 +100,7 @@ fn bodies_without_a_valid_credential_are_not_read() {
         let memory = Memory::of(cluster, Role::Gateway);
         let mut clients = JoinSet::new();
         for number in 0..300_u16 {
-            // From two addresses, each within the limit on its connections.
+            // From two addresses, each within its connection limit.
             let stream = connect_from(cluster, [127, 0, 1, if number % 2 == 0 { 1 } else { 2 }]).await;
             let head = head(cluster, "POST /api/v1/user/repos", NO_TOKEN, 3 * MIB);
             clients.spawn(response_to_part(stream, head, 2 * MIB));
@@ -131,7 +129,7 @@ fn streams_without_a_valid_credential_are_answered_before_their_bodies() {
                 let Some(frame) = connection.next().await else { break };
                 match frame.kind {
                     HEADERS => answered.insert(frame.stream),
-                    // A stream that was answered before its body came is reset as well.
+                    // A stream whose response came before its body is also reset.
                     RST_STREAM if !answered.contains(&frame.stream) => refused.insert(frame.stream),
                     _ => false,
                 };
@@ -142,7 +140,7 @@ fn streams_without_a_valid_credential_are_answered_before_their_bodies() {
         eprintln!(
             "{STREAMS} streams without credentials: {answered} answered, {refused} refused, gateway +{growth} MiB"
         );
-        assert!(is_in_time, "streams wait for their bodies: {answered} answered");
+        assert!(is_in_time, "streams wait for their bodies; {answered} responses");
         assert!(answered > 0 && growth < 128, "{answered} answered, {growth} MiB");
     });
 }
@@ -163,7 +161,7 @@ fn a_response_before_the_body_is_seen_by_a_client_that_still_sends() {
     });
 }
 
-/// Bodies above 4 MiB of which a few bytes come again and again, and their responses.
+/// Slowly sent bodies above 4 MiB, and their responses.
 struct Trickled {
     tasks: JoinSet<()>,
     refused: Arc<AtomicUsize>,
@@ -184,7 +182,7 @@ impl Trickled {
                 let (mut from, mut to) = stream.split();
                 let trickle = async {
                     let _ = to.write_all(&head).await;
-                    // Above the size of an ordinary body, so that it takes one of the places.
+                    // Larger than an ordinary body, so it occupies a place.
                     let _ = to.write_all(&vec![b' '; 4 * MIB + (64 << 10)]).await;
                     while to.write_all(b" ").await.is_ok() {
                         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -216,10 +214,10 @@ fn trickled_uploads_of_one_user_do_not_stop_another() {
             user.new_repository("demo", json!({})).await;
         }
         let mut trickled = Trickled::start(cluster, &ada, UPLOADS).await;
-        // At the least, half of them find no place.
+        // At least half of them find no place.
         let started = Instant::now();
         while trickled.refused.load(Ordering::SeqCst) < UPLOADS / 2 {
-            assert!(started.elapsed() < RESPONSE_TIMEOUT, "the uploads are not in their places");
+            assert!(started.elapsed() < RESPONSE_TIMEOUT, "the uploads do not occupy their places");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let body = json!({"message": "m", "content": "QUFB".repeat(6 * MIB / 4)});
@@ -227,9 +225,9 @@ fn trickled_uploads_of_one_user_do_not_stop_another() {
         let response = bob.put(&bob.repo("demo", "/contents/large"), &body).await;
         let (status, took) = (response.status, started.elapsed());
         assert_eq!(status, 201, "{}", response.text());
-        // What trickles loses its place.
+        // Slow bodies lose their places.
         let ends = async { while trickled.tasks.join_next().await.is_some() {} };
-        tokio::time::timeout(Duration::from_secs(120), ends).await.expect("the trickled uploads are never cut off");
+        tokio::time::timeout(Duration::from_secs(120), ends).await.expect("the slow uploads were not cut off");
         let [refused, too_slow] = [&trickled.refused, &trickled.too_slow].map(|count| count.load(Ordering::SeqCst));
         eprintln!(
             "{UPLOADS} trickled uploads: {refused} refused, {too_slow} too slow; 6 MiB of another user: {status} in {took:?}"
@@ -238,7 +236,6 @@ fn trickled_uploads_of_one_user_do_not_stop_another() {
     });
 }
 
-/// Checks a list whose entries have `text` in `field`, of which it shows the beginning.
 async fn check_list(user: &User, path: &str, field: &str, text: &str, count: usize) -> usize {
     let response = user.get(path).await.expect(200);
     let list = response.json();
@@ -257,7 +254,7 @@ async fn check_list(user: &User, path: &str, field: &str, text: &str, count: usi
 fn lists_of_the_longest_texts_are_bounded() {
     const ISSUES: usize = 50;
     const OTHERS: usize = 4;
-    // Texts may have 1 MiB. An eighth shows the same in less time: escaped, 50 of them have 37 MiB.
+    // Texts can have 1 MiB. An eighth shows the same in less time: escaped, 50 of them have 37 MiB.
     const TEXT_BYTES: usize = MIB / 8;
     on_installation(&[], async |cluster| {
         let ada = cluster.user("ada").await;
@@ -290,7 +287,6 @@ fn lists_of_the_longest_texts_are_bounded() {
             "lists of {ISSUES} issues and {OTHERS} comments of {TEXT_BYTES} bytes: {bytes:?} bytes, {roles:?} +{growth:?} MiB"
         );
         assert!(growth.iter().all(|growth| *growth < 160), "{growth:?}");
-        // One alone has its whole text.
         let whole = ada.get(&format!("{repo}/issues/1")).await.expect(200).json();
         assert!(whole["body"] == text && whole.get("truncated").is_none());
     });

@@ -1,5 +1,3 @@
-//! What caches may do with responses, and reads that a client need not repeat.
-
 use reqwest::header::{ACCEPT, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -20,13 +18,13 @@ on_profiles! {
 const PRIVATE: &str = "private, no-cache";
 const IMMUTABLE: &str = "private, max-age=86400, immutable";
 
-/// Returns `Cache-Control` and `Vary`.
 fn policy(response: &Response) -> [String; 2] {
     let vary: Vec<_> = response.headers.get_all("vary").iter().map(|value| value.to_str().unwrap()).collect();
     [response.header("cache-control"), vary.join(", ")]
 }
 
-/// A private repository with a commit and an annotated tag. Returns the ids of the tag and of its commit, tree and file.
+/// Creates a private repository with a commit and an annotated tag. Returns the ids of the tag and
+/// of its commit, tree and file.
 async fn tagged(user: &User, name: &str) -> [String; 4] {
     let git = Git::new();
     git.small("work").await;
@@ -65,7 +63,7 @@ async fn what_depends_on_the_caller_is_in_no_shared_cache(cluster: &Cluster) {
     assert_eq!(policy(&shown), [PRIVATE, "accept, authorization"]);
     let id = ada.get_with(&ada.repo("kept", "/commits/main"), ACCEPT, "application/vnd.gogs.sha").await.expect(200);
     assert_eq!((policy(&id), id.text()), ([PRIVATE, "accept, authorization"].map(str::to_owned), commit));
-    // Errors and responses to writes, and the way from a former name to the present one.
+    // Errors, responses to writes, and redirects from former names.
     for refused in
         [bob.get(&ada.repo("kept", "")).await, ada.get("/nope").await, cluster.anonymous().get("/user").await]
     {
@@ -93,14 +91,13 @@ async fn an_object_by_its_id_is_read_once(cluster: &Cluster) {
         }
         ada.get_with(&path, IF_NONE_MATCH, "\"other\"").await.expect(200);
         ada.get_with(&path, IF_NONE_MATCH, "*").await.empty(304);
-        // A tag opens nothing.
         bob.get_with(&path, IF_NONE_MATCH, &etag).await.refused(404);
         let missing = ada.repo("objects", &format!("/git/{kind}/{}", "0".repeat(40)));
         for value in [etag.as_str(), "*"] {
             ada.get_with(&missing, IF_NONE_MATCH, value).await.refused(404);
         }
     }
-    // A later repository of the name does not have the objects of the one before.
+    // A new repository with the same name does not have the old objects.
     let path = ada.repo("objects", &format!("/git/blobs/{blob}"));
     let etag = ada.get(&path).await.expect(200).header("etag");
     ada.delete(&ada.repo("objects", "")).await.empty(204);
@@ -115,7 +112,7 @@ async fn the_tag_of_a_tree_is_that_of_its_id(cluster: &Cluster) {
     let etag = ada.get(&path(&tree)).await.expect(200).header("etag");
     for name in ["main", "v1", &commit, &tree[..10]] {
         let shown = ada.get(&path(name)).await.expect(200);
-        // The name may lead to another tree some day.
+        // The name may point to another tree later.
         assert_eq!((shown.header("etag"), policy(&shown)[0].as_str()), (etag.clone(), PRIVATE), "{name}");
         ada.get_with(&path(name), IF_NONE_MATCH, &etag).await.empty(304);
     }
@@ -136,7 +133,7 @@ async fn a_file_that_is_unchanged_keeps_its_tag_when_the_branch_moves(cluster: &
     ada.get_with(&folder, IF_NONE_MATCH, &of_folder).await.expect(200);
     let tip = ada.get(&ada.repo("moving", "/branches/main")).await.expect(200).json()["commit"]["id"].clone();
     let by_id = ada.get(&format!("{file}?ref={}", tip.as_str().unwrap())).await.expect(200);
-    // Git decides by how it has stored a file whether the content is shown.
+    // Whether the content is shown depends on how git stored the file.
     assert_eq!(policy(&by_id)[0], PRIVATE);
     assert_ne!(by_id.header("etag"), of_file, "its URLs name the commit");
 }
@@ -175,7 +172,6 @@ async fn a_file_of_a_release_is_known_by_its_date(cluster: &Cluster) {
     assert_eq!((same.header("etag"), same.header("last-modified")), (etag.clone(), date.clone()));
     assert_eq!(policy(&same), policy(&whole));
     get(&[(IF_NONE_MATCH, etag.as_str()), (IF_MODIFIED_SINCE, "Thu, 01 Jan 1970 00:00:00 GMT")]).await.empty(304);
-    // The tag wins over the date.
     get(&[(IF_NONE_MATCH, "\"other\""), (IF_MODIFIED_SINCE, date.as_str())]).await.expect(200);
     get(&[(IF_MODIFIED_SINCE, "Thu, 01 Jan 1970 00:00:00 GMT")]).await.expect(200);
 }

@@ -1,4 +1,5 @@
-//! Commits by the API that remove a file, change several, or name other authors; the results are read back with git.
+//! Commits through the API that delete a file, change several, or set other authors; git reads back
+//! the results.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +26,6 @@ async fn remove(user: &User, path: &str, body: &Value) -> Response {
     Response::of(user.request(Method::DELETE, path).json(body)).await
 }
 
-/// Clones a repository and returns the files of a branch, one per line.
 async fn tree(user: &User, name: &str, branch: &str) -> String {
     let git = Git::new();
     git.run("", &["clone", "-q", "--bare", &user.git_url(&user.name, name), "back.git"]).await;

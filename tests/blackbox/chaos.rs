@@ -1,6 +1,7 @@
-//! A mixed load on two processes of each stateless role and three stores, while processes are killed and paused, PostgreSQL crashes,
-//! Redis is away and a store cannot be reached: every write that was acknowledged is there in the end, errors are clear and bounded in
-//! time, and all goes on by itself. `make test-slow` disturbs every process, and for as long as an operator would need.
+//! A mixed load on two processes of each stateless role and three stores, while processes are
+//! killed and paused, PostgreSQL crashes, Redis is down and a store is unreachable. Every
+//! acknowledged write survives, errors are clear and bounded in time, and everything recovers by
+//! itself. `make test-slow` disturbs every process, and for as long as an operator would need.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,11 @@ use crate::harness::receiver::LOOPBACK;
 use crate::harness::{Cluster, Options, Profile, Role, is_slow, run_expecting_errors};
 use crate::load::{Event, Load, Repeats};
 
-/// Longest attempt: of a client of a gateway that was paused for 20 s.
+/// Longest attempt: by a client of a gateway that was paused for 20 s.
 const MAX_ATTEMPT: Duration = Duration::from_secs(40);
-/// Longest time after a disturbance in which attempts still fail.
+/// Longest time after a disturbance during which attempts still fail.
 const MAX_RECOVERY: Duration = Duration::from_secs(15);
-/// Errors that processes log for killed processes of git, for calls that broke, and for a database that is away.
+/// Errors that processes log for killed git processes, broken calls and an unavailable database.
 const EXPECTED: &[&str] = &[
     "signal: 9",
     "a service failed",
@@ -38,12 +39,12 @@ fn nothing_acknowledged_is_lost_whatever_fails() {
     run_expecting_errors(&cluster, EXPECTED, whatever_fails(&cluster));
 }
 
-/// Lasts for `full` in `make test-slow`, else for `short`.
+/// `full` in `make test-slow`, else `short`.
 fn time(full: u64, short: u64) -> Duration {
     if is_slow() { Duration::from_secs(full) } else { Duration::from_millis(short) }
 }
 
-/// Disturbances one after the other.
+/// A sequence of disturbances.
 struct Disturbances<'a> {
     cluster: &'a Cluster,
     load: &'a Load,
@@ -51,7 +52,7 @@ struct Disturbances<'a> {
 }
 
 impl Disturbances<'_> {
-    /// Does `cause`, waits, does `mend`, and lets the load go on for a while.
+    /// Runs `cause`, waits, runs `mend`, and lets the load continue for a while.
     async fn one(
         &mut self,
         name: String,
@@ -118,7 +119,7 @@ async fn whatever_fails(cluster: &Cluster) {
         }
     }
     load.finish(cluster).await;
-    assert_eq!(load.unclear(), Vec::<String>::new(), "answers are wrong, or no client would understand them");
+    assert_eq!(load.unclear(), Vec::<String>::new(), "responses are wrong or unclear");
     assert_eq!(load.lost(), Vec::<String>::new(), "never acknowledged");
     for event in &events {
         assert!(event.recovery(&samples) < MAX_RECOVERY, "{}", event.line(&samples));

@@ -1,4 +1,5 @@
-//! Many clones of one repository at once: those that read a cached pack need no process, so they have a limit of their own.
+//! Many clones of one repository at once. Those that read a cached pack need no process, so they
+//! have a separate limit.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,25 +16,24 @@ on_own_installations! {
     clones_at_once_are_whole_and_bounded_by_client(Options { settings: SETTINGS.to_vec(), ..Options::default() })
 }
 
-/// One fetch with a process at a time, and no request that waits for its turn.
+/// One fetch process at a time, and no queue.
 const SETTINGS: &[(&str, &str)] =
     &[("FERRITE_GIT_CLONES", "40"), ("FERRITE_GIT_LIGHT", "2"), ("FERRITE_GIT_WAITING", "0")];
-/// Clones at once of one client: half of all.
 const CLONES: usize = 20;
-/// Size of the file in the repository: larger than the buffers on the way to a client that does not read.
+/// Larger than the buffers on the way to a client that does not read.
 const FILE_BYTES: usize = 16 << 20;
 const RECEIVE_BUFFER_BYTES: u32 = 64 << 10;
-/// Wants of a clone whose request is longer than 64 KiB.
+/// Wants that make the request of a clone longer than 64 KiB.
 const MANY_WANTS: usize = 1500;
 
-/// A clone whose client has read the status alone.
+/// A clone whose client has read only the status.
 struct OpenClone {
     status: String,
     stream: TcpStream,
 }
 
 impl OpenClone {
-    /// Asks for everything that is reachable from `tip`, which is named so many times.
+    /// Requests everything reachable from `tip`, with `wants` identical lines.
     async fn begin(cluster: &Cluster, user: &User, path: &str, (tip, wants): (&str, usize)) -> Self {
         let packet = |line: &str| format!("{:04x}{line}", line.len() + 4);
         let arguments = [packet("no-progress"), packet("ofs-delta"), packet(&format!("want {tip}")).repeat(wants)];
@@ -55,7 +55,6 @@ impl OpenClone {
         Self { status: String::from_utf8_lossy(&start[9..]).into_owned(), stream }
     }
 
-    /// Reads the rest. Returns whether it is a whole pack.
     async fn read_whole(mut self) -> bool {
         let (mut chunk, mut count, mut end) = (vec![0; 1 << 20], 0, Vec::new());
         while let Ok(length @ 1..) = self.stream.read(&mut chunk).await {
@@ -81,14 +80,14 @@ async fn clones_at_once_are_whole_and_bounded_by_client(cluster: &Cluster) {
     git.run("work", &["-c", "core.compression=0", "push", "-q", &url, "main"]).await;
     let path = format!("/{}/popular.git", ada.name);
 
-    // The pack is made for the first one, while the others ask for it.
+    // The first clone creates the pack while the others request it.
     let clones = join_all((0..CLONES).map(|_| OpenClone::begin(cluster, &ada, &path, (&tip, 1)))).await;
     let statuses: Vec<_> = clones.iter().map(|clone| clone.status.as_str()).collect();
     assert_eq!(statuses, ["200"; CLONES]);
     assert!(!runs_upload_pack(cluster));
 
     let one_more = OpenClone::begin(cluster, &ada, &path, (&tip, 1)).await;
-    assert_eq!(one_more.status, "503", "a client has half of the clones");
+    assert_eq!(one_more.status, "503", "a client gets half of the clones");
     assert!(
         OpenClone::begin(cluster, &bob, &path, (&tip, 1)).await.read_whole().await,
         "another client has the others"

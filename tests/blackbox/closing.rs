@@ -1,4 +1,4 @@
-//! Issues that commit messages close and open, by every door through which commits come.
+//! Commit messages close and reopen issues, however the commits arrive.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -28,17 +28,16 @@ on_profiles! {
     }
 }
 
-/// A user's repository with issues, and a work tree of it.
+/// A user's repository with issues, and its work tree.
 struct Work {
     user: User,
     git: Git,
     name: &'static str,
-    /// Path below the API.
+    /// Below `/api/v1`.
     repo: String,
 }
 
 impl Work {
-    /// Makes a repository with one commit and this number of open issues.
     async fn new(user: &User, name: &'static str, issues: usize) -> Self {
         let repo = user.new_tracker(name, json!({"auto_init": true})).await;
         for number in 1..=issues {
@@ -49,7 +48,6 @@ impl Work {
         Self { user: user.clone(), git, name, repo }
     }
 
-    /// Makes a commit without changes of files, and returns its id.
     async fn commit(&self, message: &str) -> String {
         self.git.run("work", &["commit", "-q", "--allow-empty", "-m", message]).await;
         self.git.run("work", &["rev-parse", "HEAD"]).await
@@ -59,22 +57,20 @@ impl Work {
         self.git.run("work", &[&["push", "-q"], arguments].concat()).await;
     }
 
-    /// Pushes a commit with this message to the default branch, and returns its id.
     async fn push_commit(&self, message: &str) -> String {
         let id = self.commit(message).await;
         self.push(&["origin", "HEAD:main"]).await;
         id
     }
 
-    /// Waits until the commits that were pushed so far have had their effect: a repository's are looked at in their order, so a last one
-    /// follows, that closes an issue of its own.
+    /// Waits until all commits pushed so far have taken effect. Commits of a repository are
+    /// processed in order, so this pushes one more, which closes its own issue.
     async fn settled(&self) {
         let number = self.user.new_issue(&self.repo, "Last", json!({})).await["number"].as_i64().unwrap();
         self.push_commit(&format!("Closes #{number}")).await;
         self.closed(number).await;
     }
 
-    /// Waits until an issue is closed.
     async fn closed(&self, number: i64) -> Value {
         closed(&self.user, &self.repo, number).await
     }
@@ -84,17 +80,15 @@ impl Work {
     }
 }
 
-/// Waits until an issue is closed.
 async fn closed(user: &User, repo: &str, number: i64) -> Value {
     user.eventually(&format!("{repo}/issues/{number}"), |issue| issue["state"] == "closed").await
 }
 
-/// Waits until a repository shows this number of open issues: a commit closes issues when it is answered already.
+/// Waits for a number of open issues. A commit closes issues after its response.
 async fn open_issues_become(user: &User, repo: &str, count: i64) {
     user.eventually(repo, |repository| repository["open_issues_count"] == count).await;
 }
 
-/// The entries of an issue's timeline with this action.
 async fn entries(user: &User, repo: &str, number: i64, action: &str) -> Vec<Value> {
     let mut timeline = user.timeline(repo, number).await;
     timeline.retain(|entry| entry["action"] == action);
@@ -234,12 +228,11 @@ async fn a_commit_acts_once_however_often_it_arrives(cluster: &Cluster) {
     work.settled().await;
     assert_eq!(work.state(1).await, "open");
     assert_eq!(entries(&ada, &work.repo, 1, "closed").await.len(), 1);
-    // A commit that closes what is closed changes nothing.
     ada.edit_issue(&work.repo, 2, json!({"state": "closed"})).await;
     work.push_commit("Closes #2").await;
     work.settled().await;
     assert_eq!(entries(&ada, &work.repo, 2, "closed").await.len(), 1);
-    // Another commit with the same words counts.
+    // Another commit with the same message takes effect.
     work.push_commit("Fixes #1").await;
     work.closed(1).await;
 }
@@ -273,7 +266,7 @@ async fn commits_pushed_over_ssh_close_by_the_user_of_the_key(cluster: &Cluster)
 async fn commits_close_by_the_right_of_the_pusher_not_of_the_author(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let work = Work::new(&ada, "tracker", 1).await;
-    // By its author and committer the commit is bob's, who may not even see the repository.
+    // Author and committer of the commit are bob, who cannot even see the repository.
     ada.new_tracker("hidden", json!({"private": true})).await;
     let mut commit = work.git.command("work", &["commit", "-q", "--allow-empty", "-m", "Fixes #1"]);
     commit.envs([("GIT_AUTHOR_EMAIL", &bob.email), ("GIT_COMMITTER_EMAIL", &bob.email)]);
@@ -281,7 +274,7 @@ async fn commits_close_by_the_right_of_the_pusher_not_of_the_author(cluster: &Cl
     work.push(&["origin", "HEAD:main"]).await;
     work.closed(1).await;
     assert_eq!(entries(&ada, &work.repo, 1, "closed").await[0]["user"]["username"], ada.name);
-    // And the other way round: ada's commit, pushed by bob to his own repository, does not close her issue.
+    // The reverse: ada's commit, pushed by bob to his own repository, does not close her issue.
     let number = ada.new_issue(&work.repo, "Next", json!({})).await["number"].as_i64().unwrap();
     let his = Work::new(&bob, "own", 0).await;
     let message = format!("Fixes {}/tracker#{number}", ada.name);
@@ -310,9 +303,9 @@ async fn commits_close_across_repositories_by_the_right_of_the_pusher(cluster: &
     his.push_commit(&both(1)).await;
     his.settled().await;
     assert_eq!(ada.issue_numbers(&open, "").await, [2, 1], "bob only reads here");
-    assert_eq!(ada.issue_numbers(&hidden, "").await, [2, 1], "bob does not see this");
+    assert_eq!(ada.issue_numbers(&hidden, "").await, [2, 1], "bob cannot see this");
     assert_eq!(ada.actions(&hidden, 1).await, [""; 0]);
-    assert_eq!(his.state(1).await, "open", "a whole name is not the own repository's");
+    assert_eq!(his.state(1).await, "open", "a full name is not the commit's own repository");
     for repo in [&open, &hidden] {
         ada.share(repo, &bob, "write").await;
     }
@@ -322,7 +315,7 @@ async fn commits_close_across_repositories_by_the_right_of_the_pusher(cluster: &
         let entries = entries(&ada, repo, 2, "closed").await;
         assert_eq!((entries.len(), &entries[0]["commit"]["sha"]), (1, &json!(id)), "{entries:?}");
         assert_eq!(entries[0]["commit"]["repository"], format!("{}/own", bob.name));
-        assert_eq!(ada.issue_numbers(repo, "").await, [1], "the first commit is not looked at again");
+        assert_eq!(ada.issue_numbers(repo, "").await, [1], "the first commit is not processed again");
     }
     open_issues_become(&ada, &open, 1).await;
     open_issues_become(&ada, &hidden, 1).await;
@@ -353,7 +346,6 @@ async fn tokens_close_no_further_than_they_reach(cluster: &Cluster) {
     let limits = json!({"repositories": [format!("{}/tracker", ada.name)]});
     push(&ada.with_scopes(&["repo:write"]).await, &both(1)).await;
     push(&ada.with_new_token(limits).await, &both(2)).await;
-    // By the API as well.
     let message = json!({"message": both(3), "content": "eA=="});
     let put = format!("{}/contents/file", work.repo);
     ada.with_scopes(&["repo:write"]).await.put(&put, &message).await.expect(201);
@@ -361,7 +353,7 @@ async fn tokens_close_no_further_than_they_reach(cluster: &Cluster) {
     work.settled().await;
     assert_eq!([work.state(1).await, work.state(2).await, work.state(3).await], ["open", "closed", "open"]);
     assert_eq!(ada.issue(&elsewhere, 1).await["state"], "open");
-    // With the scope, and with the password, everywhere.
+    // With the scope, and with the password, all references work.
     push(&ada.with_scopes(&["repo:write", "issue"]).await, &both(1)).await;
     closed(&ada, &elsewhere, 1).await;
     work.commit("Fixes #3").await;
@@ -395,7 +387,7 @@ async fn commits_close_nothing_where_issues_are_off(cluster: &Cluster) {
     tracker(json!({"enable_issues": true})).await;
     assert_eq!(ada.issue(&repo, 1).await["state"], "open");
     assert_eq!(ada.actions(&repo, 1).await, [""; 0]);
-    // Of a repository that is gone, nothing is left to do.
+    // The deleted repository leaves no work behind.
     ada.delete(&repo).await.expect(204);
     work.push_commit(&format!("Closes {}/tracker#1", ada.name)).await;
     work.settled().await;
@@ -412,7 +404,7 @@ async fn a_commit_that_names_an_issue_is_in_its_timeline(cluster: &Cluster) {
         assert_eq!((&entries[0]["commit"]["sha"], &entries[0]["user"]["username"]), (&json!(id), &json!(ada.name)));
         assert_eq!(work.state(number).await, "open");
     }
-    // From a repository that bob does not see.
+    // From a repository that bob cannot see.
     let private = ada.new_tracker("private", json!({"private": true, "auto_init": true})).await;
     let body = json!({"message": format!("See {}/tracker#1", ada.name), "content": "eA=="});
     ada.put(&format!("{private}/contents/x"), &body).await.expect(201);
@@ -432,7 +424,7 @@ async fn two_closing_commits_at_once_leave_one_entry(cluster: &Cluster) {
     }
     for round in 1..=3 {
         ada.new_issue(repo, "Contested", json!({})).await;
-        // From two repositories at once, and from this one several times.
+        // From two repositories at once, and several times from this one.
         let own = async |index: usize| {
             let body = json!({"message": format!("Fixes #{round}"), "content": "eA=="});
             ada.put(&format!("{repo}/contents/file-{round}-{index}"), &body).await.expect(201);
@@ -443,7 +435,7 @@ async fn two_closing_commits_at_once_leave_one_entry(cluster: &Cluster) {
         };
         tokio::join!(cross(&sources[0]), cross(&sources[1]), own(1), own(2));
         closed(ada, repo, round).await;
-        // All commits are in the timeline when all of them have been looked at.
+        // When all commits are processed, all of them are in the timeline.
         let path = format!("{repo}/issues/{round}/timeline");
         let timeline = ada
             .eventually(&path, |timeline| {

@@ -1,5 +1,3 @@
-//! Collaborators of a repository.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -40,7 +38,7 @@ async fn get_repos_collaborators_lists_the_users_that_were_added(cluster: &Clust
     ada.put(&path(&ada, &eve.name), &json!({"permission": "read"})).await.empty(204);
     ada.put(&path(&ada, &bob.name), &json!({"permission": "admin"})).await.empty(204);
     let listed = ada.get(&list).await.expect(200);
-    assert_eq!(listed.each("username"), [bob.name.clone(), eve.name.clone()], "by id; the owner is not there");
+    assert_eq!(listed.each("username"), [bob.name.clone(), eve.name.clone()], "by id, without the owner");
     let expected = json!({
         "id": bob.id, "username": bob.name, "login": bob.name, "full_name": "The bob", "email": bob.email,
         "avatar_url": format!("{}/avatars/{}", cluster.url, bob.id), "permissions": may(true, true),
@@ -51,7 +49,6 @@ async fn get_repos_collaborators_lists_the_users_that_were_added(cluster: &Clust
     assert_eq!(page.each("username"), [eve.name.as_str()]);
     let first = format!("<{}/api/v1{list}?limit=1&page=1>", cluster.url);
     assert_eq!(page.header("link"), format!("{first}; rel=\"first\",{first}; rel=\"prev\""));
-    // Members of a team are no collaborators of its repositories.
     let organization = ada.new_organization("acme").await;
     ada.new_repository_of(&organization, "tools", true).await;
     let team = ada.new_team(&organization, "crew", "write").await;
@@ -139,7 +136,6 @@ async fn collaborators_are_managed_by_administrators_of_the_repository(cluster: 
         let one = path(&ada, &eve.name);
         caller.get(&ada.repo("shared", "/collaborators")).await.refused(status);
         caller.get(&one).await.refused(status);
-        // Mistakes in the body are named only to callers who may make the request.
         caller.put(&one, &json!({"permission": "king"})).await.refused(status);
         caller.put(&path(&ada, "no-such-user"), &json!({})).await.refused(status);
         let broken = caller.request(Method::PUT, &one).header("content-type", "application/json").body("{");
@@ -166,7 +162,7 @@ async fn collaborators_see_repositories_and_change_them_by_their_level(cluster: 
     ada.new_repository("shared", json!({"private": true, "auto_init": true})).await;
     let token = bob.token.as_deref().unwrap();
     let file = json!({"message": "x", "content": ""});
-    // Reading the repository, writing a file, listing hooks, deleting; fetching and pushing.
+    // Read the repository, write a file, list hooks, delete; fetch and push.
     for (number, (permission, expected)) in [
         (None, [404, 404, 404, 404, 404, 404]),
         (Some("read"), [200, 403, 403, 403, 200, 403]),

@@ -1,4 +1,4 @@
-//! Comments on issues: added, listed by issue and by repository, read, changed and deleted.
+//! Comments on issues: created, listed by issue and by repository, read, edited and deleted.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ on_profiles! {
     }
 }
 
-/// A repository with two issues, and a user beside its owner.
+/// A repository with two issues, its owner, and another user.
 async fn tracked(cluster: &Cluster) -> (User, User, String) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let repo = ada.new_tracker("tracker", json!({})).await;
@@ -79,7 +79,6 @@ async fn get_comments_lists_those_of_an_issue_oldest_first(cluster: &Cluster) {
     assert_eq!(list(1).await.ids("id"), [ids[0], ids[2], ids[3]]);
     assert_eq!(list(2).await.ids("id"), [ids[1], ids[4]]);
     assert_eq!((list(1).await.header("x-total-count"), list(1).await.header("link")), ("3".to_owned(), String::new()));
-    // Changes of the issue are no comments.
     ada.edit_issue(&repo, 1, json!({"state": "closed", "title": "Other"})).await;
     assert_eq!(list(1).await.ids("id").len(), 3);
     assert_eq!(ada.issue(&repo, 1).await["comments"], 3);
@@ -106,7 +105,7 @@ async fn get_comments_of_a_repository_lists_those_of_all_issues(cluster: &Cluste
 async fn get_comments_since_is_by_the_last_change(cluster: &Cluster) {
     let (ada, _, repo) = tracked(cluster).await;
     let first = ada.new_comment(&repo, 1, "First").await;
-    // Times in responses are seconds.
+    // Times in responses have a resolution of one second.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let second = ada.new_comment(&repo, 1, "Second").await;
     let since = ada.get(&format!("{repo}/issues/comments/{second}")).await.expect(200).json()["updated_at"].clone();
@@ -128,7 +127,7 @@ async fn get_comments_since_is_by_the_last_change(cluster: &Cluster) {
     ada.patch(&format!("{repo}/issues/comments/{first}"), &changed).await.expect(200);
     for list in ["issues/1/comments", "issues/comments"] {
         let listed = ada.get(&format!("{repo}/{list}?since={since}")).await.expect(200);
-        assert_eq!(listed.ids("id"), [first, second], "{list}: oldest first all the same");
+        assert_eq!(listed.ids("id"), [first, second], "{list}: still oldest first");
         assert_eq!(listed.header("x-total-count"), "2");
     }
 }
@@ -193,7 +192,6 @@ async fn comments_of_an_unknown_issue_are_not_found(cluster: &Cluster) {
     assert_eq!(ada.get(&format!("{repo}/issues/comments")).await.expect(200).text(), "[]");
 }
 
-/// Returns the two paths of a comment.
 fn paths(repo: &str, number: i64, id: &str) -> [String; 2] {
     [format!("{repo}/issues/{number}/comments/{id}"), format!("{repo}/issues/comments/{id}")]
 }
@@ -212,7 +210,7 @@ async fn patch_comments_changes_the_text_alone(cluster: &Cluster) {
         assert_eq!(ada.get(path).await.expect(200).json(), after);
     }
     assert_eq!(ada.issue(&repo, 1).await["comments"], 1);
-    // The same text again is no change.
+    // The same text again changes nothing.
     let now = ada.get(&path).await.expect(200).json();
     assert_eq!(ada.patch(&path, &json!({"body": "And again"})).await.expect(200).json(), now);
 }
@@ -235,7 +233,7 @@ async fn delete_comments_removes_and_then_does_not_find(cluster: &Cluster) {
         }
         assert_eq!(ada.issue(&repo, 1).await["comments"], left.len());
     }
-    assert!(ada.new_comment(&repo, 1, "Four").await > ids[2], "ids are not used again");
+    assert!(ada.new_comment(&repo, 1, "Four").await > ids[2], "ids are not reused");
 }
 
 async fn get_comments_has_pages(cluster: &Cluster) {
@@ -244,7 +242,6 @@ async fn get_comments_has_pages(cluster: &Cluster) {
     for number in 0..12 {
         ids.push(ada.new_comment(&repo, number % 2 + 1, &format!("Comment {number}")).await);
     }
-    // A gap in the repository's comments.
     ada.delete(&format!("{repo}/issues/comments/{}", ids.remove(4))).await.empty(204);
     let of_issue = ada.get(&format!("{repo}/issues/1/comments")).await.expect(200).ids("id");
     for (list, all) in [("issues/comments", &ids), ("issues/1/comments", &of_issue)] {
@@ -307,7 +304,7 @@ async fn comments_are_found_in_their_repository_and_issue_alone(cluster: &Cluste
 async fn comments_of_another_repository_are_never_changed(cluster: &Cluster) {
     let (ada, bob, repo) = tracked(cluster).await;
     let id = ada.new_comment(&repo, 1, "Mine").await.to_string();
-    // Of an administrator of another repository, who can even read the first one.
+    // An administrator of another repository, who can even read the first one.
     let own = bob.new_tracker("own", json!({})).await;
     bob.new_issue(&own, "One", json!({})).await;
     for path in paths(&own, 1, &id) {
@@ -339,7 +336,6 @@ async fn comments_are_changed_by_their_poster_and_by_administrators(cluster: &Cl
             }
         }
     }
-    // The poster of the issue has no more rights on comments than others.
     let number = cy.new_issue(&repo, "By cy", json!({})).await["number"].as_i64().unwrap();
     let on_it = bob.new_comment(&repo, number, "By bob").await;
     cy.delete(&format!("{repo}/issues/comments/{on_it}")).await.refused(403);
@@ -354,7 +350,7 @@ async fn comments_are_changed_by_their_poster_and_by_administrators(cluster: &Cl
     cluster.anonymous().patch(&hers_path, body).await.refused(401);
     cluster.anonymous().delete(&hers_path).await.refused(401);
     ada.delete(&hers_path).await.empty(204);
-    // A poster who cannot see the repository any more changes nothing.
+    // A poster who can no longer see the repository cannot change anything.
     let hidden = ada.new_tracker("hidden", json!({"private": true})).await;
     ada.new_issue(&hidden, "One", json!({})).await;
     ada.share(&hidden, &bob, "read").await;

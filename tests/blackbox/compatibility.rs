@@ -1,4 +1,4 @@
-//! Habits of existing clients: tokens in the query, searches for wildcards, pages.
+//! Behavior that existing clients rely on: tokens in the query, wildcard searches, pagination.
 
 use reqwest::Method;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
@@ -36,7 +36,6 @@ mod alone {
     }
 }
 
-/// Fails if a process has logged this secret.
 #[track_caller]
 fn never_logged(cluster: &Cluster, secret: &str) {
     let lines = cluster.log().all();
@@ -57,7 +56,6 @@ async fn a_token_in_the_query_is_ignored(cluster: &Cluster) {
         anonymous.post(&format!("/user/repos?{name}={token}"), &json!({"name": "x"})).await.refused(401);
         anonymous.get(&ada.repo("open", &format!("?{name}={token}"))).await.expect(200);
     }
-    // An invalid token in the query is ignored as well.
     ada.get(&format!("/user?token={}", "0".repeat(40))).await.expect(200);
     let found = anonymous.get(&format!("/repos/search?limit=1&token={token}")).await.expect(200);
     assert!(!found.header("link").contains(&token), "{}", found.header("link"));
@@ -74,7 +72,7 @@ async fn a_token_in_the_query_is_accepted_where_the_operator_allows_it(cluster: 
     for name in ["token", "access_token", "%74oken"] {
         assert_eq!(anonymous.get(&format!("/user?{name}={token}")).await.expect(200).json()["login"], ada.name);
         anonymous.get(&ada.repo("one", &format!("/branches?limit=1&{name}={token}"))).await.expect(200);
-        // It takes precedence over the header.
+        // The query takes precedence over the header.
         assert_eq!(bob.get(&format!("/user?{name}={token}")).await.expect(200).json()["login"], ada.name);
         ada.get(&format!("/user?{name}={zeros}")).await.refused(401);
         ada.get(&format!("/user?{name}=")).await.expect(200);
@@ -86,14 +84,14 @@ async fn a_token_in_the_query_is_accepted_where_the_operator_allows_it(cluster: 
     let page = anonymous.get(&format!("/user/repos?limit=1&token={token}&x=1")).await.expect(200);
     let next = format!("<{}/api/v1/user/repos?limit=1&x=1&page=2>", cluster.url);
     assert_eq!(page.header("link"), format!("{next}; rel=\"next\",{next}; rel=\"last\""));
-    // Routes of the token collection take a password alone, and git sends its own credentials.
+    // Routes for tokens accept only a password, and git sends its own credentials.
     let list = format!("/users/{}/tokens?token={token}", ada.name);
     anonymous.get(&list).await.refused(401);
     let by_password = anonymous.raw(Method::GET, &format!("/api/v1{list}"));
     Response::of(by_password.basic_auth(&ada.name, Some(&ada.password))).await.expect(200);
     let refs = format!("/{}/one.git/info/refs?service=git-upload-pack&token={token}", ada.name);
     Response::of(anonymous.raw(Method::GET, &refs)).await.expect(401);
-    // The token is in no response and in no log.
+    // The token appears in no response and in no log.
     let answered = anonymous.get(&format!("/nope?token={token}")).await;
     assert!(!answered.text().contains(&token) && !has(&answered.headers, &token), "{answered:?}");
     for role in Role::ALL {
@@ -198,7 +196,6 @@ async fn links_keep_the_query_and_put_the_page_last(cluster: &Cluster) {
     let middle = ada.get(&format!("/repos/search?page=2&{query}")).await.expect(200);
     let expected = [link(3, "next"), link(3, "last"), link(1, "first"), link(1, "prev")];
     assert_eq!(middle.header("link"), expected.join(","));
-    // The URL of a link can be requested as it is.
     let next = expected[0].trim_start_matches('<').split('>').next().unwrap();
     let path = next.strip_prefix(&cluster.url).unwrap();
     let request = ada.raw(Method::GET, path).header(AUTHORIZATION, format!("token {}", ada.token.as_deref().unwrap()));
@@ -233,7 +230,8 @@ async fn put_without_a_body_or_content_type_is_accepted(cluster: &Cluster) {
 async fn the_go_client_sends_null_and_zero_for_every_unset_field(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("tracker", json!({})).await;
-    // Its options for creation have values, those for edits pointers, and lists are null where nothing is set.
+    // The client's options for creation hold plain values, those for edits hold pointers, and unset
+    // lists become null.
     let made =
         ada.post(&format!("{repo}/labels"), &json!({"name": "bug", "color": "#e11d21"})).await.expect(201).json();
     let label = format!("{repo}/labels/{}", made["id"]);

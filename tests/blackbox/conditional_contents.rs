@@ -1,5 +1,5 @@
-//! Files that are written and removed with `If-Match`, and made with `If-None-Match`: done if the branch which the body names has the file
-//! as the tag says.
+//! Files written and deleted with `If-Match`, and created with `If-None-Match`. The condition
+//! applies to the file on the branch that the body names.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -29,17 +29,14 @@ on_profiles! {
     }
 }
 
-/// Writers at once.
 const WRITERS: usize = 8;
 
-/// Returns the tag that a path is read with.
 pub(crate) async fn tag(user: &User, path: &str) -> String {
     let tag = user.get(path).await.expect(200).header("etag");
     assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2, "{path}: {tag}");
     tag
 }
 
-/// Sends a request with a condition.
 pub(crate) async fn send(
     user: &User,
     method: Method,
@@ -50,7 +47,8 @@ pub(crate) async fn send(
     Response::of(user.request(method, path).header(name, value).json(body)).await
 }
 
-/// Sends the writes of so many writers at once. Returns the number of the one that got a status of success; the others got 412.
+/// Sends concurrent writes, of which one must succeed and the others must get 412. Returns the
+/// number of the winner.
 pub(crate) async fn winner<F: Future<Output = Response>>(write: impl Fn(usize) -> F) -> usize {
     let responses = join_all((0..WRITERS).map(write)).await;
     let is_done = |(_, response): &(usize, Response)| response.status.is_success();
@@ -62,7 +60,6 @@ pub(crate) async fn winner<F: Future<Output = Response>>(write: impl Fn(usize) -
     *number
 }
 
-/// Makes a repository with a first commit and the file `dir/a`, and returns the path of the file.
 async fn new_file(user: &User, name: &str) -> String {
     user.new_repository(name, json!({"auto_init": true})).await;
     let path = user.repo(name, "/contents/dir/a");
@@ -70,12 +67,10 @@ async fn new_file(user: &User, name: &str) -> String {
     path
 }
 
-/// The body of a write to the default branch.
 fn content(text: &str) -> Value {
     json!({"message": "Write", "content": STANDARD.encode(text)})
 }
 
-/// The body of a write to a branch.
 fn on(branch: &str, text: &str) -> Value {
     json!({"message": "Write", "content": STANDARD.encode(text), "branch": branch})
 }
@@ -104,7 +99,7 @@ async fn a_file_is_written_and_removed_by_its_tag(cluster: &Cluster) {
     let first = tag(&ada, &path).await;
     put(&ada, &path, &first, &content("2")).await.expect(201);
     let refused = put(&ada, &path, &first, &content("3")).await.refused(412);
-    // The body may name another branch than the GET of the path reads.
+    // The body may name another branch than a GET of the path reads.
     assert_eq!(refused.header("etag"), "");
     assert!(refused.json().get("errors").is_none(), "{}", refused.text());
     assert_eq!(text(&ada, &path).await, "2");
@@ -115,7 +110,7 @@ async fn a_file_is_written_and_removed_by_its_tag(cluster: &Cluster) {
     remove(&ada, &path, &second, "").await.expect(200);
     ada.get(&path).await.refused(404);
     remove(&ada, &path, &second, "").await.refused(404);
-    // What is gone is not written by its tag, and `*` asks for one that exists.
+    // A deleted file matches no tag, and `*` requires an existing file.
     for if_match in [second.as_str(), "*"] {
         put(&ada, &path, if_match, &content("2")).await.refused(412);
     }
@@ -136,7 +131,6 @@ async fn of_writers_with_one_tag_at_once_one_succeeds(cluster: &Cluster) {
 async fn of_creators_at_once_one_succeeds(cluster: &Cluster) {
     let ada = &cluster.user("ada").await;
     ada.new_repository("made", json!({})).await;
-    // The first file makes the first commit of the repository.
     for name in ["first", "second"] {
         let path = &ada.repo("made", &format!("/contents/{name}"));
         let write =
@@ -152,7 +146,6 @@ async fn the_tag_is_compared_with_the_file_of_the_branch_that_the_body_names(clu
     let path = new_file(&ada, "branched").await;
     let topic_path = format!("{path}?ref=topic");
     let main = tag(&ada, &path).await;
-    // A branch that does not exist begins with the files of the default branch.
     put(&ada, &path, &main, &on("topic", "2")).await.expect(201);
     assert_eq!(tag(&ada, &path).await, main);
     let topic = tag(&ada, &topic_path).await;
@@ -181,7 +174,7 @@ async fn what_is_committed_beside_a_file_leaves_its_tag(cluster: &Cluster) {
     ada.put(&ada.repo("beside", "/contents/dir/b"), &content("b")).await.expect(201);
     assert_eq!(tag(&ada, &path).await, first);
     put(&ada, &path, &first, &content("2")).await.expect(201);
-    // The same content again is the same file.
+    // The same content again is the same version.
     ada.put(&path, &content("1")).await.expect(201);
     assert_eq!(tag(&ada, &path).await, first);
     let files = json!([{"operation": "move", "path": "dir/c", "from_path": "dir/a"}]);
@@ -207,7 +200,7 @@ async fn a_star_and_lists_match_and_weak_tags_never_do(cluster: &Cluster) {
         let if_match = form.replace("TAG", &tag(&ada, &path).await);
         put(&ada, &path, &if_match, &content(&format!("by {number}"))).await.expect(201);
     }
-    // Of two versions, one is that of today.
+    // One of the two listed tags is current.
     let old = tag(&ada, &path).await;
     ada.put(&path, &content("newer")).await.expect(201);
     let both = format!("{old}, {}", tag(&ada, &path).await);
@@ -227,7 +220,7 @@ async fn a_file_that_exists_is_not_created(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let path = new_file(&ada, "kept").await;
     create(&ada, &path, &content("2")).await.refused(412);
-    // Also for the same content, and on a branch that begins with the file.
+    // Also for the same content, and on a new branch that starts with the file.
     create(&ada, &path, &content("1")).await.refused(412);
     create(&ada, &path, &on("topic", "2")).await.refused(412);
     assert_eq!(text(&ada, &path).await, "1");
@@ -269,7 +262,6 @@ async fn a_file_with_a_tag_of_if_none_match_is_left_alone(cluster: &Cluster) {
     let second = tag(&ada, &path).await;
     remove_other(&second).await.refused(412);
     remove_other(&first).await.expect(200);
-    // What is gone has no tag.
     remove_other(&second).await.refused(404);
     put_other(&second, &content("4")).await.expect(201);
 }
@@ -302,7 +294,7 @@ async fn refusals_for_other_reasons_come_first(cluster: &Cluster) {
         remove(&ada, &directory, if_match, "").await.refused_field("path");
         remove(&ada, &ada.repo("strict", "/contents/none"), if_match, "").await.refused(404);
     }
-    // That the blob is another one is found after the tag.
+    // The tag is checked before the blob id.
     let mut stale = content("2");
     stale["sha"] = json!("1".repeat(40));
     put(&ada, &path, "\"stale\"", &stale).await.refused(412);

@@ -1,5 +1,5 @@
-//! Every write that takes conditions by the document of the API, with a tag in `If-Match` that is none of its resource, and with its tag or `*`
-//! in `If-None-Match`: it is refused and changes nothing.
+//! Every write with conditions in the OpenAPI document, with a wrong ETag in `If-Match`, and with
+//! the current one or `*` in `If-None-Match`: it fails and changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ on_profiles! {
 
 const DOCUMENT: &str = include_str!("../../docs/openapi.json");
 const STALE: &str = "\"0123456789abcdef\"";
-/// Bodies of writes that need one, by method and path in the document: those that are right but for their tag.
+/// Bodies for the writes that need one, by method and path in the document. Each is valid except
+/// for its tag.
 const BODIES: [(&str, &str, &str); 11] = [
     ("patch", "/hooks/{id}", r#"{"config":{},"active":false}"#),
     ("patch", "/quota", r#"{"repositories":7}"#),
@@ -34,7 +35,7 @@ const BODIES: [(&str, &str, &str); 11] = [
     ("delete", "/user/emails", r#"{"emails":["nobody@example.org"]}"#),
 ];
 
-/// Something of each kind: who may change it and where it is, by its path in the document.
+/// One resource of each kind, by its path in the document: who may change it, and its actual path.
 struct World(BTreeMap<&'static str, (User, String)>);
 
 impl World {
@@ -99,7 +100,7 @@ impl World {
     }
 }
 
-/// Returns the writes with conditions: their methods and paths, without the beginning of all paths.
+/// Methods and paths of the writes with conditions, without the common prefix.
 fn writes() -> Vec<(String, String)> {
     let document: Value = serde_json::from_str(DOCUMENT).unwrap();
     let mut writes = Vec::new();
@@ -119,7 +120,7 @@ fn writes() -> Vec<(String, String)> {
     writes
 }
 
-/// Returns the tag of today, once events of what was made before have arrived.
+/// The current ETag, once pending events have arrived.
 async fn settled_tag(user: &User, path: &str) -> String {
     let mut tag = String::new();
     for _ in 0..50 {
@@ -130,7 +131,7 @@ async fn settled_tag(user: &User, path: &str) -> String {
         tag = shown;
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
-    panic!("{path} changes again and again");
+    panic!("{path} does not settle");
 }
 
 async fn every_write_with_a_condition_that_is_not_true_is_412(cluster: &Cluster) {
@@ -138,7 +139,7 @@ async fn every_write_with_a_condition_that_is_not_true_is_412(cluster: &Cluster)
     let writes = writes();
     assert!(writes.len() > 30, "{}", writes.len());
     for (method, template) in writes {
-        // The root is no file that could be written.
+        // The root is not a file.
         if template.ends_with("/contents") {
             continue;
         }
@@ -155,7 +156,7 @@ async fn every_write_with_a_condition_that_is_not_true_is_412(cluster: &Cluster)
             let refused = Response::of(request).await;
             assert_eq!(refused.status, 412, "{method} {path} {name}: {value}: {}", refused.text());
             let refused = refused.refused(412);
-            // The body of a write to a file may name another branch than the GET of the path reads.
+            // The body may name another branch than a GET of the path reads.
             let expected = if template.contains("/contents/") { "" } else { today.as_str() };
             assert_eq!(refused.header("etag"), expected, "{method} {path} {name}");
             assert_eq!(refused.header("cache-control"), "no-store");

@@ -1,4 +1,5 @@
-//! Webhooks that are changed and deleted with `If-Match`. Their secrets are part of the tag, although no read shows them.
+//! Webhooks changed and deleted with `If-Match`. Secrets are part of the ETag, although no read
+//! returns them.
 
 use reqwest::Method;
 use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
@@ -19,7 +20,6 @@ on_profiles! {
     }
 }
 
-/// Makes a webhook that is off, and returns its path.
 async fn new_hook(user: &User, hooks: &str) -> String {
     let config = json!({"url": "https://ada:hunter1@example.com/", "content_type": "json", "secret": "hunter2"});
     let made = user.post(hooks, &json!({"type": "native", "config": config})).await.expect(201).json();
@@ -64,7 +64,7 @@ async fn a_hook_of_any_owner_is_changed_and_deleted_by_its_tag(cluster: &Cluster
         patch(user, &path, "*", &config("content_type", "json")).await.expect(200);
         let list = format!("\"x\", {}", tag(user, &path).await);
         delete(user, &path, &list).await.empty(204);
-        // What is gone is 404, before its tag is looked at.
+        // A deleted resource gives 404, before its tag is checked.
         delete(user, &path, &second).await.refused(404);
         patch(user, &path, "*", &config("content_type", "json")).await.refused(404);
     }
@@ -96,7 +96,6 @@ async fn a_change_of_a_secret_alone_makes_the_tag_stale(cluster: &Cluster) {
         assert_ne!(now.header("etag"), shown.header("etag"), "{value}");
         patch(&ada, &path, &shown.header("etag"), &config("secret", "late")).await.refused(412);
     }
-    // The secret that it has already changes nothing.
     let last = tag(&ada, &path).await;
     patch(&ada, &path, &last, &config("secret", "hunter5")).await.expect(200);
     assert_eq!(tag(&ada, &path).await, last);

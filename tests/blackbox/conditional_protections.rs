@@ -1,4 +1,5 @@
-//! Rules of branches that are replaced and deleted with `If-Match`, and made with `If-None-Match: *`.
+//! Branch protection rules replaced and deleted with `If-Match`, and created with `If-None-Match:
+//! *`.
 
 use reqwest::Method;
 use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
@@ -18,7 +19,6 @@ on_profiles! {
     }
 }
 
-/// Makes a repository and returns the path of its rule for a pattern, which does not exist.
 async fn new_path(user: &User, name: &str, pattern: &str) -> String {
     user.new_repository(name, json!({})).await;
     user.repo(name, &format!("/branch_protections/{pattern}"))

@@ -1,6 +1,3 @@
-//! Writes with `If-Match` and `If-None-Match`: done if the resource has the tag or has it not, and refused with 412 otherwise, without any
-//! change.
-
 use reqwest::header::{HeaderName, IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -29,10 +26,9 @@ on_profiles! {
     }
 }
 
-/// Writers at once.
 const WRITERS: usize = 8;
 
-/// Resources of one repository: their path, a change of each, and the field of their JSON that it changes.
+/// Resources of one repository: path, a change, and the JSON field that it changes.
 struct Nouns {
     repo: String,
     label: i64,
@@ -58,7 +54,6 @@ impl Nouns {
     }
 }
 
-/// Makes a label of a private repository and returns its path.
 async fn hidden_label(user: &User) -> String {
     let repo = user.new_tracker("hidden", json!({"private": true})).await;
     let label = user.new_label(&repo, "bug").await;
@@ -129,7 +124,7 @@ async fn a_resource_is_deleted_only_if_the_tag_is_that_of_today(cluster: &Cluste
             assert_eq!(ada.get(&path).await.expect(200).text(), "[]");
         } else {
             ada.get(&path).await.refused(404);
-            // What is gone is 404, before its tag is looked at.
+            // A deleted resource gives 404, before its tag is checked.
             delete(&ada, &path, &today).await.refused(404);
         }
     }
@@ -173,7 +168,7 @@ async fn a_repeat_with_its_key_gets_the_first_response_with_a_stale_tag_too(clus
     let body = json!({"name": "fault"});
     let first = send(&before, &body).await.expect(200).text();
     assert_eq!(send(&before, &body).await.expect(200).text(), first);
-    // The condition is no part of the request that the key names.
+    // The condition is not part of the request that the idempotency key identifies.
     assert_eq!(send("\"other\"", &body).await.expect(200).text(), first);
     send(&before, &json!({"name": "third"})).await.refused_field("Idempotency-Key");
     assert_eq!(ada.get(path).await.expect(200).text(), first);
@@ -223,7 +218,6 @@ async fn refusals_for_other_reasons_come_first(cluster: &Cluster) {
         patch(&ada, label, if_match, &json!({"name": 7})).await.refused_field("name");
         patch(&ada, label, if_match, &json!({"color": "red"})).await.refused_field("color");
     }
-    // That a name is taken is found after the tag.
     ada.new_label(&nouns.repo, "taken").await;
     patch(&ada, label, "\"stale\"", &json!({"name": "taken"})).await.refused(412);
     patch(&ada, label, "*", &json!({"name": "taken"})).await.refused_field("name");
@@ -273,7 +267,8 @@ async fn nothing_matches_where_nothing_is_read(cluster: &Cluster) {
     let refused = delete(&ada, &format!("{labels}/{}", nouns.label), "*").await.refused(412);
     assert_eq!(refused.header("etag"), "");
     assert_eq!(ada.labels_of(&nouns.repo, 1).await, ["bug"]);
-    // The GET of a star has neither body nor tag. Its service knows no condition, and commits nothing of such a request.
+    // The GET of a star has no body and no ETag. repo-svc ignores conditions here and commits
+    // nothing for a failed one.
     let starred = nouns.repo.replace("/repos/", "/user/starred/");
     for if_match in ["*", "\"x\""] {
         Response::of(ada.request(Method::PUT, &starred).header(IF_MATCH, if_match)).await.refused(412);
@@ -301,7 +296,7 @@ async fn a_resource_with_a_tag_of_if_none_match_is_left_alone(cluster: &Cluster)
         send(&[(IF_NONE_MATCH, "x")]).await.refused_fields(&[("If-None-Match", "invalid")]);
         assert_eq!(ada.get(&path).await.expect(200).text(), shown.text(), "{path}");
         send(&[(IF_NONE_MATCH, "\"x\""), (IF_MATCH, &today)]).await.expect(200);
-        // No resource has a date that this could be compared with.
+        // No resource has a date to compare with.
         let dated = [(IF_NONE_MATCH, "\"x\""), (IF_UNMODIFIED_SINCE, "Thu, 01 Jan 1970 00:00:00 GMT")];
         send(&dated).await.expect(200);
     }
@@ -322,7 +317,7 @@ async fn what_exists_is_not_created_with_a_star(cluster: &Cluster) {
     for response in refused {
         response.refused(412);
     }
-    // The GET of a star has no tag.
+    // The GET of a star has no ETag.
     let starred = nouns.repo.replace("/repos/", "/user/starred/");
     let star = async |if_none_match: &str| {
         Response::of(ada.request(Method::PUT, &starred).header(IF_NONE_MATCH, if_none_match)).await

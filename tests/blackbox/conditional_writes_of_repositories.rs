@@ -1,4 +1,4 @@
-//! Writes with `If-Match` to repositories, what belongs to them, organizations and accounts.
+//! Writes with `If-Match` to repositories and their parts, organizations and accounts.
 
 use base64::Engine as _;
 use reqwest::Method;
@@ -24,16 +24,15 @@ on_profiles! {
     }
 }
 
-/// Writers at once.
 const WRITERS: usize = 8;
 const STALE: &str = "\"0123456789abcdef\"";
 
-/// A write to what a GET of the same path shows.
+/// A write to the resource that a GET of the same path returns.
 struct Write {
     user: User,
     method: Method,
     path: String,
-    /// Null for none.
+    /// Null if there is no body.
     body: Value,
 }
 
@@ -46,13 +45,12 @@ impl Write {
         Self::new(user, Method::DELETE, path, Value::Null)
     }
 
-    /// Sends it on a connection of its own.
     async fn send(&self, if_match: &str) -> Response {
         let request = self.user.reconnected().request(self.method.clone(), &self.path).header(IF_MATCH, if_match);
         Response::of(if self.body.is_null() { request } else { request.json(&self.body) }).await
     }
 
-    /// Returns the tag of today, once events of what was made before have arrived.
+    /// The current ETag, once pending events have arrived.
     async fn tag(&self) -> String {
         let mut tag = String::new();
         for _ in 0..50 {
@@ -64,11 +62,11 @@ impl Write {
             tag = shown;
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
-        panic!("{} changes again and again", self.path);
+        panic!("{} does not settle", self.path);
     }
 }
 
-/// A user with something of each kind, and what others own.
+/// A user with one resource of each kind, and resources of others.
 struct World {
     ada: User,
     bob: User,
@@ -100,7 +98,7 @@ impl World {
         format!("/orgs/{}/memberships/{}", self.organization, self.bob.name)
     }
 
-    /// Changes, each of which can be seen in its resource.
+    /// Changes that are visible in their resource.
     fn changes(&self) -> Vec<Write> {
         let ada = &self.ada;
         let patch = |path: &str, body: Value| Write::new(ada, Method::PATCH, path, body);
@@ -117,7 +115,7 @@ impl World {
         ]
     }
 
-    /// Deletions, in an order in which each resource is there still.
+    /// Deletions, ordered so that each resource still exists.
     async fn deletions(&self) -> Vec<Write> {
         let ada = &self.ada;
         let key = json!({"title": "key", "key": ed25519("x")});
@@ -144,7 +142,7 @@ impl World {
     }
 }
 
-/// Checks that a write is refused with a tag that is stale, and changes nothing then. Returns the tag of today.
+/// Checks that a write with a stale tag fails and changes nothing. Returns the current tag.
 async fn refused_when_stale(write: &Write) -> String {
     let today = write.tag().await;
     let before = write.user.get(&write.path).await.expect(200).text();
@@ -179,7 +177,7 @@ async fn each_is_deleted_only_with_its_tag_of_today(cluster: &Cluster) {
             write.send(&today).await.refused(412);
         } else {
             write.user.get(&write.path).await.refused(404);
-            // To end a subscription that is none is no mistake, unless one is required.
+            // Deleting a missing subscription succeeds, unless the request requires one.
             write.send(&today).await.refused_any(&[404, 412]);
         }
     }
@@ -251,7 +249,7 @@ async fn of_publications_with_one_tag_one_makes_a_tag_of_git(cluster: &Cluster) 
     }
     let published = done[0].json()["tag_name"].clone();
     assert_eq!(ada.get(&ada.repo("demo", "/tags")).await.expect(200).each("name"), [published.as_str().unwrap()]);
-    // Whoever follows the repository is told of that tag alone.
+    // Followers of the repository get an event only for that tag.
     let told = |feed: &Value, event: &str, field: &str| -> Vec<Value> {
         let events = feed["events"].as_array().unwrap().iter().filter(|one| one["event"] == event);
         events.map(|one| one["payload"].pointer(field).cloned().unwrap_or_default()).collect()
@@ -280,7 +278,8 @@ async fn refusals_for_other_reasons_come_before_the_tag(cluster: &Cluster) {
         let wrong = json!({"name": 7});
         Write::new(ada, Method::PATCH, &ada.repo("plain", ""), wrong).send(if_match).await.refused_field("name");
     }
-    // Conflicts are found after the tag: a name that is taken, the last owner, repositories of an organization.
+    // The tag is checked before conflicts: a taken name, the last owner, repositories of an
+    // organization.
     ada.new_repository_of(&world.organization, "held", false).await;
     let rename = Write::new(ada, Method::PATCH, &ada.repo("plain", ""), json!({"name": "taken"}));
     rename.send(STALE).await.refused(412);

@@ -1,5 +1,3 @@
-//! Files through the API: read, and written one commit at a time.
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
-//! Two hundred kills at random points (a tenth of that in `make test`): of git-svc, of the gateway, and of git-svc's git processes, while
-//! several writers work. Each writer records the writes that were acknowledged. In the end all of them are there and whole, and each
-//! caused one event.
+//! Two hundred kills at random points (a tenth of that in `make test`) of git-svc, the gateway, and
+//! git-svc's git processes, while several writers work. Each writer records its acknowledged
+//! writes. At the end all of them must exist and be intact, each with exactly one event.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
@@ -21,7 +21,8 @@ use crate::harness::ssh::{Client, client_of};
 use crate::harness::tree::{Random, fsck_all, git_below};
 use crate::harness::{Cluster, Git, Options, Profile, Response, Role, User, is_slow, rounds, run_expecting_errors};
 
-/// Numbers of kills. The launcher waits longer before each restart of a process that keeps dying, so the embedded profile has fewer.
+/// Numbers of kills. The launcher waits longer before each restart of a process that keeps dying,
+/// so the embedded profile has fewer.
 struct Plan {
     git: usize,
     gateway: usize,
@@ -30,7 +31,7 @@ struct Plan {
 
 const EMBEDDED: Plan = Plan { git: 8, gateway: 6, processes: 56 };
 const PRODUCTION: Plan = Plan { git: 40, gateway: 20, processes: 70 };
-/// Background maintenance runs all the time, so that kills hit it as well.
+/// Background maintenance runs constantly, so kills hit it as well.
 const SETTINGS: &[(&str, &str)] = &[
     ("FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", "0.3"),
     ("FERRITE_GIT_UPKEEP_PACKS", "2"),
@@ -62,32 +63,30 @@ fn run(profile: Profile, plan: &Plan) {
     run_expecting_errors(&cluster, EXPECTED, nothing_acknowledged_is_lost(&cluster, plan));
 }
 
-/// Number of commits to push; more than are needed.
+/// Commits available for pushes; more than needed.
 fn commits() -> u32 {
     u32::try_from(rounds(900).max(200)).unwrap()
 }
 
-/// State shared by the writers.
 struct Workload {
     user: User,
     ssh: Client,
     source: Git,
-    /// Commits, each the parent of the next.
     chain: Vec<String>,
     is_over: AtomicBool,
-    /// Attempts that are running, that failed, and that succeeded.
+    /// Attempts that are running, have failed, and have succeeded.
     in_flight: AtomicUsize,
     failed: AtomicUsize,
     done: AtomicUsize,
-    /// By branch of a pusher: indexes into `chain` of the last acknowledged commit and of the last one that was sent.
+    /// By branch of a pusher: indexes into `chain` of the last acknowledged commit and of the last
+    /// one sent.
     branches: Mutex<BTreeMap<String, (usize, usize)>>,
 }
 
-/// A write that was acknowledged.
 enum Acknowledged {
-    /// A ref of a repository points to a commit, or was deleted.
+    /// Repository, ref, and its commit, or `None` if it was deleted.
     Ref(&'static str, String, Option<String>),
-    /// A branch of a repository contains a commit.
+    /// Repository, branch, and a commit that it contains.
     Commit(&'static str, String, String),
 }
 
@@ -111,7 +110,8 @@ impl Workload {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Repeats `attempt` until it succeeds. An attempt may have had its effect although it failed, so it must be safe to repeat.
+    /// Repeats `attempt` until it succeeds. A failed attempt may still have taken effect, so it
+    /// must be safe to repeat.
     async fn retry<T, F: Future<Output = Result<T, String>>>(&self, what: &str, attempt: impl Fn() -> F) -> T {
         let start = Instant::now();
         loop {
@@ -125,14 +125,13 @@ impl Workload {
                 }
                 Err(error) => {
                     self.failed.fetch_add(1, Ordering::SeqCst);
-                    assert!(start.elapsed() < 2 * SETTLE_TIMEOUT, "{what} is never acknowledged: {error}");
+                    assert!(start.elapsed() < 2 * SETTLE_TIMEOUT, "{what} was never acknowledged: {error}");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
         }
     }
 
-    /// Pushes until git reports success.
     async fn push(&self, name: &'static str, refspec: &str) {
         self.retry(&format!("{name}: push {refspec}"), || async {
             let (user, source) = (&self.user, &self.source);
@@ -144,7 +143,7 @@ impl Workload {
             };
             let output = output.unwrap();
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-            // If the ref does not exist any more, an earlier attempt deleted it and its response was lost.
+            // If the ref no longer exists, an earlier attempt deleted it and its response was lost.
             let is_gone = refspec.starts_with(':') && stderr.contains("does not exist");
             if output.status.success() || is_gone { Ok(()) } else { Err(stderr) }
         })
@@ -166,7 +165,7 @@ impl Workload {
         .await
     }
 
-    /// Pushes commit after commit to a branch, and sometimes a tag that is deleted again.
+    /// Pushes commit after commit to a branch, and sometimes pushes and deletes a tag.
     async fn pusher(&self, name: &'static str, number: usize) -> Vec<Acknowledged> {
         let (branch, mut acknowledged) = (format!("refs/heads/writer-{number}"), Vec::new());
         let key = format!("{name} {branch}");
@@ -196,7 +195,6 @@ impl Workload {
         acknowledged
     }
 
-    /// Writes file after file through the API.
     async fn putter(&self, number: usize) -> Vec<Acknowledged> {
         let mut acknowledged = Vec::new();
         for step in 0.. {
@@ -212,7 +210,6 @@ impl Workload {
         acknowledged
     }
 
-    /// Changes several files in one commit, some of them on new branches.
     async fn changer(&self) -> Vec<Acknowledged> {
         let (mut acknowledged, path) = (Vec::new(), self.user.repo("changes", "/contents"));
         for step in 0.. {
@@ -237,7 +234,8 @@ impl Workload {
         acknowledged
     }
 
-    /// Clones every repository and checks that the branches of pushers are between the acknowledged and the sent commit.
+    /// Clones every repository and checks that each pusher's branch is between the acknowledged and
+    /// the sent commit.
     async fn check_branches(&self) {
         let git = Git::new();
         let before = self.branches.lock().unwrap().clone();
@@ -255,11 +253,11 @@ impl Workload {
         for (key, (sure, _)) in before {
             let may_be = after[&key].1;
             let Some(tip) = seen.get(&key) else {
-                assert_eq!(sure, 0, "{key} is not there");
+                assert_eq!(sure, 0, "{key} is missing");
                 continue;
             };
             let place = self.chain.iter().position(|commit| commit == tip);
-            let place = place.unwrap_or_else(|| panic!("{key} is at {tip}, which was never pushed"));
+            let place = place.unwrap_or_else(|| panic!("{key} points to {tip}, which was never pushed"));
             assert!((sure..=may_be).contains(&place), "{key}: {place}, not {sure} to {may_be}");
         }
     }
@@ -269,26 +267,22 @@ fn encode(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
 }
 
-/// The target of a kill.
 #[derive(Clone, Copy)]
 enum Target {
     Role(Role),
     Process,
 }
 
-/// Counts of the kills.
 #[derive(Default)]
 struct CrashCounts {
     kills: usize,
-    /// Kills with requests in flight.
+    /// Kills while requests were in flight.
     busy: usize,
-    /// Kills of git-svc while it consolidated a repository.
+    /// Kills of git-svc during a consolidation.
     consolidations: usize,
-    /// Kills of git processes, by subcommand.
     processes: BTreeMap<String, usize>,
 }
 
-/// Carries out the plan in random order.
 async fn kill_all(cluster: &Cluster, work: &Workload, plan: &Plan) -> CrashCounts {
     let mut random = Random::seeded();
     let mut targets = vec![Target::Role(Role::Git); rounds(plan.git)];
@@ -323,7 +317,7 @@ async fn kill_all(cluster: &Cluster, work: &Workload, plan: &Plan) -> CrashCount
     counts
 }
 
-/// Waits until git-svc consolidates a repository, at most 300 ms. Returns whether it does.
+/// Waits up to 300 ms for a consolidation. Returns whether one is running.
 async fn wait_for_consolidation(cluster: &Cluster) -> bool {
     let (root, start) = (cluster.process_id(Role::Git).unwrap(), Instant::now());
     while !git_below(root).iter().any(|process| process.name == "pack-objects") {
@@ -335,8 +329,8 @@ async fn wait_for_consolidation(cluster: &Cluster) -> bool {
     true
 }
 
-/// Kills a git process of git-svc: of a random kind if one shows up within 300 ms, or else any. Returns its subcommand, and whether
-/// requests were in flight.
+/// Kills a git process of git-svc: one of a random kind if it appears within 300 ms, otherwise any.
+/// Returns its subcommand, and whether requests were in flight.
 async fn kill_git(cluster: &Cluster, work: &Workload, random: &mut Random) -> (String, bool) {
     const KINDS: [&str; 8] =
         ["", "receive-pack", "index-pack", "update-ref", "multi-pack-index", "repack", "pack-objects", "pack-refs"];
@@ -399,7 +393,6 @@ async fn nothing_acknowledged_is_lost(cluster: &Cluster, plan: &Plan) {
     assert_eq!(fsck_all(cluster, 0, &Git::new()).await, REPOSITORIES.len());
 }
 
-/// Waits until no journal entry is open and all events are delivered.
 async fn settled(cluster: &Cluster) {
     let waiting = "SELECT COUNT(*) FROM outbox WHERE delivered_us IS NULL";
     let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";
@@ -410,7 +403,7 @@ async fn settled(cluster: &Cluster) {
     }
 }
 
-/// Compares fresh clones with the acknowledged writes and returns all refs by repository and name.
+/// Compares fresh clones with the acknowledged writes. Returns all refs by repository and name.
 async fn all_acknowledged_is_there(
     work: &Workload,
     acknowledged: &[Acknowledged],
@@ -437,25 +430,26 @@ async fn all_acknowledged_is_there(
                 assert_eq!(found, tip.as_ref(), "{name} {name_of_ref}");
             }
             Acknowledged::Commit(name, branch, commit) => {
-                assert!(commits[name].contains(commit), "{name} {branch}: {commit} was acknowledged and is not there");
+                assert!(commits[name].contains(commit), "{name} {branch}: {commit} was acknowledged but is missing");
                 *on_main.entry(name).or_default() += 1;
             }
         }
     }
     for (name, count) in on_main {
-        assert_eq!(commits[name].len(), count + 1, "{name}: each write makes one commit, and there is a first one");
+        assert_eq!(commits[name].len(), count + 1, "{name}: one commit per write, and the first one");
     }
     refs
 }
 
-/// Every change of a ref has one confirmed journal entry and one event, delivered once; together they lead to the current refs.
+/// Every ref change has one confirmed journal entry and one event, delivered once. Together they
+/// lead to the current refs.
 async fn events_are_exact(cluster: &Cluster, work: &Workload, refs: &HashMap<(String, String), String>) {
     let mut names = HashMap::new();
     for name in REPOSITORIES {
         let repository = work.user.get(&work.user.repo(name, "")).await.expect(200).json();
         names.insert(repository["id"].as_i64().unwrap(), name.to_owned());
     }
-    // issue-svc gets some of them too.
+    // issue-svc also gets some of them.
     let query = "SELECT payload FROM outbox WHERE kind = 'refs.updated' AND subscriber = 'repo-svc' ORDER BY id";
     let payloads = cluster.bytes(Role::Git, query.to_owned()).await;
     let (mut chains, mut seen, mut updates) = (HashMap::<_, Vec<(String, String)>>::new(), HashSet::new(), 0_i64);
@@ -478,7 +472,7 @@ async fn events_are_exact(cluster: &Cluster, work: &Workload, refs: &HashMap<(St
             assert_eq!(*old, now, "{key:?}: an event is missing, or they are out of order");
             now.clone_from(new);
         }
-        assert_eq!(refs.get(key).unwrap_or(&zero), &now, "{key:?}: events do not lead to where it is");
+        assert_eq!(refs.get(key).unwrap_or(&zero), &now, "{key:?}: events do not lead to its value");
     }
     assert!(refs.keys().all(|key| chains.contains_key(key)), "a ref without an event");
     let confirmed = cluster.number(Role::Git, "SELECT COUNT(*) FROM ref_journal WHERE state = 'confirmed'").await;

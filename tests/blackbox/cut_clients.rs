@@ -1,4 +1,5 @@
-//! A thousand clients that disconnect in the middle of a clone or a push, some dozens at once; a hundred in `make test`.
+//! A thousand clients disconnect in the middle of a clone or push, dozens at a time (a hundred in
+//! `make test`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,29 +18,25 @@ on_own_installations! {
     clients_that_disconnect_leave_nothing_behind(Options { settings: SETTINGS.to_vec(), ..Options::default() })
 }
 
-/// Limits so high that no request is queued.
 const SETTINGS: &[(&str, &str)] = &[("FERRITE_GIT_LIGHT", "160"), ("FERRITE_GIT_PUSHES", "160")];
 
-/// Number of clients on each profile.
 const CLIENTS: usize = 500;
-/// Clients that are connected at once.
 const CONCURRENT_CLIENTS: usize = 24;
-/// Size of the file in the repository: larger than all buffers on the way, so that a client disconnects in the middle.
+/// Larger than all buffers on the way, so that a client disconnects in the middle.
 const FILE_BYTES: usize = 24 << 20;
-/// Limit for git to end after its client: two seconds by design, and more on a machine that is busy with other tests. Far less than the
-/// idle timeout of a transfer.
+/// Time limit for git to end after its client: designed to be two seconds, more on a machine busy
+/// with other tests. Far less than the idle timeout of a transfer.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest part of a pack that a client sends.
 const MAX_SENT_BYTES: u64 = 6 << 20;
 
-/// The repository that the clients use, and counts of them.
 struct Fixture {
     host: String,
     path: String,
     credentials: String,
     tip: String,
     pack: Vec<u8>,
-    /// Clients that disconnected before and after they received or sent data.
+    /// Clients that disconnected before and after data was transferred.
     early: AtomicUsize,
     late: AtomicUsize,
 }
@@ -60,13 +57,12 @@ impl Fixture {
         )
     }
 
-    /// Requests everything, reads a part of it and disconnects.
     async fn fetch(&self, mut random: Random) -> std::io::Result<()> {
         let body = format!("0032want {}\n00000009done\n", self.tip);
         let mut stream = TcpStream::connect(&self.host).await?;
         stream.write_all((self.head("git-upload-pack", body.len()) + &body).as_bytes()).await?;
         if random.below(8) == 0 {
-            // git has just started, or not yet.
+            // At this point git has just started, or not yet.
             tokio::time::sleep(Duration::from_millis(random.below(30))).await;
             self.early.fetch_add(1, Ordering::SeqCst);
             return Ok(());
@@ -77,7 +73,6 @@ impl Fixture {
         Ok(())
     }
 
-    /// Sends a part of a pack and disconnects.
     async fn push(&self, mut random: Random, number: usize) -> std::io::Result<()> {
         let line = format!("{} {} refs/heads/cut-{number}\0report-status", "0".repeat(40), self.tip);
         let commands = format!("{:04x}{line}0000", line.len() + 4);
@@ -85,7 +80,6 @@ impl Fixture {
         let head = self.head("git-receive-pack", commands.len() + self.pack.len());
         stream.write_all((head + &commands).as_bytes()).await?;
         let most = MAX_SENT_BYTES.min(self.pack.len() as u64 - 1);
-        // Small parts more often than large ones.
         let part = random.below(most).min(random.below(most)).min(random.below(most));
         stream.write_all(&self.pack[..usize::try_from(part).unwrap()]).await?;
         tokio::time::sleep(Duration::from_millis(random.below(60))).await;
@@ -94,7 +88,7 @@ impl Fixture {
     }
 }
 
-/// Makes a repository with a large file, and a pack of all of it.
+/// Creates a repository with a large file, and a pack of everything.
 async fn fixture(user: &User, git: &Git) -> Fixture {
     user.new_repository("cut", json!({})).await;
     git.small("work").await;
@@ -131,7 +125,7 @@ async fn clients_that_disconnect_leave_nothing_behind(cluster: &Cluster) {
     }
     let (early, late) = (fixture.early.load(Ordering::SeqCst), fixture.late.load(Ordering::SeqCst));
     eprintln!("{late} clients disconnected in the middle, {early} before any data; {} refused", broken.len());
-    // A refused client gets a complete response that is shorter than the part it wants to read.
+    // A rejected client gets a complete response, shorter than the part it wants to read.
     assert!(broken.len() * 10 < rounds(CLIENTS), "{:?}", &broken[..broken.len().min(5)]);
     let start = Instant::now();
     wait_for_no_process_in(&cluster.store(), END_TIMEOUT).await;
@@ -143,12 +137,11 @@ async fn clients_that_disconnect_leave_nothing_behind(cluster: &Cluster) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(left(), [""; 0].map(std::path::PathBuf::from), "quarantines are left");
+    assert_eq!(left(), [""; 0].map(std::path::PathBuf::from), "quarantines are left behind");
     repository_is_intact(&ada, &git).await;
     assert_eq!(fsck_all(cluster, 0, &git).await, 1);
 }
 
-/// Checks that the repository works and that no push of these clients had an effect.
 async fn repository_is_intact(user: &User, git: &Git) {
     let url = user.git_url(&user.name, "cut");
     assert_eq!(git.run("", &["ls-remote", &url]).await.lines().count(), 2, "HEAD and main");

@@ -1,4 +1,4 @@
-//! Deliveries that people ask for: tests of a hook, the log with its filters, repeated and replayed deliveries.
+//! Deliveries on request: tests of a hook, the log with its filters, redelivery and replay.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::harness::receiver::{LOOPBACK, Received, Receiver, hmac};
 use crate::harness::{Cluster, Options, Profile, User, run};
 
-/// Both profiles deliver alike: what differs between them, claims and order, is tested with the webhooks themselves.
+/// Both profiles deliver in the same way. Their differences, claims and order, are covered by the
+/// webhook tests.
 #[test]
 fn tests_and_replays_are_sent_like_other_deliveries() {
     let cluster = Cluster::start(Profile::Embedded, &Options { settings: LOOPBACK.to_vec(), ..Options::default() });
@@ -20,14 +21,12 @@ fn tests_and_replays_are_sent_like_other_deliveries() {
 
 const SECRET: &str = "of the tests";
 
-/// Makes a hook for pushes and issues, and returns its path.
 async fn hook(user: &User, hooks: &str, url: &str, is_active: bool) -> String {
     let config = json!({"url": url, "content_type": "json", "secret": SECRET});
     let body = json!({"type": "native", "config": config, "events": ["push", "issues"], "active": is_active});
     format!("{hooks}/{}", user.post(hooks, &body).await.expect(201).json()["id"])
 }
 
-/// Waits for a number of requests.
 async fn received(receiver: &Receiver, count: usize) -> Vec<Received> {
     receiver.until(|all| all.len() >= count).await
 }
@@ -37,7 +36,6 @@ async fn a_test_is_a_real_push(cluster: &Cluster) {
     let repo = &ada.new_tracker("tested", json!({"auto_init": true})).await;
     let receiver = Receiver::start().await;
     let head = ada.get(&format!("{repo}/branches/main")).await.expect(200).json()["commit"]["id"].clone();
-    // A hook that is not active is tested as well.
     let hook_path = hook(&ada, &format!("{repo}/hooks"), &receiver.url("/tested"), false).await;
     let queued = ada.post(&format!("{hook_path}/test"), &json!({})).await.expect(202).json();
     assert_eq!(queued["event"], "push");
@@ -82,7 +80,7 @@ async fn the_log_is_filtered_and_what_it_has_is_sent_again(cluster: &Cluster) {
     }
     ada.put(&format!("{repo}/contents/a"), &json!({"message": "a", "content": "eA=="})).await.expect(201);
     ada.post(&format!("{hook}/test"), &json!({})).await.expect(202);
-    // The first commit may be told to the hook, too: it was made just before it.
+    // The hook may also get the commit that was made just before it.
     let is_sent = |all: &[Received]| {
         let issues = all.iter().filter(|one| one.event() == "issues").count();
         issues == 3 && all.iter().filter(|one| one.event() == "push").count() >= 2
@@ -121,7 +119,6 @@ async fn the_log_is_filtered_and_what_it_has_is_sent_again(cluster: &Cluster) {
 
     let replay = async |body: Value| ada.post(&format!("{hook}/replay"), &body).await;
     let period = json!({"from": "2000-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"});
-    // Tests are left out.
     assert_eq!(replay(period.clone()).await.expect(202).json(), json!({"count": total - 1}));
     let sent = receiver.until(|all| all.len() >= before + total).await;
     let again: Vec<_> = sent[sent.len() - (total - 1)..].iter().filter(|one| one.event() == "issues").collect();

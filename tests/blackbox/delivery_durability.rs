@@ -1,5 +1,5 @@
-//! All processes are killed while commits and issues are made and a receiver refuses half of what it gets: every event arrives, none is
-//! invented, and their order is kept.
+//! All processes are killed while commits and issues are made, and a receiver rejects half of its
+//! requests. Every event arrives, no other does, and the order is kept.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -19,20 +19,19 @@ on_own_installations! {
     every_event_arrives_in_order_across_crashes(Options { settings: LOOPBACK.to_vec(), on_disk: true, ..Options::default() })
 }
 
-/// Commits and changes of issues in `make test-slow`.
+/// Commits and issue changes in `make test-slow`.
 const WRITES: usize = 2_000;
-/// Repositories that are written to at once. In each, deliveries wait for one another.
+/// Repositories with concurrent writes. Deliveries are ordered within each.
 const REPOSITORIES: usize = 10;
-/// Most attempts of one delivery that the receiver refuses, so that none is exhausted.
+/// Highest number of rejected attempts of one delivery, so that none runs out of attempts.
 const MAX_REFUSALS: u32 = 6;
-/// Pause between two kills.
 const CRASH_INTERVAL: Duration = Duration::from_millis(400);
-/// A delivery leaves its order after so many failed attempts.
+/// Failed attempts after which a delivery no longer blocks later ones.
 const ORDERED_ATTEMPTS: usize = 4;
-/// Longest wait for the last events: repeats after crashes have longer and longer pauses.
+/// Time limit for the last events: delays after crashes grow with each attempt.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(900);
 
-/// Where events stand on their way, shown when some are missing.
+/// Queries for the state of events, shown when some are missing.
 const TRACES: [(Role, &str); 6] = [
     (
         Role::Git,
@@ -51,7 +50,6 @@ const TRACES: [(Role, &str); 6] = [
     (Role::Hook, "SELECT waiting FROM lanes"),
 ];
 
-/// Returns numbers that look random.
 fn random() -> impl Fn() -> u64 {
     let state = AtomicU64::new(u64::from(std::process::id()) | 1);
     move || {
@@ -64,14 +62,13 @@ fn random() -> impl Fn() -> u64 {
     }
 }
 
-/// Changes of one repository, in their order, and where they are told.
+/// Changes of one repository in order, with the webhook path and event that report them.
 struct Written {
     path: String,
     event: &'static str,
     changes: Vec<String>,
 }
 
-/// Commits files one after the other, and returns the ids of the commits.
 async fn commits(user: User, repo: String, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for number in 0..count {
@@ -83,7 +80,6 @@ async fn commits(user: User, repo: String, count: usize) -> Vec<String> {
     ids
 }
 
-/// Opens and closes issues one after the other, and returns number and action of each change.
 async fn issue_changes(user: User, repo: String, count: usize) -> Vec<String> {
     let mut changes = Vec::new();
     for step in 0..count / 2 {
@@ -97,7 +93,7 @@ async fn issue_changes(user: User, repo: String, count: usize) -> Vec<String> {
     changes
 }
 
-/// The change that a delivery tells, as the writers name it.
+/// The change in a delivery, in the notation of the writers.
 fn change(one: &Received) -> String {
     let payload = one.json();
     match payload["after"].as_str() {
@@ -106,10 +102,11 @@ fn change(one: &Received) -> String {
     }
 }
 
-/// Fails unless the changes arrived, nothing else did, and each event was tried after those before it had arrived or left the order.
+/// Fails unless exactly these changes arrived, and each was attempted only after earlier ones had
+/// arrived or no longer blocked it.
 fn check(received: &[Received], written: &Written) {
     let (event, expected) = (written.event, &written.changes);
-    // The first commit, by which the repository was made, may be told to a hook that is made at once.
+    // A hook may also get the commit that created the repository just before it.
     let is_first =
         |one: &Received| one.json()["before"].as_str().is_some_and(|before| before.bytes().all(|byte| byte == b'0'));
     let is_of_this = |one: &&Received| one.event() == event && one.path == written.path && !is_first(one);
@@ -127,18 +124,17 @@ fn check(received: &[Received], written: &Written) {
         }
     }
     let known: HashSet<_> = expected.iter().collect();
-    assert!(taken.keys().all(|change| known.contains(change)), "an event was invented");
+    assert!(taken.keys().all(|change| known.contains(change)), "an unexpected event arrived");
     let missing: Vec<_> = expected.iter().filter(|change| !taken.contains_key(*change)).collect();
     assert!(missing.is_empty(), "{event} events are missing: {missing:?}");
     assert!(ids.values().all(|ids| ids.len() == 1), "an event has one delivery");
     for pair in expected.windows(2) {
         let leaves = failed.get(&pair[0]).and_then(|places| places.get(ORDERED_ATTEMPTS - 1));
         let done = taken[&pair[0]].min(leaves.copied().unwrap_or(usize::MAX));
-        assert!(first[&pair[1]] > done, "{} was tried before {} was done", pair[1], pair[0]);
+        assert!(first[&pair[1]] > done, "{} was attempted before {} was done", pair[1], pair[0]);
     }
 }
 
-/// Starts a receiver that refuses half of what it gets.
 async fn unreliable_receiver() -> Receiver {
     let (chance, refusals) = (random(), Mutex::new(HashMap::<String, u32>::new()));
     Receiver::answering(move |one| {
@@ -151,7 +147,7 @@ async fn unreliable_receiver() -> Receiver {
     .await
 }
 
-/// Kills processes at random until `work` is done. Returns the results and the number of kills.
+/// Kills random processes until `work` is done. Returns the results and the number of kills.
 async fn crash_until_done(cluster: &Cluster, mut work: JoinSet<Written>) -> (Vec<Written>, usize) {
     let (chance, mut kills, mut done) = (random(), 0, Vec::new());
     while !work.is_empty() {

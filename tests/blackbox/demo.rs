@@ -1,4 +1,4 @@
-//! `ferrite demo`: its data, the commands that it prints, and that nothing of it is left.
+//! `ferrite demo`: its data, the commands it prints, and its cleanup.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ use crate::launcher::{error_line, outcome, runs};
 
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running demo, and the folder in which it makes its temporary folder.
+/// A running demo, and the parent of its temporary folder.
 struct Demo {
     process: Process,
     log: Lines,
@@ -28,7 +28,7 @@ fn folder() -> PathBuf {
 fn command(parent: &Path) -> Command {
     let mut command = ferrite();
     command.args(["demo", "--stop-with-stdin", "--http", &format!("{}:0", servers::address())]).env("TMPDIR", parent);
-    // Settings of the environment have no effect.
+    // Settings from the environment have no effect.
     command.env("FERRITE_PUBLIC_URL", "https://git.example.com").env("FERRITE_ADMIN_USERNAME", "someone");
     command
 }
@@ -40,7 +40,7 @@ impl Demo {
         Self { process, log, parent }
     }
 
-    /// Waits for the commands to paste, each of which is below a comment.
+    /// Waits for the commands to paste. Each is below a comment.
     fn commands(&self) -> Vec<String> {
         let last = self.process.out.wait_for(PROCESS_TIMEOUT, |line| line.starts_with("Ctrl-C"));
         assert!(last.is_some(), "not ready:\n{}", self.log.all().join("\n"));
@@ -48,7 +48,6 @@ impl Demo {
         lines.windows(2).filter(|pair| pair[0].starts_with("# ")).map(|pair| pair[1].clone()).collect()
     }
 
-    /// The process of `ferrite up`.
     fn server(&self) -> u32 {
         let deadline = Instant::now() + PROCESS_TIMEOUT;
         loop {
@@ -60,7 +59,7 @@ impl Demo {
         }
     }
 
-    /// Names of what is in the parent of the temporary folder.
+    /// Names in the parent of the temporary folder.
     fn left(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.parent).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -76,7 +75,7 @@ impl Demo {
     }
 }
 
-/// Runs a script as it is pasted into a terminal, in a folder of its own.
+/// Runs a script in a new folder, as if pasted into a terminal.
 fn pasted(script: &str) -> Output {
     let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
     let folder = folder();

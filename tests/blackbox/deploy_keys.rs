@@ -1,5 +1,3 @@
-//! Deploy keys: SSH keys for one repository.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 

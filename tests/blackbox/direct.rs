@@ -32,10 +32,9 @@ on_profiles! {
     }
 }
 
-/// The services whose contract has calls inside a repository.
+/// Services with calls about a repository.
 const INSIDE: [Role; 3] = [Role::Issue, Role::Hook, Role::Git];
 
-/// Lists issues, hooks or branches of a repository.
 pub(crate) async fn list(
     cluster: &Cluster,
     role: Role,
@@ -61,11 +60,10 @@ pub(crate) async fn list(
             .get_authenticated_user(proof.on(GetAuthenticatedUserRequest {}))
             .await
             .map(drop),
-        Role::Gateway => panic!("the gateway has no gRPC of its own"),
+        Role::Gateway => panic!("the gateway serves no gRPC"),
     }
 }
 
-/// The credential of a call.
 pub(crate) enum Proof<'a> {
     Nothing,
     Token(&'a str),
@@ -82,13 +80,12 @@ impl Proof<'_> {
     }
 }
 
-/// Returns the operation of [`list`].
 fn listing(role: Role) -> &'static str {
     match role {
         Role::Issue => operation::LIST_ISSUES,
         Role::Hook => operation::LIST_HOOKS,
         Role::Git => operation::LIST_BRANCHES,
-        Role::Repo | Role::Gateway => panic!("nothing of {role:?} takes a grant"),
+        Role::Repo | Role::Gateway => panic!("no RPC of {role:?} needs a grant"),
     }
 }
 
@@ -101,7 +98,7 @@ async fn grant_for(cluster: &Cluster, user: &User, repository_id: i64, operation
     let mut access = AccessServiceClient::new(cluster.channel(Role::Repo).await);
     let token = user.token.as_deref().unwrap();
     refused(access.resolve_access(with_token(message.clone(), token)).await, Code::PermissionDenied);
-    // Called as the gateway, with its key: others get no grant.
+    // Called with the gateway's key: other roles get no grant.
     let mut request = with_token(message, token);
     let credential = cluster.service_token(ServiceRole::Gateway, Role::Repo);
     request.metadata_mut().insert(metadata::SERVICE, credential.parse().unwrap());

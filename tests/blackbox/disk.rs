@@ -1,7 +1,9 @@
-//! A full disk: writes are refused with an error that says so, no write is half done, and writes succeed when there is room again.
+//! A full disk: writes fail with an error that names the cause, no write is left half done, and
+//! writes succeed again when there is room.
 //!
-//! The store is a small file system in memory where the test may mount one. In the other tests a resource limit keeps git-svc from
-//! writing large files, which fails in the same places with another error.
+//! The store is a small in-memory file system where the test may mount one. In the other tests a
+//! resource limit keeps git-svc from writing large files, which fails in the same places with
+//! another error.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,9 +16,7 @@ use crate::harness::ssh::client_of;
 use crate::harness::tree::{fsck_all, leftovers, noise, wait_for_no_process_in};
 use crate::harness::{Cluster, Git, Options, Profile, Response, Role, User, run};
 
-/// Size of the small file system.
 const DISK_BYTES: u64 = 24 << 20;
-/// Size of the file in a large push.
 const PUSH_BYTES: usize = 8 << 20;
 
 mod embedded {
@@ -47,7 +47,7 @@ fn on_disk() -> Options {
     Options { on_disk: true, ..Options::default() }
 }
 
-/// A file system in memory, unmounted when dropped.
+/// An in-memory file system, unmounted on drop.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -69,14 +69,15 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Runs the test on an installation whose store, and in the embedded profile the database of git-svc, is on a small disk.
+/// Runs the test on an installation whose store is on a small disk. In the embedded profile,
+/// git-svc's database is there, too.
 fn on_a_full_disk(profile: Profile) {
     let mut disk = None;
     let cluster = Cluster::start_in(profile, &on_disk(), |cluster| {
         let store = cluster.join(if profile == Profile::Embedded { "data/git" } else { "git" });
         match SmallDisk::mount(&store) {
             Ok(mounted) => disk = Some(mounted),
-            Err(reason) => eprintln!("SKIPPED: the full disk is not tried, a file system cannot be mounted: {reason}"),
+            Err(reason) => eprintln!("SKIPPED: cannot mount a file system for the full disk: {reason}"),
         }
         if profile == Profile::Embedded && disk.is_some() {
             std::os::unix::fs::symlink("git/journal.db", cluster.join("data/git.db")).unwrap();
@@ -89,7 +90,6 @@ fn on_a_full_disk(profile: Profile) {
     drop(disk);
 }
 
-/// A repository with one commit, and a work tree of it.
 struct Fixture {
     ada: User,
     git: Git,
@@ -108,7 +108,7 @@ impl Fixture {
         Self { ada, git, url, tip }
     }
 
-    /// Commits a file that does not compress, resets the work tree, and returns the commit.
+    /// Commits an incompressible file, resets the work tree, and returns the commit.
     async fn large(&self, bytes: usize) -> String {
         std::fs::write(self.git.path().join("work/noise"), noise(bytes, 3)).unwrap();
         let tip = self.git.commit("work", "more", "x").await;
@@ -121,7 +121,7 @@ impl Fixture {
         self.ada.put(&self.ada.repo("tight", path), &json!({"message": "m", "content": content})).await
     }
 
-    /// Checks that no ref moved, that no temporary file is left, and that everything can be read.
+    /// Checks that no ref moved, no temporary file is left, and everything is readable.
     async fn is_whole(&self, cluster: &Cluster, refs: &str) {
         wait_for_no_process_in(&cluster.store().join("repos"), Duration::from_secs(10)).await;
         assert_eq!(self.git.run("", &["ls-remote", &self.url]).await, refs);
@@ -151,7 +151,6 @@ async fn a_full_disk_breaks_nothing(cluster: &Cluster) {
     let ssh = client_of(cluster, ada, "ed25519").await;
     let large = fixture.large(PUSH_BYTES).await;
     let refs = fixture.refs().await;
-    // The disk has room for half of the push.
     let ballast = cluster.store().join("ballast");
     let used = usize::try_from(DISK_BYTES).unwrap() - PUSH_BYTES / 2;
     std::fs::write(&ballast, vec![1; used]).unwrap();
@@ -167,7 +166,7 @@ async fn a_full_disk_breaks_nothing(cluster: &Cluster) {
     fixture.is_whole(cluster, &refs).await;
     fixture.put("/contents/large", &noise(PUSH_BYTES, 5)).await.refused_with_message(507, "the store's disk is full");
     fixture.is_whole(cluster, &refs).await;
-    // Now there is no room at all, not even for the database.
+    // Now there is no room left, not even for the database.
     fill(&cluster.store().join("more-ballast"));
     fixture.put("/contents/small", b"x").await.refused_with_message(507, "disk is full");
     let stderr = git.fails("work", &["push", url, "main:refs/heads/small"]).await;
@@ -181,14 +180,13 @@ async fn a_full_disk_breaks_nothing(cluster: &Cluster) {
     fixture.is_whole(cluster, &refs).await;
     git.run("work", &["-c", "core.compression=0", "push", "-q", url, &refspec, "main:refs/heads/small"]).await;
     fixture.put("/contents/small", b"x").await.expect(201);
-    // The name of the refused repository stays taken until a background task has removed it.
+    // The name of the failed repository is taken until a background task has removed it.
     ada.post("/user/repos", &json!({"name": "third", "auto_init": true})).await.expect(201);
     let open = "SELECT COUNT(*) FROM ref_journal WHERE state = 'open'";
     assert_eq!(cluster.number(Role::Git, open).await, 0);
     fsck_all(cluster, 0, git).await;
 }
 
-/// Fills a disk to the last byte.
 fn fill(place: &Path) {
     use std::io::Write;
     let mut file = std::fs::File::create(place).unwrap();
@@ -197,13 +195,12 @@ fn fill(place: &Path) {
     }
 }
 
-/// Runs the test on an installation whose git-svc may not write large files.
 fn with_small_files(profile: Profile) {
     let cluster = Cluster::start(profile, &on_disk());
     run(&cluster, files_that_cannot_grow_break_nothing(&cluster));
 }
 
-/// Sets the largest file that git-svc and its child processes may write; `None` for no limit.
+/// Sets the largest file that git-svc and its child processes can write; `None` for no limit.
 fn limit_files(cluster: &Cluster, bytes: Option<usize>) {
     let id = cluster.process_id(Role::Git).unwrap();
     let soft = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());

@@ -1,4 +1,5 @@
-//! Processes are killed while files are written and branches pushed: no acknowledged write is lost, and no event is sent twice.
+//! Processes are killed while files are written and branches pushed: no acknowledged write is lost,
+//! and no event is sent twice.
 
 use std::time::Duration;
 
@@ -13,22 +14,21 @@ on_own_installations! {
     acknowledged_changes_survive_crashes(Options { on_disk: true, ..Options::default() })
 }
 
-/// Files that are written, branches that are pushed, and processes that are killed meanwhile.
+/// Numbers of files, branches and kills.
 struct Plan {
     puts: usize,
     pushes: usize,
     crashes: usize,
 }
 
-/// Each role dies twice.
 const SLOW: Plan = Plan { puts: 50, pushes: 20, crashes: 10 };
-/// Each role dies once.
 const QUICK: Plan = Plan { puts: 25, pushes: 10, crashes: 5 };
 
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Repeats the write of a file until it is acknowledged, and returns its commit. The idempotency key makes this safe: if a process died
-/// between the change and its response, the repeat gets that response.
+/// Repeats the write of a file until it is acknowledged, and returns its commit. The idempotency
+/// key makes this safe: if a process died between the change and its response, the repeat gets that
+/// response.
 async fn put(user: &User, number: usize) -> (usize, String) {
     let content = base64::engine::general_purpose::STANDARD.encode(format!("content {number}\n"));
     let body = json!({"message": format!("Put {number}"), "content": content});
@@ -49,13 +49,12 @@ async fn put(user: &User, number: usize) -> (usize, String) {
             }
             Err(_) => {}
         }
-        assert!(attempt < 300, "put {number} is never acknowledged");
+        assert!(attempt < 300, "put {number} was never acknowledged");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     unreachable!("the loop has no other end")
 }
 
-/// Repeats the push of a branch until it succeeds, and returns the branch and its tip.
 async fn push(user: &User, number: usize) -> (String, String) {
     let git = Git::new();
     git.small("work").await;
@@ -67,13 +66,13 @@ async fn push(user: &User, number: usize) -> (String, String) {
         if output.status.success() {
             return (branch, tip);
         }
-        assert!(attempt < 300, "push {number} never succeeds: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(attempt < 300, "push {number} never succeeded: {}", String::from_utf8_lossy(&output.stderr));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     unreachable!("the loop has no other end")
 }
 
-/// Runs `work` for every number, `at_once` of them at a time.
+/// Runs `work` for every number, `at_once` at a time.
 async fn each<T: Send + 'static, F>(count: usize, at_once: usize, work: impl Fn(usize) -> F) -> Vec<T>
 where
     F: Future<Output = T> + Send + 'static,
@@ -121,7 +120,6 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
             }
         }
     };
-    // Kill the roles that were not killed yet.
     for role in &Role::ALL[crashes.min(Role::ALL.len())..] {
         tokio::task::block_in_place(|| cluster.crash(*role));
     }
@@ -132,11 +130,11 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
     git.run("puts", &["fsck", "--strict"]).await;
     let commits = git.run("puts", &["rev-list", "HEAD"]).await;
     for (number, commit) in &all_puts {
-        assert!(commits.contains(commit), "put {number} was acknowledged as {commit} and is not there");
+        assert!(commits.contains(commit), "put {number} was acknowledged as {commit} but is missing");
         let file = git.path().join(format!("puts/dir-{}/file-{number}", number % 5));
         assert_eq!(std::fs::read_to_string(file).unwrap(), format!("content {number}\n"));
     }
-    assert_eq!(commits.lines().count(), puts + 1, "each put makes one commit");
+    assert_eq!(commits.lines().count(), puts + 1, "one commit per put");
     git.run("", &["clone", "-q", "--mirror", &ada.git_url(&ada.name, "pushes"), "pushes.git"]).await;
     git.run("pushes.git", &["fsck", "--strict"]).await;
     let refs = git.refs("pushes.git").await;
@@ -147,7 +145,6 @@ async fn acknowledged_changes_survive_crashes(cluster: &Cluster) {
     events_are_exact(cluster, (puts_id, puts), (pushes_id, pushes)).await;
 }
 
-/// Runs `git fsck` on the repositories on disk.
 async fn stores_are_sound(cluster: &Cluster, git: &Git) {
     let listed = std::process::Command::new("find")
         .arg(cluster.store().join("repos"))
@@ -184,7 +181,7 @@ async fn events_are_exact(cluster: &Cluster, (puts_id, puts): (i64, usize), (pus
     assert!(gaps <= 1, "the journal has {gaps} entries that continue nothing; the first commit may be the one");
     let batches =
         cluster.number(Role::Git, "SELECT COUNT(DISTINCT batch_id) FROM ref_journal WHERE state = 'confirmed'").await;
-    // issue-svc gets some of them too.
+    // issue-svc also gets some of them.
     let sent = "SELECT COUNT(*) FROM outbox WHERE kind = 'refs.updated' AND subscriber = 'repo-svc'";
     let sent = cluster.number(Role::Git, sent).await;
     let events =

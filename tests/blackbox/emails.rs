@@ -1,4 +1,4 @@
-//! E-mail addresses of an account, for signing in and for the authors of commits.
+//! E-mail addresses of an account, for sign-in and for commit authors.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ async fn remove(user: &User, body: &Value) -> Response {
     Response::of(user.request(Method::DELETE, PATH).json(body)).await
 }
 
-/// Makes an address a verified one of a user, as an administrator.
+/// As an administrator, adds a verified address to a user.
 async fn verify(cluster: &Cluster, user: &User, email: &str) -> Response {
     cluster.admin().await.put_nothing(&format!("/admin/users/{}/emails/{email}/verified", user.name)).await
 }
@@ -173,7 +173,7 @@ async fn a_verified_secondary_address_identifies_the_author_of_a_commit(cluster:
     };
     assert_eq!(authors().await, (json!(""), Value::Null));
     ada.post(PATH, &json!([other])).await.expect(201);
-    assert_eq!(authors().await, (json!(""), Value::Null), "an unverified address links nothing");
+    assert_eq!(authors().await, (json!(""), Value::Null), "an unverified address links no commits");
     verify(cluster, &ada, &other).await.empty(204);
     let mut found = authors().await;
     for _ in 0..200 {
@@ -190,7 +190,7 @@ async fn an_unverified_address_does_not_keep_its_owner_from_it(cluster: &Cluster
     let (ada, mallory) = (cluster.user("ada").await, cluster.user("mallory").await);
     let (owned, primary) = (address("owned"), address("primary"));
     mallory.post(PATH, &json!([owned, primary])).await.expect(201);
-    // An administrator gives the address to the account to which it belongs, as a secondary one or with the account.
+    // An administrator can add the address to its account, as a secondary one or on creation.
     verify(cluster, &ada, &owned).await.empty(204);
     verify(cluster, &ada, &owned).await.empty(204);
     let body = json!({"username": unique("late"), "email": primary.to_uppercase(), "password": "long enough"});

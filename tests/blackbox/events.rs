@@ -1,5 +1,3 @@
-//! Events from one service to the others.
-
 use std::time::Duration;
 
 use serde_json::json;
@@ -13,12 +11,10 @@ on_profiles! {
     }
 }
 
-/// Reads of a row or a folder before a test gives up, one every 50 ms.
+/// Polls before a test gives up, at intervals of 50 ms.
 const MAX_POLLS: u32 = 200;
-/// Tables of issue-svc with rows of one repository.
 const TRACKER_TABLES: [&str; 5] = ["issues", "comments", "labels", "milestones", "mentions"];
 
-/// Waits until `query` on a role's database returns `wanted`.
 async fn wait_for(cluster: &Cluster, role: Role, query: String, wanted: i64) {
     let query: &'static str = query.leak();
     let mut found = 0;
@@ -41,7 +37,7 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
     let naming_an_issue = json!({"message": "see #1", "content": ""});
     ada.put(&ada.repo("recorded", "/contents/x"), &naming_an_issue).await.expect(201);
     let events = format!("FROM outbox WHERE repository_id = {id} AND kind = 'refs.updated'");
-    // Both move the default branch, which is told to repo-svc, hook-svc and issue-svc.
+    // Both move the default branch, which repo-svc, hook-svc and issue-svc learn of.
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events} AND delivered_us IS NOT NULL"), 6).await;
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 6).await;
     wait_for(cluster, Role::Git, format!("SELECT COUNT(DISTINCT event_id) {events}"), 2).await;
@@ -56,7 +52,8 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 8).await;
     wait_for(cluster, Role::Hook, delivered.clone(), 3).await;
     ada.put(&ada.repo("recorded", "/contents/y"), &json!({"message": "m", "content": ""})).await.expect(201);
-    // A commit by API that names no issue, and an update of another branch, are told to repo-svc and hook-svc.
+    // A commit through the API that names no issue, and an update of another branch, go to repo-svc
+    // and hook-svc.
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 10).await;
     wait_for(cluster, Role::Hook, delivered.clone(), 4).await;
     wait_for(cluster, Role::Issue, delivered, 2).await;
@@ -101,7 +98,6 @@ async fn a_deletion_reaches_every_service(cluster: &Cluster) {
     panic!("{name} is still below {}", repos.display());
 }
 
-/// Returns the folders up to three levels below.
 fn folders_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let below = |folder: &std::path::Path| -> Vec<_> {
         std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()

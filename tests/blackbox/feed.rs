@@ -1,4 +1,4 @@
-//! The feed of a repository's events over HTTP: pages, waits, and server-sent events.
+//! A repository's event feed over HTTP: pages, long polling, and server-sent events.
 
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,11 @@ on_profiles! {
     }
 }
 
-/// Time after which a stream must have ended or must have had what is expected of it.
+/// Time limit for a stream to deliver the expected events or to end.
 const STREAM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Makes a repository with a first commit and this many issues, and returns its path once its feed has them.
+/// Creates a repository with a first commit and this many issues. Returns its path once they are in
+/// its feed.
 async fn repository(user: &User, name: &str, issues: usize) -> String {
     let repo = user.new_tracker(name, json!({"auto_init": true, "private": true})).await;
     for number in 1..=issues {
@@ -44,7 +45,6 @@ async fn repository(user: &User, name: &str, issues: usize) -> String {
     repo
 }
 
-/// The names of the events of a page.
 fn names(page: &Value) -> Vec<String> {
     let events = page["events"].as_array().unwrap();
     events.iter().map(|event| event["event"].as_str().unwrap().to_owned()).collect()
@@ -81,9 +81,8 @@ async fn the_feed_is_paged_from_the_oldest_event(cluster: &Cluster) {
         (&json!("refs/heads/main"), &json!("fed"))
     );
     assert!(push["id"].is_string() && push["created_at"].is_string(), "{push}");
-    // What makes no sense counts as absent.
     assert_eq!(page(&ada, repo, "limit=0&wait=x").await, page(&ada, repo, "").await);
-    // A cursor that no event has tells nothing about the events of other repositories.
+    // A cursor beyond the last event reveals nothing about other repositories.
     let beyond = i64::MAX.to_string();
     let nothing = page(&ada, repo, &format!("after={beyond}")).await;
     assert_eq!(nothing, json!({"events": [], "cursor": beyond}));
@@ -118,7 +117,7 @@ async fn a_reader_who_loses_the_access_in_a_wait_gets_no_event(cluster: &Cluster
         let cursor = page(&bob, repo, "limit=100").await["cursor"].as_str().unwrap().to_owned();
         let query = format!("{repo}/events?after={cursor}&wait=60");
         let (response, ()) = tokio::join!(bob.get(&query), async {
-            // The reader waits by then; if it does not, it is refused all the same.
+            // The reader is waiting by then; if not, it is still refused.
             tokio::time::sleep(Duration::from_millis(300)).await;
             ada.delete(&format!("{repo}/collaborators/{}", bob.name)).await.expect(204);
             ada.new_issue(repo, &format!("Secret {round}"), json!({})).await;
@@ -153,7 +152,6 @@ async fn a_token_that_may_not_read_issues_reads_none_in_the_feed(cluster: &Clust
         all["events"].as_array().unwrap().iter().filter(|event| !is_of_issue(event)).cloned().collect();
     assert_eq!(seen["events"], json!(expected), "the others, with their ids");
     assert!(!expected.is_empty());
-    // What is hidden does not end a wait.
     let cursor = seen["cursor"].as_str().unwrap().to_owned();
     let query = format!("after={cursor}&wait=2");
     let (nothing, ()) = tokio::join!(page(&reader, repo, &query), async {
@@ -164,7 +162,6 @@ async fn a_token_that_may_not_read_issues_reads_none_in_the_feed(cluster: &Clust
     ada.new_issue(repo, "Hidden as well", json!({})).await;
     ada.put(&format!("{repo}/contents/a.txt"), &json!({"message": "shown", "content": "eA=="})).await.expect(201);
     assert_eq!(stream.next().await.unwrap().1, "push");
-    // As while the tracker is off, for everybody.
     ada.patch(&format!("{repo}/issue-tracker"), &json!({"enable_issues": false})).await.empty(204);
     assert!(names(&page(&ada, repo, "limit=100").await).iter().all(|name| !name.starts_with("issue")));
 }
@@ -237,17 +234,16 @@ async fn a_release_is_told_as_it_may_be_read_now(cluster: &Cluster) {
     assert_eq!(releases(&page(&ada, repo, "limit=100").await), [told("v1", ""), told("v2", "OLD-NOTES")]);
 }
 
-/// A server-sent event: its id, its name and its data.
+/// Id, name and data of a server-sent event.
 type Sent = (String, String, Value);
 
-/// A stream of server-sent events.
 struct Stream {
     response: Response,
     text: String,
 }
 
 impl Stream {
-    /// Opens the stream of a repository, after the event `last` if there is one.
+    /// Opens a repository's stream, optionally after the event `last`.
     async fn open(user: &User, repo: &str, last: Option<&str>) -> Self {
         let mut request = user.request(Method::GET, &format!("{repo}/events")).header("accept", "text/event-stream");
         if let Some(last) = last {
@@ -259,7 +255,7 @@ impl Stream {
         Self { response, text: String::new() }
     }
 
-    /// Returns the next event; `None` when the stream ends. Comments are passed over.
+    /// The next event, or `None` at the end of the stream. Skips comments.
     async fn next(&mut self) -> Option<Sent> {
         loop {
             while let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -274,7 +270,7 @@ impl Stream {
             }
             let chunk =
                 tokio::time::timeout(STREAM_TIMEOUT, self.response.chunk()).await.expect("the stream is silent");
-            // A connection that breaks is an end, too.
+            // A broken connection also ends the stream.
             let chunk = chunk.ok().flatten()?;
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }

@@ -1,5 +1,3 @@
-//! Followers of users.
-
 use serde_json::json;
 
 use crate::harness::Cluster;
@@ -76,7 +74,7 @@ async fn get_followers_and_following_list_users_with_links(cluster: &Cluster) {
     for list in ["followers", "following"] {
         for path in [format!("/user/{list}"), format!("/users/{}/{list}", ada.name.to_uppercase())] {
             let whole = ada.get(&path).await.expect(200);
-            assert_eq!(whole.each("login"), both, "{path}: in the order in which it began");
+            assert_eq!(whole.each("login"), both, "{path}: in the order of follows");
             assert_eq!(whole.json()[0]["email"], bob.email);
             assert!(whole.header("link").is_empty());
             let first = ada.get(&format!("{path}?limit=1")).await.expect(200);
@@ -93,7 +91,6 @@ async fn get_followers_and_following_list_users_with_links(cluster: &Cluster) {
         }
         ada.get(&format!("/users/no-such-user/{list}")).await.refused(404);
     }
-    // A deleted user is in no list.
     cluster.admin().await.delete(&format!("/admin/users/{}", eve.name)).await.expect(204);
     assert_eq!(ada.get("/user/followers").await.expect(200).each("login"), both[..1]);
     assert_eq!(ada.get("/user/following").await.expect(200).each("login"), both[..1]);
@@ -108,7 +105,6 @@ async fn following_needs_a_token(cluster: &Cluster) {
     }
     anonymous.put_nothing(&format!("/user/following/{}", ada.name)).await.refused(401);
     anonymous.delete(&format!("/user/following/{}", ada.name)).await.refused(401);
-    // A token of any scope may read the lists.
     let hook = ada.with_scopes(&["hook"]).await;
     hook.get("/user/followers").await.expect(200);
     hook.put_nothing(&format!("/user/following/{}", ada.name)).await.refused_with_message(403, "`user`");

@@ -1,4 +1,5 @@
-//! Processes are killed while forks are made: each fork is whole or not there, and what is half made is removed.
+//! Processes are killed while forks are made: each fork is complete or absent, and unfinished ones
+//! are removed.
 
 use std::time::Duration;
 
@@ -9,10 +10,11 @@ use tokio::task::JoinSet;
 use crate::harness::tree::Random;
 use crate::harness::{Cluster, Git, Options, Profile, Response, Role, rounds, run_expecting_errors};
 
-/// Age at which the sweeper of repo-svc takes a creation for interrupted, and a second, in microseconds.
+/// Age at which repo-svc's sweeper considers a creation interrupted, plus a second, in
+/// microseconds.
 const INTERRUPTED_AGE_US: i64 = 121_000_000;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Errors of a copy that was killed, and of the call that asked for it.
+/// Errors of a killed copy, and of the call that requested it.
 const EXPECTED_ERRORS: &[&str] = &["signal: 9", "git store failure", "a service failed"];
 
 mod embedded {
@@ -57,7 +59,6 @@ async fn a_fork_that_is_killed_is_whole_or_nothing(cluster: &Cluster) {
         let found = ada.get(&ada.repo(&name, "")).await;
         match (status, found.status.as_u16()) {
             (Ok(201), 200) => {}
-            // The response was lost, or there was nothing yet.
             (Ok(500..) | Err(_), 200 | 404) => {}
             other => panic!("{name}: {other:?}"),
         }
@@ -68,11 +69,11 @@ async fn a_fork_that_is_killed_is_whole_or_nothing(cluster: &Cluster) {
             whole += 1;
         }
     }
-    eprintln!("{whole} of {} forks were made although a process was killed", rounds(60));
+    eprintln!("{whole} of {} forks succeeded although a process was killed", rounds(60));
     let names = async || ada.get(&format!("{parent}/forks")).await.expect(200).each("full_name");
     let count = async || ada.get(&parent).await.expect(200).json()["forks_count"].as_i64().unwrap();
     assert_eq!((count().await, names().await.len() as i64), (whole, whole));
-    // What is not finished is removed once it is old enough, and all names are free.
+    // Unfinished forks are removed once they are old enough, and all names are free.
     let unfinished = "SELECT id FROM repositories WHERE state = 'creating' ORDER BY id";
     let ids = cluster.numbers(Role::Repo, unfinished).await;
     cluster.change(Role::Repo, format!("UPDATE repositories SET created_us = created_us - {INTERRUPTED_AGE_US}")).await;

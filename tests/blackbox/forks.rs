@@ -1,4 +1,4 @@
-//! Forks: what is in them, who makes them and where, and who sees them.
+//! Forks: their content, who can create them and where, and who can see them.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn a_fork_has_branches_and_tags_of_its_parent_and_goes_its_own_way(cluster
     git.large("large.git", 120).await;
     git.run("large.git", &["push", "-q", &parent_url, "--all"]).await;
     git.run("large.git", &["push", "-q", &parent_url, "--tags"]).await;
-    // A blob that no branch reaches any more, and that the parent has for some time.
+    // A blob that is no longer reachable, which the parent keeps for some time.
     git.run("", &["clone", "-q", &parent_url, "work"]).await;
     git.commit("work", "secret", "left behind\n").await;
     let lost = git.run("work", &["rev-parse", "HEAD:secret"]).await;
@@ -81,7 +81,7 @@ async fn a_fork_has_branches_and_tags_of_its_parent_and_goes_its_own_way(cluster
         (&made["parent"]["full_name"], &made["parent"]["id"])
     );
 
-    // A fork of the fork, and then the first parent goes.
+    // A fork of the fork; then the first parent is deleted.
     let second = fork(&ada, &bob.repo("demo", ""), json!({"name": "again"})).await.expect(201).json();
     assert_eq!(second["parent"]["full_name"], made["full_name"]);
     ada.delete(&parent).await.expect(204);
@@ -115,7 +115,7 @@ async fn a_fork_of_a_private_repository_is_lost_with_it(cluster: &Cluster) {
         status == 200
     };
     assert!(seen(&bob).await && seen(&ci).await);
-    assert!(ci.get(&own).await.expect(200).json().get("parent").is_none(), "the token does not open the parent");
+    assert!(ci.get(&own).await.expect(200).json().get("parent").is_none(), "the token gives no access to the parent");
     assert!(!seen(&eve).await, "the parent is hidden from her");
     ada.share(&parent, &eve, "read").await;
     assert!(seen(&eve).await);
@@ -149,7 +149,6 @@ async fn a_fork_goes_where_its_maker_may_create(cluster: &Cluster) {
     cluster.anonymous().get(&format!("{parent}/forks")).await.refused(401);
     let response = bob.get(&format!("{parent}/forks?limit=1")).await.expect(200);
     assert_eq!((response.header("x-total-count").as_str(), response.json().as_array().unwrap().len()), ("2", 1));
-    // Nothing is made twice for one key.
     let again = async || {
         let request = bob.request(Method::POST, &format!("{parent}/forks")).header("idempotency-key", "fork");
         Response::of(request).await.expect(201).json()["id"].clone()

@@ -1,4 +1,5 @@
-//! The clients that generators make of the API's document, in Python and in TypeScript. Both do the same calls: `tests/clients`.
+//! Generated clients of the OpenAPI document, in Python and TypeScript. Both make the same calls:
+//! `tests/clients`.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -15,7 +16,7 @@ on_profiles! {
 }
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// What the calls print.
+/// Expected output of the calls.
 const PRINTED: [&str; 13] = [
     "repository typed, private: true",
     "labels bug docs later",
@@ -31,10 +32,10 @@ const PRINTED: [&str; 13] = [
     "uploaded: a.bin, 3 bytes",
     "deleted: 204",
 ];
-/// The only operation that the generator of Python leaves out: it knows no texts as bodies. `POST /markdown` takes the same text in JSON.
+/// The only operation that the Python generator skips: it does not support text bodies. `POST
+/// /markdown` takes the same text in JSON.
 const LEFT_OUT: &str = "WARNING parsing POST /api/v1/markdown/raw within markdown. Endpoint will not be generated.";
 
-/// Copies files of `tests/clients` into a folder.
 fn copy(names: &[&str], folder: &Path) {
     for name in names {
         let from = Path::new(ROOT).join("tests/clients").join(name);
@@ -42,7 +43,7 @@ fn copy(names: &[&str], folder: &Path) {
     }
 }
 
-/// Returns the command of a program that `tests/needs.sh` installs, by its path below `target`, or by its name.
+/// A program that `tests/needs.sh` installs, by its path below `target` or by its name.
 fn command(program: &str, folder: &Path) -> Command {
     let program = if program.contains('/') { format!("{ROOT}/target/{program}") } else { program.to_owned() };
     let mut command = Command::new(program);
@@ -51,7 +52,7 @@ fn command(program: &str, folder: &Path) -> Command {
     command
 }
 
-/// Runs a program, which must succeed. Returns what it prints to standard output and standard error.
+/// Runs a program, which must succeed. Returns standard output and standard error.
 async fn run(command: &mut Command) -> String {
     let output = command.output().await.expect("a program that tests/needs.sh installs");
     let printed = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
@@ -59,7 +60,6 @@ async fn run(command: &mut Command) -> String {
     printed
 }
 
-/// Runs the calls of a client.
 async fn run_calls(command: &mut Command, cluster: &Cluster) {
     let user = cluster.user("ada").await;
     command.env("FERRITE_URL", &cluster.url).env("FERRITE_TOKEN", user.token.as_deref().unwrap());
@@ -79,7 +79,7 @@ async fn a_client_in_python_is_generated_and_works(cluster: &Cluster) {
 }
 
 async fn a_client_in_typescript_is_generated_type_checked_and_works(cluster: &Cluster) {
-    // Below the packages, where the compiler and node look for them.
+    // Below the packages, where the compiler and Node look for them.
     let folder = tempfile::tempdir_in(format!("{ROOT}/target/node")).unwrap();
     copy(&["typescript/calls.ts", "typescript/tsconfig.json"], folder.path());
     let mut generator = command("node/node_modules/.bin/openapi-typescript", folder.path());

@@ -1,4 +1,4 @@
-//! Trees, blobs, refs and annotated tags, compared with the output of git.
+//! Trees, blobs, refs and annotated tags, compared with git's output.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -33,7 +33,7 @@ async fn pushed(cluster: &Cluster, name: &str) -> (User, Git) {
     (ada, git)
 }
 
-/// Formats a tree as `git ls-tree -l` does.
+/// Formats a tree like `git ls-tree -l`.
 fn listed(tree: &Value) -> String {
     let entry = |entry: &Value| {
         let word = |name: &str| entry[name].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Repositories through the real git program: pushed, cloned, fetched.
+//! The real git program: push, clone, fetch.
 
 use std::process::Stdio;
 
@@ -86,7 +86,7 @@ async fn compressed_requests_are_read(cluster: &Cluster) {
     assert!(response.body.windows(4).any(|window| window == b"PACK"), "{:?}", response.text());
     let broken = post(packed[..packed.len() / 2].to_vec()).await;
     assert!(!broken.body.windows(4).any(|window| window == b"PACK"));
-    // git compresses requests above 1,024 bytes, which a fetch with many `have` lines is.
+    // git compresses requests above 1,024 bytes, such as a fetch with many `have` lines.
     git.large("other.git", 300).await;
     git.run("other.git", &["push", "-q", &ada.git_url(&ada.name, "zip"), "main:refs/heads/long"]).await;
     git.run("other.git", &["update-ref", "refs/heads/mine", "main~3"]).await;

@@ -1,4 +1,4 @@
-//! Access to git over HTTP: who may fetch and push, and the responses to all others.
+//! Access to git over HTTP: who can fetch and push, and how others are refused.
 
 use reqwest::Method;
 use serde_json::json;

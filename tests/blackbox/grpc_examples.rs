@@ -1,4 +1,4 @@
-//! The examples of `docs/grpc.md`, run as their readers run them.
+//! The examples of `docs/grpc.md`, run as a reader would.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use crate::harness::{Cluster, Role, User};
 mod example;
 
 const PYTHON_EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples/open_issue.py");
-/// The interpreter with the packages of the example, which `tests/needs.sh` installs.
+/// Python with the packages of the example, installed by `tests/needs.sh`.
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/python/bin/python3");
 
 on_profiles! {
@@ -29,12 +29,10 @@ async fn repository(cluster: &Cluster) -> User {
     ada
 }
 
-/// The titles of the issues, by number.
 async fn titles(user: &User) -> Vec<String> {
     user.get(&user.repo("demo", "/issues")).await.expect(200).each("title")
 }
 
-/// Runs the example; returns what it prints to standard output and to standard error.
 async fn run_python(cluster: &Cluster, token: &str, arguments: [&str; 2]) -> (String, String) {
     let output = Command::new(PYTHON)
         .arg(PYTHON_EXAMPLE)

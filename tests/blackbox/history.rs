@@ -1,4 +1,4 @@
-//! Lists of commits and tags, held to what git itself says.
+//! Lists of commits and tags, compared with git's output.
 
 use serde_json::json;
 
@@ -47,14 +47,14 @@ async fn a_page_of_commits_is_a_page_of_gits_log(cluster: &Cluster) {
     for wrong in ["none", "-n", "--all", "%ff"] {
         ada.get(&ada.repo("log", &format!("/commits?sha={wrong}"))).await.refused(404);
     }
-    // Paths are cleaned before use, as those of `contents` are.
+    // Paths are cleaned before use, like those of `contents`.
     for path in ["../none", "%ff", "-n", "--all"] {
         let seen = ada.get(&ada.repo("log", &format!("/commits?path={path}"))).await.expect(200);
         assert_eq!(seen.json(), json!([]), "{path}");
     }
 }
 
-/// The page that a `Link` header leads to.
+/// The page that a `Link` header names.
 fn page(response: &Response, relation: &str) -> Option<String> {
     let link = response.header("link");
     let entry = link.split(',').find(|entry| entry.ends_with(&format!("; rel=\"{relation}\"")))?;
@@ -75,7 +75,11 @@ async fn pages_of_commits_lead_from_the_first_to_the_last(cluster: &Cluster) {
             assert_eq!(page(&response, "prev"), last);
             last = Some(format!("{}{query}&page={number}", ada.repo("pages", "/commits")));
             let Some(next) = page(&response, "next") else {
-                assert_eq!(response.header("x-total-count"), log.lines().count().to_string(), "the end is counted");
+                assert_eq!(
+                    response.header("x-total-count"),
+                    log.lines().count().to_string(),
+                    "the total is known at the end"
+                );
                 break;
             };
             path = next;

@@ -1,4 +1,4 @@
-//! Webhooks of repositories, organizations and the site: made, changed, listed and deleted.
+//! Webhooks of repositories, organizations and the site: created, changed, listed and deleted.
 
 use reqwest::Method;
 use reqwest::header::{ETAG, IF_NONE_MATCH};
@@ -27,13 +27,12 @@ on_profiles! {
     }
 }
 
-/// Makes a repository and returns the path of its hooks.
 async fn new_hooks(user: &User, name: &str) -> String {
     user.new_repository(name, json!({})).await;
     user.repo(name, "/hooks")
 }
 
-/// The body of a hook that every owner takes.
+/// A hook that is valid for every kind of owner.
 fn plain(url: &str) -> Value {
     json!({"type": "native", "config": {"url": url, "content_type": "json", "secret": "very secret"}, "active": true})
 }
@@ -217,7 +216,7 @@ async fn patch_hooks_changes_what_the_body_names(cluster: &Cluster) {
         assert_eq!(changed, expected, "{body}");
         assert_eq!(ada.get(&hook).await.expect(200).json(), changed, "{body}");
     };
-    // Each option by itself, also without the channel.
+    // Each option separately, also without the channel.
     change(json!({"config": {"username": ""}}), "/config/username", json!("")).await;
     change(json!({"config": {"color": "blue"}}), "/config/color", json!("blue")).await;
     change(json!({"config": {"channel": "#b"}}), "/config/channel", json!("#b")).await;
@@ -290,7 +289,8 @@ async fn patch_and_delete_find_hooks_of_their_owner_alone(cluster: &Cluster) {
     assert_eq!(ada.get(&one).await.expect(200).text(), "[]");
 }
 
-/// Checks that `owner` makes, changes and deletes hooks at `path`, and that `others` are refused with these statuses.
+/// Checks that `owner` can create, change and delete hooks at `path`, and that `others` get these
+/// statuses.
 async fn check_owner(owner: &User, path: &str, others: &[(&User, u16)]) {
     let (hook, made) = make(owner, path, &plain("https://ada:hunter1@example.com/")).await;
     assert_eq!(made["config"]["url"], "https://ada:***@example.com/");
@@ -300,7 +300,6 @@ async fn check_owner(owner: &User, path: &str, others: &[(&User, u16)]) {
         }
         other.post(path, &plain("https://example.com/")).await.refused(*status);
         other.patch(&hook, &json!({"config": {}})).await.refused(*status);
-        // A refusal comes before a mistake in the body.
         other.patch(&hook, &json!({})).await.refused(*status);
         other.delete(&hook).await.refused(*status);
     }
@@ -377,7 +376,7 @@ async fn hooks_are_sealed_in_the_database(cluster: &Cluster) {
         let rows = cluster.bytes(Role::Hook, query.to_owned()).await;
         assert!(!rows.is_empty() && !rows.iter().any(|row| contains(row)), "{query}");
     }
-    // The file has rows that were replaced, too.
+    // The file also contains replaced rows.
     if let Some(file) = cluster.database(Role::Hook).strip_prefix("sqlite://") {
         for suffix in ["", "-wal"] {
             let bytes = std::fs::read(format!("{file}{suffix}")).unwrap_or_default();

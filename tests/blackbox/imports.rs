@@ -1,5 +1,5 @@
-//! Imports from a real git server on loopback: what is brought, what is refused and with which words, where credentials are not, and
-//! what stays after a crash in the middle.
+//! Imports from a real git server on loopback: the imported content, errors and their messages,
+//! where credentials never appear, and recovery from a crash during an import.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,8 @@ use crate::harness::git_server::{Behaviour, GitServer, REACHABLE, basic};
 use crate::harness::{Cluster, Git, Options, Profile, Response, Role, User, rounds};
 
 const SECRET: &str = "hunter2-very-secret";
-/// Commits of the repository that is brought, in `make test-slow`.
+/// Commits of the imported repository in `make test-slow`.
 const COMMITS: usize = 10_000;
-/// Longest time in which an import ends.
 const END_TIMEOUT: Duration = Duration::from_secs(120);
 
 macro_rules! on_outward_installations {
@@ -61,7 +60,7 @@ mod alone {
         addresses_that_lead_to_no_repository_are_refused_with_the_reason(with_short_idle_time())
     }
 
-    /// Remotes that are silent or drip fail soon; those that answer have time enough on a busy machine.
+    /// Silent or slow remotes fail soon; others have enough time on a busy machine.
     fn with_short_idle_time() -> Options {
         let settings = [&REACHABLE[..], &[("FERRITE_GIT_MIGRATION_IDLE_SECONDS", "8")]].concat();
         Options { settings, ..Options::default() }
@@ -72,7 +71,7 @@ fn own_options() -> Options {
     Options { settings: REACHABLE.to_vec(), ..Options::default() }
 }
 
-/// The installation that tests of imports and mirrors share: it may reach servers on 127.0.0.1.
+/// The shared installation for tests of imports and mirrors, which may connect to 127.0.0.1.
 pub(crate) fn outward(profile: Profile) -> Arc<Cluster> {
     static EMBEDDED: OnceLock<Arc<Cluster>> = OnceLock::new();
     static PRODUCTION: OnceLock<Arc<Cluster>> = OnceLock::new();
@@ -83,7 +82,7 @@ pub(crate) fn outward(profile: Profile) -> Arc<Cluster> {
     Arc::clone(place.get_or_init(|| Arc::new(Cluster::start(profile, &own_options()))))
 }
 
-/// Sends a request to import into the caller's account; `more` is added to its body.
+/// Requests an import into the caller's account, with the additional fields `more`.
 pub(crate) async fn import(user: &User, url: &str, name: &str, more: Value) -> Response {
     Response::of(import_request(user, url, name, &more)).await
 }
@@ -94,7 +93,6 @@ fn import_request(user: &User, url: &str, name: &str, more: &Value) -> reqwest::
     user.request(Method::POST, "/repos/migrate").json(&body)
 }
 
-/// Starts an import and returns the path at which it can be seen.
 async fn start(user: &User, url: &str, name: &str, more: Value) -> String {
     let response = Response::of(import_request(user, url, name, &more).header("prefer", "respond-async")).await;
     let response = response.expect(202);
@@ -105,7 +103,6 @@ async fn start(user: &User, url: &str, name: &str, more: Value) -> String {
     path
 }
 
-/// Waits for the end of an import.
 async fn ended(user: &User, path: &str) -> Value {
     let deadline = tokio::time::Instant::now() + END_TIMEOUT;
     loop {
@@ -116,17 +113,16 @@ async fn ended(user: &User, path: &str) -> Value {
         {
             return value;
         }
-        assert!(tokio::time::Instant::now() < deadline, "{path} does not end");
+        assert!(tokio::time::Instant::now() < deadline, "{path} did not end");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Heads and tags of a remote.
 async fn heads_and_tags(git: &Git, url: &str) -> String {
     git.run("", &["ls-remote", "--heads", "--tags", url]).await
 }
 
-/// Makes a bare repository with a wiki beside it, and refs that are not brought.
+/// Creates a bare repository with a wiki, and with refs that are not imported.
 async fn source(git: &Git, name: &str, commits: usize) {
     let folder = format!("{name}.git");
     git.large(&folder, u32::try_from(commits).unwrap()).await;
@@ -158,7 +154,7 @@ async fn a_repository_is_brought_with_its_branches_tags_notes_and_wiki(cluster: 
     let wiki = (git.path().join("demo.wiki.git").display().to_string(), ada.git_url(&ada.name, "demo.wiki"));
     assert_eq!(heads_and_tags(&git, &wiki.1).await, heads_and_tags(&git, &wiki.0).await);
 
-    // The user and the password may stand in the URL, and the wiki may be left out.
+    // The URL can contain user and password, and the wiki can be left out.
     let url = server.url("demo.git").replace("http://", &format!("http://ada:{SECRET}@"));
     import(&ada, &url, "again", json!({"wiki": false})).await.expect(201);
     assert_eq!(heads_and_tags(&git, &ada.git_url(&ada.name, "again")).await, heads_and_tags(&git, &theirs).await);
@@ -199,14 +195,15 @@ async fn addresses_that_lead_to_no_repository_are_refused_with_the_reason(cluste
     ] {
         import(&ada, url, "demo", Value::Null).await.refused_field("clone_addr");
     }
-    assert_eq!(ada.get("/user/migrations").await.expect(200).json(), json!([]), "nothing was begun");
+    assert_eq!(ada.get("/user/migrations").await.expect(200).json(), json!([]), "nothing was started");
 
     let fails = async |url: &str, more: Value, reason: &str| {
         let response = import(&ada, url, "demo", more).await.refused_field("clone_addr");
         let message = response.json()["errors"][0]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(reason), "{url}: {message}");
     };
-    // Nothing listens there. A port that was bound and let go may be that of another test by now.
+    // Nothing listens on this port. A port that was bound and released may belong to another test
+    // by now.
     fails("http://127.0.0.1:1/demo.git", Value::Null, "cannot be reached").await;
     let server = GitServer::with_login(&git, Some(("ada", SECRET))).await;
     let url = server.url("demo.git");
@@ -226,7 +223,7 @@ async fn addresses_that_lead_to_no_repository_are_refused_with_the_reason(cluste
         server.set(behaviour);
         fails(&url, login.clone(), reason).await;
     }
-    // A redirect is followed, but credentials stay with the server that they are for.
+    // Redirects are followed, but credentials go only to the original server.
     let other = GitServer::start(&git).await;
     server.set(Behaviour::Redirect(other.url("").trim_end_matches('/').to_owned()));
     import(&ada, &url, "demo", login).await.expect(201);
@@ -259,12 +256,12 @@ async fn a_caller_that_does_not_wait_finds_the_import_at_its_place(cluster: &Clu
     assert!(done["objects"].as_i64().is_some_and(|objects| objects > 50) && done["bytes"].as_i64() > Some(0), "{done}");
     ada.get(&ada.repo("demo", "")).await.expect(200);
 
-    // A caller that hangs up changes nothing, and a repeated request is the same import.
+    // A disconnected caller changes nothing, and a repeated request gets the same import.
     server.set(Behaviour::HoldPacks);
     let keyed =
         || import_request(&ada, &server.url("demo.git"), "second", &json!({})).header("idempotency-key", "once");
     let hung_up = tokio::time::timeout(Duration::from_millis(500), keyed().send()).await;
-    assert!(hung_up.is_err(), "it waits for the end");
+    assert!(hung_up.is_err(), "the response waits for the end");
     server.set(Behaviour::Serve);
     let made = Response::of(keyed()).await.expect(201).json();
     assert_eq!(made["name"], "second");
@@ -298,7 +295,6 @@ async fn repositories_are_imported_to_accounts_of_the_caller(cluster: &Cluster) 
     response.refused_fields(&[("clone_addr", "required"), ("uid", "required"), ("repo_name", "required")]);
 }
 
-/// The processes of an installation and those that they started.
 fn processes(cluster: &Cluster) -> HashSet<u32> {
     let parent_of = |id: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
@@ -321,13 +317,12 @@ fn has(bytes: &[u8], secrets: &[String]) -> bool {
     secrets.iter().any(|secret| bytes.windows(secret.len()).any(|part| part == secret.as_bytes()))
 }
 
-/// Returns a file below a folder that has one of the texts.
 fn file_with(folder: &Path, texts: &[String]) -> Option<PathBuf> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().find_map(|entry| {
         let path = entry.path();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => file_with(&path, texts),
-            // Files come and go while an import runs.
+            // Files come and go during an import.
             Ok(kind) if kind.is_file() => has(&std::fs::read(&path).unwrap_or_default(), texts).then_some(path),
             _ => None,
         }
@@ -367,7 +362,7 @@ async fn credentials_are_nowhere_while_they_are_used(cluster: &Cluster) {
     }
     responses.push(cluster.admin().await.get("/admin/audit").await.expect(200).text());
     responses.extend(cluster.log().all());
-    assert!(responses.iter().all(|text| !has(text.as_bytes(), &secrets)), "in an answer or a log line");
+    assert!(responses.iter().all(|text| !has(text.as_bytes(), &secrets)), "in a response or a log line");
     assert_eq!(file_with(&cluster.folder, &secrets), None);
     let sealed = "SELECT credentials FROM mirrors WHERE credentials IS NOT NULL";
     let sealed = cluster.bytes(Role::Git, sealed.to_owned()).await;
@@ -378,7 +373,6 @@ async fn credentials_are_nowhere_while_they_are_used(cluster: &Cluster) {
     }
 }
 
-/// Kills a process while the store waits for a pack.
 async fn an_import_that_is_interrupted_ends(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     source(&git, "demo", 200).await;

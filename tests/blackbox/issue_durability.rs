@@ -1,5 +1,5 @@
-//! issue-svc is killed while issues are opened, commented, labeled and closed: nothing acknowledged is lost, nothing happens twice, and
-//! numbers and counts are exact.
+//! issue-svc is killed while issues are opened, commented, labeled and closed: nothing acknowledged
+//! is lost or done twice, and numbers and counts are exact.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,17 +17,14 @@ on_own_installations! {
     closing_commits_act_once_across_crashes(Options { on_disk: true, ..Options::default() })
 }
 
-/// Writers at once.
 const WRITERS: usize = 6;
-/// Kills in `make test-slow`.
 const CRASHES: usize = 30;
-/// Pause between two kills.
 const CRASH_INTERVAL: Duration = Duration::from_millis(300);
-/// Attempts of one request, one every 50 ms.
+/// Attempts of one request, at intervals of 50 ms.
 const MAX_ATTEMPTS: u32 = 600;
 
-/// Repeats a write until it is acknowledged. The idempotency key makes this safe: if the process died between the change and its response,
-/// the repeat gets that response.
+/// Repeats a write until it is acknowledged. The idempotency key makes this safe: if the process
+/// died between the change and its response, the repeat gets that response.
 pub(crate) async fn write(user: &User, method: Method, path: &str, key: &str, body: &Value) -> Response {
     for _ in 0..MAX_ATTEMPTS {
         let request = user.request(method.clone(), path).header("idempotency-key", key).json(body);
@@ -40,10 +37,10 @@ pub(crate) async fn write(user: &User, method: Method, path: &str, key: &str, bo
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{key} is never acknowledged")
+    panic!("{key} was never acknowledged")
 }
 
-/// An issue as its writer was told of it.
+/// An issue as acknowledged to its writer.
 struct Acknowledged {
     number: i64,
     title: String,
@@ -51,7 +48,7 @@ struct Acknowledged {
     is_closed: bool,
 }
 
-/// Opens issues, and comments, labels and closes them, until `is_over`.
+/// Opens, comments, labels and closes issues until `is_over`.
 async fn writer(user: User, repo: String, name: usize, label: i64, is_over: Arc<AtomicBool>) -> Vec<Acknowledged> {
     let (user, mut acknowledged) = (&user, Vec::new());
     for step in 0.. {
@@ -77,8 +74,8 @@ async fn writer(user: User, repo: String, name: usize, label: i64, is_over: Arc<
     acknowledged
 }
 
-/// Waits until a repository shows this number of open issues. Events that a process had claimed when it was killed are delivered when
-/// its claim has ended, after 20 seconds.
+/// Waits for a number of open issues. Events that a killed process had claimed are delivered after
+/// the claim expires (20 seconds).
 async fn open_issues_become(user: &User, repo: &str, count: usize) {
     for _ in 0..2 * MAX_ATTEMPTS {
         if user.get(repo).await.expect(200).json()["open_issues_count"] == count {
@@ -86,10 +83,9 @@ async fn open_issues_become(user: &User, repo: &str, count: usize) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{repo} never shows {count} open issues")
+    panic!("{repo} never showed {count} open issues")
 }
 
-/// Kills issue-svc again and again.
 async fn crash_repeatedly(cluster: &Cluster) {
     for _ in 0..rounds(CRASHES) {
         tokio::time::sleep(CRASH_INTERVAL).await;
@@ -108,12 +104,12 @@ async fn acknowledged_issues_survive_crashes(cluster: &Cluster) {
     crash_repeatedly(cluster).await;
     is_over.store(true, Ordering::SeqCst);
     let acknowledged: Vec<_> = writers.join_all().await.into_iter().flatten().collect();
-    // One more kill, with nothing under way.
+    // One more kill while nothing is running.
     tokio::task::block_in_place(|| cluster.crash(Role::Issue));
     eprintln!("{} kills while {} issues were opened", rounds(CRASHES) + 1, acknowledged.len());
     let count = i64::try_from(acknowledged.len()).unwrap();
     let numbers: BTreeSet<_> = acknowledged.iter().map(|issue| issue.number).collect();
-    assert_eq!(numbers, (1..=count).collect(), "every number was given once, and there is no other one");
+    assert_eq!(numbers, (1..=count).collect(), "every number was used exactly once");
     for issue in &acknowledged {
         let shown = ada.issue(repo, issue.number).await;
         assert_eq!((&shown["title"], &shown["comments"]), (&json!(issue.title), &json!(1)));
@@ -153,7 +149,7 @@ async fn closing_commits_act_once_across_crashes(cluster: &Cluster) {
     crash_repeatedly(cluster).await;
     commits.join_all().await;
     for number in 1..=COMMITS {
-        // Deliveries and scans are repeated after a crash, with longer and longer pauses.
+        // Deliveries and scans are retried after a crash, with growing delays.
         let mut is_closed = false;
         for _ in 0..MAX_ATTEMPTS {
             is_closed = ada.issue(repo, number).await["state"] == "closed";
@@ -162,7 +158,7 @@ async fn closing_commits_act_once_across_crashes(cluster: &Cluster) {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        assert!(is_closed, "issue {number} is never closed");
+        assert!(is_closed, "issue {number} was never closed");
     }
     for number in 1..=COMMITS {
         let actions = ada.actions(repo, number).await;

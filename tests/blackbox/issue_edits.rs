@@ -1,4 +1,4 @@
-//! Changes of issues: each field, who may change what, and what a change moves.
+//! Edits of issues: each field, who may change it, and its side effects.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ on_profiles! {
     }
 }
 
-/// A repository with one issue, and a user beside its owner.
+/// A repository with one issue, its owner, and another user.
 async fn tracked(cluster: &Cluster) -> (User, User, String) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let repo = ada.new_tracker("tracker", json!({})).await;
@@ -53,7 +53,6 @@ async fn patch_issues_changes_what_is_named_and_responds_with_the_whole(cluster:
     expected["closed_at"] = closed_at;
     expected["updated_at"] = after["updated_at"].clone();
     assert_eq!(after, expected, "the poster stays");
-    // Each field by itself.
     for (field, value, shown) in [
         ("title", json!("Again"), "title"),
         ("body", json!("More"), "body"),
@@ -87,7 +86,7 @@ async fn patch_issues_opens_and_closes_exactly_as_given(cluster: &Cluster) {
     assert_eq!((&open["state"], &open["closed_at"]), (&json!("open"), &Value::Null));
     assert_eq!(state("open").await, open);
     assert_eq!(ada.actions(&repo, 1).await, ["closed", "reopened"]);
-    // A state that is left out, null or empty stays.
+    // A missing, null or empty state changes nothing.
     state("closed").await;
     for body in [json!({"title": "x"}), json!({"state": null}), json!({"state": ""}), json!({"state": "", "body": "y"})]
     {
@@ -114,7 +113,6 @@ async fn patch_issues_leaves_what_is_blank_or_null_and_clears_what_is_empty(clus
     ] {
         assert_eq!(ada.edit_issue(&repo, 1, body.clone()).await, full, "{body}");
     }
-    // An empty body is an empty object.
     for content_type in [None, Some("application/json")] {
         let mut request = ada.request(Method::PATCH, &format!("{repo}/issues/1"));
         if let Some(content_type) = content_type {
@@ -168,7 +166,7 @@ async fn patch_issues_by_a_poster_below_write_takes_title_body_and_state(cluster
         (&json!("Still mine"), &json!("x"), &json!("closed"))
     );
     assert_eq!((&after["assignee"], &after["milestone"]), (&Value::Null, &Value::Null));
-    // Values that would be refused are ignored as well, and nothing is cleared.
+    // Invalid values are ignored as well, and nothing is cleared.
     ada.edit_issue(&repo, number, json!({"assignee": ada.name, "milestone": milestone})).await;
     for body in [
         json!({"assignee": "no-such-user", "milestone": 999_999_999}),
@@ -184,7 +182,7 @@ async fn patch_issues_by_a_poster_below_write_takes_title_body_and_state(cluster
         .refused_fields(&[("assignee", "type")]);
     let path = format!("{repo}/issues/{number}/labels");
     bob.post(&path, &json!({"labels": []})).await.refused(403);
-    // A poster who cannot see the repository any more changes nothing.
+    // A poster who can no longer see the repository cannot change anything.
     let hidden = ada.new_tracker("hidden", json!({"private": true})).await;
     ada.share(&hidden, &bob, "read").await;
     bob.new_issue(&hidden, "Mine", json!({})).await;
@@ -269,12 +267,10 @@ async fn patch_issues_assigns_only_users_who_may_read(cluster: &Cluster) {
     assert_eq!(ada.issue(&repo, 1).await["assignee"]["username"], ada.name);
     ada.share(&repo, &bob, "read").await;
     assert_eq!(assign(&bob.name).await.expect(200).json()["assignee"]["username"], bob.name);
-    // The assignee stays when access is lost; the same name is not taken again.
     ada.delete(&format!("{repo}/collaborators/{}", bob.name)).await.expect(204);
     assert_eq!(ada.issue(&repo, 1).await["assignee"]["username"], bob.name);
     assign("").await.expect(200);
     assign(&bob.name).await.refused_field("assignee");
-    // Administrators of the site may read everything; disabled users nothing.
     let admin = cluster.admin().await;
     assign(&admin.name).await.expect(200);
     ada.share(&repo, &bob, "write").await;
@@ -297,7 +293,6 @@ async fn patch_issues_refuses_milestones_that_are_unknown_or_of_another_reposito
     let issue = ada.issue(&repo, 1).await;
     assert_eq!((&issue["milestone"]["id"], &issue["title"]), (&json!(own), &json!("Title")));
     assert_eq!(ada.milestone_counts(&other, foreign).await, (0, 0));
-    // A closed milestone can be set.
     ada.patch(&format!("{repo}/milestones/{own}"), &json!({"state": "closed"})).await.expect(200);
     ada.edit_issue(&repo, 1, json!({"milestone": 0})).await;
     assert_eq!(ada.edit_issue(&repo, 1, json!({"milestone": own})).await["milestone"]["state"], "closed");
@@ -338,7 +333,7 @@ async fn every_change_that_shows_moves_updated_at(cluster: &Cluster) {
         (Method::PATCH, &comment, json!({"body": "Edited"})),
         (Method::DELETE, &comment, json!({})),
     ] {
-        // The list by change is exact where times in responses have only seconds.
+        // The order by update time is exact, although responses show only seconds.
         ada.new_comment(&repo, 2, "Later").await;
         assert_eq!(ada.issue_numbers(&repo, "sort=updated&state=all").await, [2, 1]);
         let response = Response::of(ada.request(method.clone(), &format!("{repo}{path}")).json(&body)).await;

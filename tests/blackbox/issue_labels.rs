@@ -21,7 +21,7 @@ on_profiles! {
     }
 }
 
-/// A repository with one issue, which has no labels, and the ids of four labels of the repository.
+/// A repository with one issue without labels, and the ids of four labels.
 async fn labeled(cluster: &Cluster) -> (User, String, [i64; 4]) {
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("tracker", json!({})).await;
@@ -33,7 +33,7 @@ async fn labeled(cluster: &Cluster) -> (User, String, [i64; 4]) {
     (ada, repo, ids)
 }
 
-/// Fails unless the issue has these labels wherever it is shown.
+/// Fails unless the issue has these labels everywhere it is shown.
 async fn has(user: &User, repo: &str, names: &[&str]) {
     assert_eq!(user.labels_of(repo, 1).await, names);
     let all = user.get(&format!("{repo}/labels")).await.expect(200).json();
@@ -105,7 +105,7 @@ async fn delete_issue_labels_removes_one_or_all(cluster: &Cluster) {
     ada.put(&path, &json!({"labels": [a, b, c]})).await.expect(200);
     ada.delete(&format!("{path}/{b}")).await.empty(204);
     has(&ada, &repo, &["a", "c"]).await;
-    // One that is not set is as good as removed; what is no label of the repository is not found.
+    // Removing a label that is not set succeeds; a label that does not exist is not found.
     for label in [b, d] {
         ada.delete(&format!("{path}/{label}")).await.empty(204);
     }
@@ -188,7 +188,6 @@ async fn an_issue_has_at_most_a_hundred_labels(cluster: &Cluster) {
 async fn issue_labels_are_changed_by_writers_alone(cluster: &Cluster) {
     let (ada, repo, [_, _, _, a]) = labeled(cluster).await;
     let bob = cluster.user("bob").await;
-    // The poster of an issue needs the right all the same.
     bob.new_issue(&repo, "By bob", json!({})).await;
     let hidden = ada.new_tracker("hidden", json!({"private": true})).await;
     ada.new_issue(&hidden, "One", json!({})).await;

@@ -1,4 +1,5 @@
-//! Lists of a repository's issues: every filter alone and with others, and every order. Their pages are in `issue_pages`.
+//! Lists of a repository's issues: every filter, combinations, and every order. `issue_pages`
+//! covers pagination.
 
 use std::time::Duration;
 
@@ -26,7 +27,6 @@ on_profiles! {
     }
 }
 
-/// A repository with six issues of three users.
 struct Fixture {
     ada: User,
     bob: User,
@@ -69,7 +69,7 @@ impl Fixture {
         Self { ada, bob, cy, repo, bug, slow, one }
     }
 
-    /// Fails unless a query finds these numbers, in this order, and says how many there are.
+    /// Fails unless a query finds these numbers in this order, with the right total.
     async fn finds(&self, query: &str, numbers: &[i64]) {
         let response = self.cy.get(&format!("{}/issues?{query}", self.repo)).await.expect(200);
         assert_eq!(response.ids("number"), numbers, "{query}");
@@ -132,7 +132,7 @@ async fn get_issues_filters_by_all_of_several_labels(cluster: &Cluster) {
         fixture.finds(&format!("state=all&labels={labels}"), numbers).await;
     }
     fixture.all_find(&[("labels=bug", &[1]), ("labels=slow", &[4]), ("labels=bug,slow", &[])]).await;
-    // Lists of a label follow its changes, and the changes of issues.
+    // Lists by label reflect renamed labels and edited issues.
     ada.patch(&format!("{repo}/labels/{bug}"), &json!({"name": "fault"})).await.expect(200);
     ada.edit_issue(repo, 1, json!({"state": "closed"})).await;
     fixture.all_find(&[("labels=fault&state=closed", &[2, 1]), ("labels=bug", &[]), ("labels=fault", &[])]).await;
@@ -204,7 +204,7 @@ async fn get_issues_filters_by_mentioned_user(cluster: &Cluster) {
     ] {
         ada.new_issue(repo, title, json!({ "body": body })).await;
     }
-    // Not in the title.
+    // Titles do not count.
     ada.new_issue(repo, &format!("13 @{name}"), json!({})).await;
     let comment = cy.new_comment(repo, 2, &format!("What do you say, @{name}?")).await;
     let query = format!("state=all&mentioned={name}");
@@ -212,7 +212,6 @@ async fn get_issues_filters_by_mentioned_user(cluster: &Cluster) {
     fixture.finds(&format!("mentioned={}", name.to_uppercase()), &[12, 7]).await;
     fixture.finds("mentioned=no-such-user", &[]).await;
     fixture.finds("mentioned=%00", &[]).await;
-    // Mentions follow what is edited and deleted.
     let path = format!("{repo}/issues/comments/{comment}");
     cy.patch(&path, &json!({"body": "Nothing."})).await.expect(200);
     ada.edit_issue(repo, 12, json!({"body": ""})).await;
@@ -250,7 +249,7 @@ async fn get_issues_q_searches_title_and_body(cluster: &Cluster) {
         ("q=First&state=all", &[]),
     ];
     fixture.all_find(expected).await;
-    // The same words in another repository do not count.
+    // The same text in another repository does not count.
     let other = fixture.ada.new_tracker("other", json!({})).await;
     fixture.ada.new_issue(&other, "Crash elsewhere", json!({})).await;
     fixture.finds("q=crash", &[1]).await;
@@ -317,7 +316,7 @@ async fn get_issues_q_takes_any_text(cluster: &Cluster) {
         assert_eq!(response.status, 200, "{text}: {}", response.text());
         assert!(response.json().is_array(), "{text}");
     }
-    // Operators of query languages are words like others.
+    // Query operators are ordinary words.
     fixture.all_find(&[("q=crash+OR+docs&state=all", &[]), ("q=NOT+crash", &[]), ("q=-crash", &[1])]).await;
 }
 
@@ -326,7 +325,6 @@ async fn get_issues_since_is_by_the_last_change(cluster: &Cluster) {
     let repo = ada.new_tracker("lists", json!({})).await;
     let past = before(Duration::from_secs(3600));
     ada.new_issue(&repo, "Old", json!({})).await;
-    // Times in responses are seconds.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let made = ada.new_issue(&repo, "New", json!({})).await;
     let since = made["updated_at"].as_str().unwrap();
@@ -336,7 +334,8 @@ async fn get_issues_since_is_by_the_last_change(cluster: &Cluster) {
     assert_eq!(numbers("0001-01-01T00:00:00Z").await, [2, 1]);
     assert_eq!(numbers(&after(Duration::from_secs(3600))).await, [0; 0]);
     assert_eq!(numbers("9999-12-31T23:59:59Z").await, [0; 0]);
-    // The same second with an offset: its plus may be sent as it is, which a query means as a blank.
+    // The same second with an offset. Its plus may be sent unescaped, which a query decodes to a
+    // blank.
     let local = chrono::DateTime::parse_from_rfc3339(since).unwrap();
     let local = local.with_timezone(&chrono::FixedOffset::east_opt(19_800).unwrap()).to_rfc3339();
     assert!(local.ends_with("+05:30"), "{local}");
@@ -360,7 +359,7 @@ async fn get_issues_sorts_by_created_updated_and_comments(cluster: &Cluster) {
         ("state=all&direction=desc", &[6, 5, 4, 3, 2, 1]),
         ("state=all&direction=asc", &[1, 2, 3, 4, 5, 6]),
         ("state=all&sort=created&direction=asc", &[1, 2, 3, 4, 5, 6]),
-        // The last comments were on 5 and 3.
+        // The latest comments are on 5 and 3.
         ("state=all&sort=updated", &[3, 5, 6, 4, 2, 1]),
         ("state=all&sort=updated&direction=asc", &[1, 2, 4, 6, 5, 3]),
         ("sort=updated", &[3, 6, 4, 1]),

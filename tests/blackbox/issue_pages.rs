@@ -1,4 +1,4 @@
-//! Pages of a repository's issues, with and without filters, and the links between them.
+//! Pages of a repository's issues, with and without filters, and their links.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ async fn get_issues_has_pages_of_ten_and_at_most_fifty(cluster: &Cluster) {
         ("state=all&assignee=none", all.clone()),
         ("state=all&assignee=none&milestone=none", all),
     ] {
-        // Limits mean the same whatever is listed.
+        // Limits work the same in every list.
         let limits = [("&limit=7", 7), ("", 10), ("&limit=50", 50), ("&limit=51", 50), ("&limit=99999", 50)];
         for (limit, size) in &limits[..if filter == "state=all" { limits.len() } else { 1 }] {
             for (page, numbers) in wanted.chunks(*size).enumerate() {

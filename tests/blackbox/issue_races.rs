@@ -1,5 +1,5 @@
-//! Requests about the same issue, label or milestone at once: none is lost, and what is shown afterwards agrees everywhere. Each test can
-//! be repeated as often as one likes.
+//! Concurrent requests about the same issue, label or milestone: none is lost, and afterwards all
+//! views agree. Each test can be repeated any number of times.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,17 +27,16 @@ on_profiles! {
     }
 }
 
-/// Requests of one kind at once.
 const AT_ONCE: usize = 16;
-/// Repetitions inside one test.
 const ROUNDS: usize = 6;
 
-/// Returns the actions of a timeline that are one of two.
+/// The timeline actions that are one of these two.
 fn of_either<'a>(timeline: &'a [Value], words: [&str; 2]) -> Vec<&'a str> {
     timeline.iter().filter_map(|entry| entry["action"].as_str()).filter(|action| words.contains(action)).collect()
 }
 
-/// Fails unless the actions of a timeline alternate between two, of which one is the first, and returns whether that is the last too.
+/// Fails unless the timeline alternates between two actions, beginning with `first`. Returns
+/// whether it also ends with `first`.
 #[track_caller]
 fn alternates(timeline: &[Value], first: &str, second: &str) -> bool {
     let actions = of_either(timeline, [first, second]);
@@ -47,7 +46,6 @@ fn alternates(timeline: &[Value], first: &str, second: &str) -> bool {
     actions.len() % 2 == 1
 }
 
-/// Returns the number of issues that a list counts.
 async fn count(user: &User, repo: &str, query: &str) -> usize {
     let response = user.get(&format!("{repo}/issues?limit=50&{query}")).await.expect(200);
     let total: usize = response.header("x-total-count").parse().unwrap();
@@ -101,14 +99,14 @@ async fn replacing_labels_against_removing_one_ends_in_one_of_their_orders(clust
         let replace = async || ada.put(path, &json!({"labels": [a, b]})).await.expect(200).each("name");
         let remove = async || drop(ada.delete(&format!("{path}/{a}")).await.empty(204));
         let (replaced, ()) = tokio::join!(replace(), remove());
-        assert_eq!(replaced, ["a", "b"], "{round}: an answer has what its request asked for");
+        assert_eq!(replaced, ["a", "b"], "{round}: the response matches its request");
         let left = ada.labels_of(repo, 1).await;
         assert!(left == ["b"] || left == ["a", "b"], "{round}: {left:?}");
         agree_on_labels(ada, repo, &left).await;
     }
 }
 
-/// Fails unless the issue, the lists of each label and the timeline agree on the labels of issue 1.
+/// Fails unless the issue, the label lists and the timeline agree on the labels of issue 1.
 async fn agree_on_labels(user: &User, repo: &str, names: &[String]) {
     let issue = user.issue(repo, 1).await;
     let shown: Vec<_> = issue["labels"].as_array().unwrap().iter().map(|label| label["name"].clone()).collect();
@@ -166,7 +164,7 @@ async fn closing_against_reopening_leaves_a_true_history(cluster: &Cluster) {
         for_each(AT_ONCE, 0..AT_ONCE, async |index| {
             let word = if index % 2 == 0 { "closed" } else { "open" };
             let after = ada.edit_issue(repo, 1, json!({ "state": word })).await;
-            assert_eq!(after["state"], word, "{round}: an answer has what its request asked for");
+            assert_eq!(after["state"], word, "{round}: the response matches its request");
             assert_eq!(after["closed_at"].is_null(), word == "open", "{after}");
         })
         .await;
@@ -207,7 +205,7 @@ async fn edits_at_once_are_never_mixed(cluster: &Cluster) {
         assert_eq!(issue["body"], title.replace("Title", "Body"));
         let mut renames = ada.timeline(repo, 1).await;
         renames.retain(|entry| entry["action"] == "renamed");
-        assert_eq!(renames.len(), AT_ONCE * (round + 1), "each title was another one");
+        assert_eq!(renames.len(), AT_ONCE * (round + 1), "all titles differ");
         let mut now = json!("Title 0");
         for entry in &renames {
             assert_eq!(entry["rename"]["from"], now, "{entry}");
@@ -357,7 +355,7 @@ async fn deleting_a_milestone_against_setting_it_leaves_none(cluster: &Cluster) 
     }
 }
 
-/// Fails unless a request succeeded with this status, or was refused because of this field.
+/// Fails unless a request succeeded with this status or was rejected because of this field.
 #[track_caller]
 fn either(response: &Response, success: u16, field: &str) {
     if response.status != success {
@@ -403,7 +401,7 @@ async fn a_repository_has_at_most_a_thousand_labels_whoever_makes_them(cluster: 
     assert_eq!((listed.ids("id").len(), listed.header("x-total-count").as_str()), (MAX_LABELS, "1000"));
     let names = listed.each("name");
     assert!(names.is_sorted(), "{names:?}");
-    // A place that is given up can be taken again, and changes need none.
+    // At the limit a rename is still possible, and a deletion makes room for one more.
     let id = listed.ids("id")[0];
     ada.patch(&format!("{path}/{id}"), &json!({"name": "renamed"})).await.expect(200);
     create(2_000).await.refused(422);

@@ -23,7 +23,6 @@ async fn set(user: &User, repo: &str, body: Value) {
     user.patch(&format!("{repo}/issue-tracker"), &body).await.empty(204);
 }
 
-/// The settings that send clients to a tracker elsewhere.
 fn external() -> Value {
     json!({
         "enable_external_tracker": true, "external_tracker_url": "https://bugs.example.com",
@@ -92,7 +91,6 @@ async fn patch_issue_tracker_names_the_field_that_is_wrong_and_changes_nothing(c
     let broken =
         ada.request(Method::PATCH, &path).header("content-type", "application/json").body("{\"enable_issues\":");
     Response::of(broken).await.refused(400);
-    // A tracker elsewhere needs an address.
     ada.patch(&path, &json!({"enable_external_tracker": true})).await.refused(422);
     assert_eq!(ada.get(&format!("{repo}/issues")).await.expect(200).text(), "[]");
 }
@@ -139,7 +137,7 @@ async fn patch_issue_tracker_is_recorded_with_the_names_of_its_fields(cluster: &
     let events =
         admin.get(&format!("/admin/audit?actor={}&action=repository.update", ada.name)).await.expect(200).json();
     let events = events.as_array().unwrap();
-    assert_eq!(events.len(), 2, "changes alone are recorded: {events:?}");
+    assert_eq!(events.len(), 2, "only changes are recorded: {events:?}");
     assert!(events.iter().all(|event| event["target"]["name"] == format!("{}/tracker", ada.name)), "{events:?}");
     let details = |event: &Value| event["details"].to_string();
     assert!(details(&events[1]).contains("enable_issues"), "{events:?}");
@@ -149,7 +147,7 @@ async fn patch_issue_tracker_is_recorded_with_the_names_of_its_fields(cluster: &
     assert!(!details(&events[0]).contains("bugs.example.com"), "{events:?}");
 }
 
-/// Sends a request of every operation that issues being off hides, and returns the statuses.
+/// Sends every request that disabled issues hide, and returns the statuses.
 async fn statuses(user: &User, repo: &str, label: i64, comment: i64) -> Vec<u16> {
     let text = json!({"title": "x", "body": "x", "labels": [label]});
     let mut statuses = Vec::new();
@@ -198,12 +196,13 @@ async fn issues_that_are_off_or_elsewhere_are_hidden_and_come_back(cluster: &Clu
         set(&ada, &repo, hide).await;
         for user in [&ada, &bob] {
             let statuses = statuses(user, &repo, label, comment).await;
-            // Level comes before the switch, so that readers may be told either of what they could not do anyway.
+            // The access level is checked before the setting, so readers may get either error for
+            // what they could not do anyway.
             let is_hidden = |status: &u16| *status == 404 || (user.name == bob.name && *status == 403);
             assert!(statuses.iter().all(is_hidden), "{statuses:?}");
         }
         ada.get(&format!("{repo}/issues")).await.refused(404);
-        // Mistakes are not told where there is nothing to make them about.
+        // Field errors are not reported for a hidden tracker.
         ada.post(&format!("{repo}/issues"), &json!({"title": ""})).await.refused(404);
         ada.get(&format!("{repo}/issues?sort=nonsense")).await.refused(404);
         cluster.anonymous().get(&format!("{repo}/issues")).await.refused(401);
@@ -211,7 +210,7 @@ async fn issues_that_are_off_or_elsewhere_are_hidden_and_come_back(cluster: &Clu
         set(&ada, &repo, show).await;
         assert_eq!(state().await, before);
     }
-    // Both at once: one of them is enough.
+    // Both settings at once; either is enough.
     set(&ada, &repo, external()).await;
     set(&ada, &repo, json!({"enable_issues": false})).await;
     set(&ada, &repo, json!({"enable_external_tracker": false})).await;

@@ -1,4 +1,5 @@
-//! Issues: opened and read, their fields, the count of open ones, and their end with the repository.
+//! Issues: creation and reading, their fields, the count of open ones, and deletion with the
+//! repository.
 
 use serde_json::{Value, json};
 
@@ -92,7 +93,7 @@ async fn post_issues_is_open_to_readers_and_drops_what_only_writers_set(cluster:
     cluster.anonymous().get(&format!("{open}/issues")).await.refused(401);
     cluster.anonymous().get(&format!("{open}/issues/1")).await.refused(401);
     assert_eq!(ada.open_issues(&open).await, 0);
-    // A level below write in a private repository is a reader as well.
+    // Any level below write in a private repository can only read.
     ada.share(&hidden, &bob, "read").await;
     let made = bob.new_issue(&hidden, "Mine", json!({"assignee": bob.name})).await;
     assert_eq!(made["assignee"], Value::Null);
@@ -168,7 +169,7 @@ async fn post_issues_assigns_only_users_who_may_read(cluster: &Cluster) {
     assert_eq!(assign(&hidden, &bob.name).await.expect(201).json()["assignee"]["username"], bob.name);
     ada.delete(&format!("{hidden}/collaborators/{}", bob.name)).await.expect(204);
     assign(&hidden, &bob.name).await.refused_field("assignee");
-    // Those of an organization's repository are its members.
+    // In an organization's repository, its members.
     ada.new_repository_of(&organization, "crewed", true).await;
     let crewed = format!("/repos/{organization}/crewed");
     assign(&crewed, &bob.name).await.refused_field("assignee");
@@ -222,7 +223,7 @@ async fn bodies_have_at_most_a_mebibyte_however_they_are_written(cluster: &Clust
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("tracker", json!({})).await;
     let path = format!("{repo}/issues");
-    // Six bytes of JSON for each character, and two for each.
+    // Six bytes of JSON per character, and two.
     for (number, body) in ["\u{1}".repeat(MAX_BODY_BYTES), "\u{e4}".repeat(MAX_BODY_BYTES / 2)].iter().enumerate() {
         ada.post(&path, &json!({"title": "x", "body": body})).await.expect(201);
         let edited = ada.edit_issue(&repo, 1, json!({ "body": body })).await;
@@ -238,7 +239,7 @@ async fn bodies_have_at_most_a_mebibyte_however_they_are_written(cluster: &Clust
         ada.post(&path, &json!({"title": "x", "body": body})).await.refused_field("body");
     }
     let list = ada.get(&format!("{path}?limit=50")).await.expect(200).json();
-    assert_eq!(list.as_array().unwrap().len(), 2, "issues of a mebibyte are listed");
+    assert_eq!(list.as_array().unwrap().len(), 2, "issues of 1 MiB are listed");
     assert_eq!(ada.get(&format!("{path}/1/comments")).await.expect(200).ids("id").len(), 2);
     let over_all = json!({"title": "x", "body": "b".repeat(9 << 20)});
     ada.post(&path, &over_all).await.refused(413);
@@ -335,7 +336,7 @@ async fn deleting_a_repository_removes_its_issues(cluster: &Cluster) {
     }
     let new = ada.new_issue(&repo, "New", json!({})).await;
     assert_eq!((&new["number"], &new["comments"], &new["labels"]), (&json!(1), &json!(0), &json!([])));
-    assert!(new["id"].as_i64() > old["id"].as_i64(), "ids are not used again");
+    assert!(new["id"].as_i64() > old["id"].as_i64(), "ids are not reused");
     assert_eq!(ada.actions(&repo, 1).await, [""; 0]);
     for gone in [
         format!("issues/comments/{comment}"),

@@ -1,5 +1,3 @@
-//! Labels of a repository.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -74,7 +72,7 @@ async fn get_labels_id_takes_an_id_or_a_name(cluster: &Cluster) {
     for label in ["%C3%A4-1.x", "%C3%84-1.X"] {
         assert_eq!(found(label).await.expect(200).json()["id"], odd, "{label}");
     }
-    // A name of digits counts where no label of the repository has that id.
+    // A name of digits works unless a label of the repository has that id.
     let date = ada.new_label(&repo, "20260101").await;
     let like_id = ada.new_label(&repo, &id.to_string()).await;
     assert_eq!(found("20260101").await.expect(200).json()["id"], date);
@@ -138,14 +136,14 @@ async fn label_names_are_unique_in_a_repository_without_regard_to_case(cluster: 
     let second = ada.new_label(&repo, "fault").await;
     ada.patch(&format!("{path}/{second}"), &json!({"name": "BUG"})).await.refused(422);
     assert_eq!(ada.get(&format!("{path}/{second}")).await.expect(200).json()["name"], "fault");
-    // A label's own name in another case is free, and so is a name that was given up.
+    // A label can take its own name in another case, or a freed name.
     let renamed = ada.patch(&format!("{path}/{first}"), &json!({"name": "bUG"})).await.expect(200).json();
     assert_eq!(renamed["name"], "bUG");
     ada.patch(&format!("{path}/{first}"), &json!({"name": "old bug"})).await.expect(200);
     ada.patch(&format!("{path}/{second}"), &json!({"name": "BUG"})).await.expect(200);
     ada.delete(&format!("{path}/{second}")).await.empty(204);
     let third = ada.new_label(&repo, "bug").await;
-    assert!(third > second, "ids are not used again");
+    assert!(third > second, "ids are not reused");
 }
 
 async fn patch_labels_changes_what_is_named_wherever_it_shows(cluster: &Cluster) {
@@ -220,7 +218,7 @@ async fn delete_labels_removes_from_all_issues(cluster: &Cluster) {
         assert_eq!((found.text().as_str(), found.header("x-total-count").as_str()), ("[]", "0"), "{label}");
     }
     assert_eq!(ada.issue_numbers(&repo, "state=all&labels=slow").await, [3, 2, 1]);
-    // Another one of the same name has no issues.
+    // A new label with the same name has no issues.
     ada.new_label(&repo, "bug").await;
     assert_eq!(ada.issue_numbers(&repo, "state=all&labels=bug").await, [0; 0]);
 }

@@ -1,4 +1,4 @@
-//! `ferrite up` and `ferrite admin`, from the command line.
+//! `ferrite up` and `ferrite admin` on the command line.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,6 @@ use crate::harness::{Role, servers};
 
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running launcher.
 struct Up {
     process: Process,
     log: Lines,
@@ -47,7 +46,7 @@ impl Up {
 
     fn children(&self) -> Vec<u32> {
         let find = |role: &Role| {
-            child_of(self.process.id(), role.command()).unwrap_or_else(|| panic!("{role:?} does not run"))
+            child_of(self.process.id(), role.command()).unwrap_or_else(|| panic!("{role:?} is not running"))
         };
         Role::ALL.iter().map(find).collect()
     }
@@ -58,7 +57,6 @@ impl Up {
     }
 }
 
-/// Runs a command to its end, or kills it when it takes too long.
 pub(crate) fn outcome(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let deadline = Instant::now() + PROCESS_TIMEOUT;
@@ -71,7 +69,7 @@ pub(crate) fn outcome(command: &mut Command) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Returns the one line that a failed command prints.
+/// The only line that a failed command prints.
 #[track_caller]
 pub(crate) fn error_line(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -202,7 +200,7 @@ fn a_child_that_cannot_start_ends_the_launcher() {
     let output = outcome(&mut command(&data, &format!("{}:0", servers::address())));
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.lines().last().unwrap().contains("issue-svc does not start"), "{stderr}");
+    assert!(stderr.lines().last().unwrap().contains("issue-svc did not start"), "{stderr}");
     assert!(output.stdout.iter().filter(|byte| **byte == b'\n').count() <= 1, "{output:?}");
 }
 
@@ -262,7 +260,7 @@ fn a_dead_child_comes_back_at_the_same_place() {
             if new.is_some_and(|new| new != old) && up.http_status() == Some(200) {
                 break;
             }
-            assert!(Instant::now() < deadline, "{role:?} does not come back: {:#?}", up.log.all());
+            assert!(Instant::now() < deadline, "{role:?} did not restart: {:#?}", up.log.all());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -289,7 +287,7 @@ fn a_made_password_is_printed_once_and_works() {
     let stderr: String = up.log.all().join("\n");
     assert!(!stderr.contains(&password), "the password is in the log");
     drop(up);
-    // There is an account: the settings of the first administrator do not matter any more.
+    // An account exists, so the settings of the first administrator have no effect.
     let again = Up::start(&data, &http, &["--admin-username", "a b", "--admin-email", "nope"]);
     assert!(!again.process.out.all().iter().any(|line| line.contains("password")), "{:?}", again.process.out.all());
 }
@@ -298,7 +296,7 @@ fn a_made_password_is_printed_once_and_works() {
 fn the_first_requests_after_the_ready_line_are_served() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    // Each start is a race between the ready line and the connections of the services to one another.
+    // On each start, the ready line races with the connections between the services.
     for start in 0..3 {
         let up = Up::start(&folder(), &format!("{}:0", servers::address()), &[]);
         let line = up.process.out.all().into_iter().find(|line| line.contains("password")).unwrap();
@@ -354,7 +352,7 @@ fn only_the_public_ports_are_open() {
 
 #[test]
 fn grpc_ports_open_on_request() {
-    // These ports are fixed, so another run of this test on the machine may hold them for a moment.
+    // These ports are fixed, so another run of this test may briefly hold them.
     let deadline = Instant::now() + PROCESS_TIMEOUT;
     while (7001..7005).any(|port| std::net::TcpListener::bind(("127.0.0.1", port)).is_err()) {
         assert!(Instant::now() < deadline, "one of the ports 7001 to 7004 stays in use");

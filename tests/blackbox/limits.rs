@@ -1,5 +1,6 @@
-//! Clients that never finish: they read too slowly, or send without end. Each is disconnected, with an error in git's protocol where it
-//! still reads, and its resources are released; meanwhile other clients are served as usual.
+//! Clients that never finish because they read too slowly or send without end. Each is
+//! disconnected, with a git protocol error if it still reads, and its resources are released.
+//! Meanwhile other clients are served as usual.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -23,12 +24,12 @@ on_own_installations! {
     a_push_without_end_meets_the_limit_of_its_time(with(SHORT))
 }
 
-/// A client has to read two megabytes a second.
+/// A client must read two megabytes per second.
 const SLOW: &[(&str, &str)] = &[("FERRITE_GIT_IDLE_SECONDS", "5"), ("FERRITE_GIT_SLOWEST_BYTES", "2000000")];
 const SMALL: &[(&str, &str)] = &[("FERRITE_GIT_MAX_PUSH_BYTES", "4000000")];
 const SHORT: &[(&str, &str)] = &[("FERRITE_GIT_TRANSFER_SECONDS", "10")];
 const END_TIMEOUT: Duration = Duration::from_secs(90);
-/// Size of the file in the repository: larger than all buffers on the way, of which one TCP receive buffer may grow to 32 MiB.
+/// Larger than all buffers on the way: one TCP receive buffer alone can grow to 32 MiB.
 const FILE_BYTES: usize = 64 << 20;
 const BLOCK_BYTES: usize = 60_000;
 
@@ -36,7 +37,6 @@ fn with(settings: &[(&'static str, &'static str)]) -> Options {
     Options { settings: settings.to_vec(), ..Options::default() }
 }
 
-/// A repository of one user, while another user works on another one all the time.
 struct Fixture {
     ada: User,
     ssh: Client,
@@ -45,7 +45,6 @@ struct Fixture {
     other: OtherClient,
 }
 
-/// A user who clones, pushes and writes all the time.
 struct OtherClient {
     is_over: Arc<AtomicBool>,
     rounds: Arc<AtomicUsize>,
@@ -110,14 +109,13 @@ impl Fixture {
         )
     }
 
-    /// A connection with a small receive buffer.
+    /// With a small receive buffer.
     async fn connect(&self) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(16 << 10).unwrap();
         socket.connect(self.ada.url.trim_start_matches("http://").parse().unwrap()).await.unwrap()
     }
 
-    /// A connection that has requested everything.
     async fn fetch(&self) -> TcpStream {
         let body = self.want();
         let mut stream = self.connect().await;
@@ -130,13 +128,12 @@ impl Fixture {
         format!("0032want {}\n00000009done\n", self.tip)
     }
 
-    /// `ssh` with one of git's commands on the repository.
     fn over_ssh(&self, command: &str) -> tokio::process::Child {
         let mut ssh = self.ssh.ssh(&[], &[&format!("{command} '{}/slow.git'", self.ada.name)]);
         ssh.stdin(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Checks that the repository is unchanged and that nothing is left of the transfers.
+    /// Checks that the repository is unchanged and that the transfers left nothing behind.
     async fn finish(self, cluster: &Cluster) {
         self.other.finish().await;
         wait_for_no_process_in(&cluster.store(), END_TIMEOUT).await;
@@ -156,7 +153,7 @@ async fn clients_that_read_too_slowly_are_cut_off(cluster: &Cluster) {
     let repository = fixture.ada.get(&fixture.ada.repo("slow", "")).await.expect(200).json();
     let (begun, id) = (AtomicUsize::new(0), repository["id"].as_i64().unwrap());
     let (cut, is_cut) = tokio::sync::watch::channel(false);
-    // The end of git shows that the clients were cut off. They still receive the bytes that were on their way.
+    // git's exit shows that the clients were cut off. They still receive bytes in flight.
     let watch = async {
         let start = Instant::now();
         while begun.load(Ordering::SeqCst) < 3 || running_in(&cluster.store(), id) > 0 {
@@ -172,7 +169,7 @@ async fn clients_that_read_too_slowly_are_cut_off(cluster: &Cluster) {
         is_cut.clone().wait_for(|is_cut| *is_cut).await.unwrap();
         rest_of(&mut stream).await
     };
-    // It reads a little again and again, so that the transfer is never idle.
+    // Reads a little now and then, so that the transfer is never idle.
     let dripping = async {
         let (mut stream, mut piece) = (fixture.fetch().await, vec![0; 20_000]);
         stream.read_exact(&mut piece).await.unwrap();
@@ -197,26 +194,25 @@ async fn clients_that_read_too_slowly_are_cut_off(cluster: &Cluster) {
     for (who, rest) in [("stalled", stalled), ("dripping", dripping), ("over ssh", over_ssh)] {
         let end = String::from_utf8_lossy(&rest[rest.len().saturating_sub(200)..]);
         let is_whole = rest.len() >= FILE_BYTES || rest.ends_with(b"\r\n0\r\n\r\n");
-        assert!(!is_whole, "{who}: the answer is whole, of {} bytes, and ends in {end:?}", rest.len());
+        assert!(!is_whole, "{who}: the response is complete with {} bytes and ends in {end:?}", rest.len());
     }
     fixture.finish(cluster).await;
 }
 
-/// Reads to the end of the stream.
 async fn rest_of<R: AsyncRead + Unpin>(from: &mut R) -> Vec<u8> {
     let mut rest = Vec::new();
-    // A reset is an end as well.
+    // A reset also ends the connection.
     let _ = tokio::time::timeout(END_TIMEOUT, from.read_to_end(&mut rest)).await.expect("an end");
     rest
 }
 
-/// The start of a push of one object that never ends.
 fn endless_head(tip: &str) -> Vec<u8> {
     let features = "report-status side-band-64k";
     let line = format!("{} {tip} refs/heads/endless\0{features}", "0".repeat(40));
     let mut bytes = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
     bytes.extend_from_slice(b"PACK\0\0\0\x02\0\0\0\x01");
-    // A blob of 2 GiB, which one object may have: four bits of the size and the kind, then seven bits at a time.
+    // A blob of 2 GiB, which is within the limit: four bits of the size with the type, then seven
+    // bits at a time.
     let mut size: u64 = 1 << 31;
     let mut byte = 0x30 | u8::try_from(size & 15).unwrap();
     size >>= 4;
@@ -230,7 +226,6 @@ fn endless_head(tip: &str) -> Vec<u8> {
     bytes
 }
 
-/// An uncompressed block of a zlib stream that is not its last.
 fn block() -> Vec<u8> {
     let length = u16::try_from(BLOCK_BYTES).unwrap();
     let mut bytes = vec![0];
@@ -240,7 +235,6 @@ fn block() -> Vec<u8> {
     bytes
 }
 
-/// Sends blocks until the connection is closed.
 async fn send<W: AsyncWrite + Unpin>(to: &mut W, tip: &str, is_chunked: bool, pause: Duration) {
     let block = block();
     let mut next = endless_head(tip);
@@ -256,7 +250,6 @@ async fn send<W: AsyncWrite + Unpin>(to: &mut W, tip: &str, is_chunked: bool, pa
     }
 }
 
-/// Pushes without end over HTTP and returns the response.
 async fn over_http(fixture: &Fixture, pause: Duration) -> String {
     let mut stream = fixture.connect().await;
     stream.write_all(fixture.head("git-receive-pack", "transfer-encoding: chunked").as_bytes()).await.unwrap();
@@ -272,11 +265,10 @@ async fn over_http(fixture: &Fixture, pause: Duration) -> String {
             never = async { send(&mut to, &fixture.tip, true, pause).await; std::future::pending::<()>().await } => never,
         }
     };
-    tokio::time::timeout(END_TIMEOUT, both).await.expect("a push without end is never cut off");
+    tokio::time::timeout(END_TIMEOUT, both).await.expect("an endless push was not cut off");
     String::from_utf8_lossy(&response).into_owned()
 }
 
-/// Pushes without end over SSH and returns standard output and standard error.
 async fn over_ssh(fixture: &Fixture, pause: Duration) -> String {
     let mut ssh = fixture.over_ssh("git-receive-pack");
     let (mut stdin, mut stdout, mut stderr) =
@@ -289,7 +281,7 @@ async fn over_ssh(fixture: &Fixture, pause: Duration) -> String {
             never = async { send(&mut stdin, &fixture.tip, false, pause).await; std::future::pending::<()>().await } => never,
         }
     };
-    tokio::time::timeout(END_TIMEOUT, both).await.expect("a push without end is never cut off");
+    tokio::time::timeout(END_TIMEOUT, both).await.expect("an endless push was not cut off");
     drop(stdin);
     ssh.wait().await.unwrap();
     format!("{}{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&errors))

@@ -1,4 +1,4 @@
-//! Where clients find what they created: the `Location` of a 201.
+//! The `Location` of a 201.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -14,14 +14,13 @@ on_profiles! {
     }
 }
 
-/// Follows the `Location` of a 201 and returns what is there.
 async fn followed(user: &User, response: &Response) -> Value {
     let location = response.header("location");
     let path = location.strip_prefix(&format!("{}/api/v1", user.url)).unwrap_or_else(|| panic!("{location}"));
     user.get(path).await.expect(200).json()
 }
 
-/// Creates something, and checks that it is where the response says: both have the same `field`.
+/// Creates a resource and checks that `Location` leads to it: both have the same `field`.
 async fn create(user: &User, path: &str, body: &Value, field: &str) -> Value {
     let response = user.post(path, body).await.expect(201);
     let (made, found) = (response.json(), followed(user, &response).await);
@@ -70,7 +69,7 @@ async fn accounts_keys_and_repositories_are_where_the_response_says(cluster: &Cl
     let user = json!({"username": name, "email": format!("{name}@example.org"), "password": "correct horse battery"});
     create(&admin, "/admin/users", &user, "username").await;
 
-    // Several addresses, and tokens, are found in their lists.
+    // For several addresses, and for tokens, it is the list.
     let address = format!("{}@example.net", ada.name);
     let added = ada.post("/user/emails", &json!([address])).await.expect(201);
     let listed = followed(&ada, &added).await;
@@ -78,7 +77,7 @@ async fn accounts_keys_and_repositories_are_where_the_response_says(cluster: &Cl
     let token = ada.make_token(&json!({"name": "ci"})).await.expect(201);
     assert_eq!(token.header("location"), format!("{}/api/v1/users/{}/tokens", ada.url, ada.name));
 
-    // So are keys that an administrator gives.
+    // Also for keys added by an administrator.
     let key = json!({"title": "given", "key": ed25519("c")});
     let given = admin.post(&format!("/admin/users/{}/keys", ada.name), &key).await.expect(201);
     let listed = followed(&admin, &given).await;

@@ -1,6 +1,4 @@
-//! Tests of the shipped binary from outside: real processes, real sockets, the real git program, in both profiles.
-//!
-//! Not here: what one crate can show by itself.
+//! Black-box tests of the released binary: real processes, sockets and git, in both profiles.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Markdown as HTML: the exchange of the contract, and that it is open to everybody.
+//! Markdown rendering over HTTP, open to everybody.
 
 use reqwest::Method;
 use serde_json::json;
@@ -30,7 +30,7 @@ async fn markdown_is_rendered_for_everybody_and_harmless(cluster: &Cluster) {
     assert_eq!(rendered, "<h1>a </h1>\n<p><a rel=\"nofollow noopener\">b</a></p>\n");
     anonymous.with_token(Some(&"0".repeat(40))).post("/markdown", &body).await.refused(401);
     anonymous.post("/markdown", &json!({"text": "x".repeat(1024 * 1024 + 1)})).await.refused_field("text");
-    // Texts that cost most are rendered at once, a few at a time, and nothing else waits for them.
+    // The most expensive texts are rendered a few at a time, and no other request waits for them.
     let heavy = json!({"text": "- a *b* `c` <b>d</b> #1 @e\n".repeat(20_000), "mode": "gfm", "context": "bob/demo"});
     let (first, second, third, status) = tokio::join!(
         anonymous.post("/markdown", &heavy),

@@ -1,4 +1,4 @@
-//! Responses of operations to different callers, and the order in which requests are checked.
+//! Responses of operations to different callers, and the order of checks.
 
 use reqwest::Method;
 use serde_json::json;
@@ -20,7 +20,6 @@ on_profiles! {
     }
 }
 
-/// Operations on a repository with one issue, and the status that a reader gets for each.
 const OPERATIONS: [(Method, &str, u16); 32] = [
     (Method::GET, "", 200),
     (Method::GET, "/branches", 200),
@@ -69,7 +68,7 @@ async fn every_operation_responds_to_each_caller_by_the_matrix(cluster: &Cluster
     }
     let (anonymous, invalid) = (cluster.anonymous(), outsider.with_token(Some(&"0".repeat(40))));
     for (method, rest, reader) in OPERATIONS {
-        // Rights are checked before the body is read.
+        // Permission is checked before the body is read.
         let ask = async |caller: &User, name: &str| Response::of(broken(caller, &method, &ada.repo(name, rest))).await;
         let expected = if rest.is_empty() && method == Method::GET { 200 } else { 401 };
         for (caller, name, status) in [
@@ -126,7 +125,7 @@ async fn paths_may_end_with_a_slash(cluster: &Cluster) {
     ada.delete(&ada.repo("slash", "/")).await.expect(204);
 }
 
-/// Returns the paths that read something of a repository with one issue, or of its owner.
+/// Paths that read something of a repository with one issue, or of its owner.
 fn reads(user: &User, name: &str) -> Vec<String> {
     let mut paths = vec!["/user".to_owned(), "/user/repos".to_owned(), "/repos/search".to_owned()];
     paths.extend([format!("/users/{}", user.name), format!("/users/{}/repos", user.name)]);
@@ -197,7 +196,6 @@ async fn site_administrators_read_over_git_and_push_nowhere(cluster: &Cluster) {
         git.run("", &["clone", "-q", &admin.git_url(&ada.name, name), "work"]).await;
         git.commit("work", "x", "x").await;
         git.fails("work", &["push", "-q", "origin", "main"]).await;
-        // Over the API administrators write.
         let body = json!({"message": "By the administrator", "content": ""});
         admin.put(&ada.repo(name, "/contents/x"), &body).await.expect(201);
     }

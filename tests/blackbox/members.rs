@@ -146,7 +146,7 @@ async fn delete_members_takes_a_user_out_of_everything(cluster: &Cluster) {
     bob.get(&team).await.refused(404);
     assert_eq!(ada.get(&format!("{team}/members")).await.expect(200).json(), json!([]));
     ada.delete(&path).await.refused(404);
-    // Who comes back is a member, and in none of the teams.
+    // A returning member is in no team.
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({})).await.empty(204);
     bob.get(&format!("/repos/{name}/hidden")).await.refused(404);
 }
@@ -185,7 +185,7 @@ async fn the_last_owner_stays(cluster: &Cluster) {
     ada.put(&format!("/orgs/{name}/memberships/{}", ada.name), &json!({"role": "member"})).await.empty(204);
     ada.patch(&format!("/orgs/{name}"), &json!({"full_name": "x"})).await.refused(403);
     bob.delete(&format!("/orgs/{name}/memberships/{}", bob.name)).await.refused(422);
-    // Two who put each other out at once leave one.
+    // Two owners remove each other at the same time: one remains.
     bob.put(&format!("/orgs/{name}/memberships/{}", ada.name), &json!({"role": "admin"})).await.empty(204);
     let (one, other) = (format!("/orgs/{name}/members/{}", bob.name), format!("/orgs/{name}/members/{}", ada.name));
     let outcomes = tokio::join!(ada.delete(&one), bob.delete(&other));

@@ -1,4 +1,5 @@
-//! `/metrics` of running processes, the page about it, the dashboard and the alert rules: they name the same metrics.
+//! `/metrics` of running processes, its page, the dashboard and the alert rules name the same
+//! metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::harness::receiver::{LOOPBACK, Receiver};
 use crate::harness::{Cluster, Git, Options, Profile, Role, run};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// Folders with code that counts.
+/// Folders whose code defines metrics.
 const CRATES: [&str; 12] = [
     "kit/core",
     "kit/rpc",
@@ -26,13 +27,12 @@ const CRATES: [&str; 12] = [
     "git-svc",
     "outbound",
 ];
-/// Metrics that are not Ferrite's.
+/// Metrics of Prometheus itself.
 const FOREIGN: [&str; 1] = ["up"];
-/// Words of PromQL that stand where a name may stand.
+/// PromQL keywords that can appear in place of a name.
 const KEYWORDS: [&str; 10] =
     ["by", "without", "and", "or", "unless", "on", "ignoring", "group_left", "group_right", "offset"];
 
-/// A metric on the page.
 #[derive(Debug)]
 struct Row {
     /// The heading above its table.
@@ -41,7 +41,6 @@ struct Row {
     labels: BTreeSet<String>,
 }
 
-/// A metric of a process.
 #[derive(Debug, Default)]
 struct Shown {
     kind: String,
@@ -69,14 +68,14 @@ fn processes_the_page_the_dashboard_and_the_alerts_name_the_same_metrics() {
             }
         }
         let missing: Vec<_> = page.keys().filter(|name| !seen.contains_key(*name)).collect();
-        println!("on the page and not seen after some traffic: {missing:?}");
+        println!("on the page but not seen after some traffic: {missing:?}");
         for name in ["ferrite_db_pool_connections", "ferrite_redis_commands_total", "ferrite_git_processes_total"] {
             assert!(seen.contains_key(name), "{name}");
         }
     });
 }
 
-/// Asserts that what a process shows is on the page, and what the page promises is shown.
+/// Fails unless the page and the process list the same metrics.
 fn compare(role: Role, shown: &BTreeMap<String, Shown>, page: &BTreeMap<String, Row>) {
     let role = role.command();
     for (name, metric) in shown {
@@ -85,11 +84,11 @@ fn compare(role: Role, shown: &BTreeMap<String, Shown>, page: &BTreeMap<String, 
         assert!(metric.has_help, "{name} of {role} has no help");
         assert_eq!(row.labels, metric.labels, "labels of {name} of {role}");
         let is_of_role = row.section == "Every process" || row.section == role;
-        assert!(is_of_role, "{name} of {role} stands under `{}`", row.section);
+        assert!(is_of_role, "{name} of {role} is in the section `{}`", row.section);
     }
     let promised = page.iter().filter(|(_, row)| row.labels.is_empty());
     for (name, _) in promised.filter(|(_, row)| row.section == "Every process" || row.section == role) {
-        assert!(shown.contains_key(name), "{role} does not have {name} from its start");
+        assert!(shown.contains_key(name), "{role} does not report {name} from the start");
     }
 }
 
@@ -101,9 +100,9 @@ fn every_name_in_the_code_is_on_the_page_and_the_other_way_round() {
     }
     let page: BTreeSet<String> = page().into_keys().filter(|name| name.starts_with("ferrite_")).collect();
     let unknown: Vec<_> = counted.difference(&page).collect();
-    assert!(unknown.is_empty(), "counted, and not in docs/metrics.md: {unknown:?}");
+    assert!(unknown.is_empty(), "in the code but not in docs/metrics.md: {unknown:?}");
     let invented: Vec<_> = page.difference(&counted).collect();
-    assert!(invented.is_empty(), "in docs/metrics.md, and not counted: {invented:?}");
+    assert!(invented.is_empty(), "in docs/metrics.md but not in the code: {invented:?}");
 }
 
 #[test]
@@ -114,7 +113,6 @@ fn names_are_found_in_promql() {
     assert_eq!(names_in(expression), BTreeSet::from(expected));
 }
 
-/// Makes some of what is counted.
 async fn make_traffic(cluster: &Cluster) {
     let (ada, receiver) = (cluster.user("ada").await, Receiver::start().await);
     let repo = ada.new_tracker("counted", json!({"auto_init": true})).await;
@@ -130,7 +128,6 @@ async fn make_traffic(cluster: &Cluster) {
     cluster.anonymous().get("/no/such/path").await.expect(404);
 }
 
-/// Reads the tables of the page.
 fn page() -> BTreeMap<String, Row> {
     let text = std::fs::read_to_string(Path::new(ROOT).join("docs/metrics.md")).unwrap();
     let (mut rows, mut section) = (BTreeMap::new(), String::new());
@@ -149,9 +146,9 @@ fn page() -> BTreeMap<String, Row> {
     rows
 }
 
-/// Reads what a process shows. The label of all metrics, and that of buckets, are left out.
+/// The metrics of a process, without the common label and the bucket label.
 fn shown(cluster: &Cluster, role: Role) -> BTreeMap<String, Shown> {
-    let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile has TCP") };
+    let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile uses TCP") };
     let (host, port) = authority.rsplit_once(':').unwrap();
     let private = Address::Tcp(format!("{host}:{}", port.parse::<u16>().unwrap() + 2000));
     let text = http_get(&private, "/metrics").expect("the private listener answers");
@@ -182,20 +179,20 @@ fn label_names(labels: &str) -> Vec<String> {
     let mut rest = labels.trim_end_matches('}');
     while let Some((name, after)) = rest.split_once("=\"") {
         names.push(name.trim_start_matches(',').to_owned());
-        // Values have no quotation marks: they are names of routes, methods and kinds.
+        // Values are names of routes, methods and kinds, so they contain no quotes.
         rest = after.split_once('"').map_or("", |(_, rest)| rest);
     }
     names.retain(|name| name != "role" && name != "le");
     names
 }
 
-/// Returns the name of a histogram, of one of whose series this is the name.
+/// The histogram that a series belongs to.
 fn base(name: &str) -> &str {
     let suffix = ["_bucket", "_sum", "_count"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
     suffix.unwrap_or(name)
 }
 
-/// Returns the names in the dashboard and in the alert rules, by place.
+/// Names in the dashboard and in the alert rules, by place.
 fn named_by_operators() -> Vec<(String, BTreeSet<String>)> {
     let folder = Path::new(ROOT).join("k8s/observability");
     let dashboard = std::fs::read_to_string(folder.join("dashboard.json")).unwrap();
@@ -221,7 +218,7 @@ fn named_by_operators() -> Vec<(String, BTreeSet<String>)> {
     named
 }
 
-/// Returns the metrics that an expression of PromQL names: words that are no function, no keyword, no label and no number.
+/// Metric names in a PromQL expression: words that are not functions, keywords, labels or numbers.
 fn names_in(expression: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut rest = expression;
@@ -255,12 +252,11 @@ fn names_in(expression: &str) -> BTreeSet<String> {
     names
 }
 
-/// Aggregations may have their grouping between their name and their argument.
+/// An aggregation can have its grouping between name and argument.
 fn is_aggregation(word: &str) -> bool {
     ["sum", "max", "min", "avg", "count", "topk"].contains(&word)
 }
 
-/// Adds the names of metrics in the code below a folder.
 fn collect_names(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -1,5 +1,3 @@
-//! Milestones of a repository, and their counts of issues.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -38,7 +36,7 @@ async fn post_milestones_responds_with_the_milestone_as_it_is_read(cluster: &Clu
         "closed_at": null, "due_on": "2030-12-31T23:59:59Z",
     });
     assert_eq!(full, expected);
-    // Titles are not unique; what is absent, null or empty is not set.
+    // Titles are not unique. A missing, null or empty field is unset.
     for more in [json!({}), json!({"description": null, "due_on": null}), json!({"description": "", "due_on": ""})] {
         let mut body = json!({"title": "v1"});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -176,7 +174,7 @@ async fn patch_milestones_opens_and_closes_with_a_real_time(cluster: &Cluster) {
     assert!((start - 1..=chrono::Utc::now().timestamp()).contains(&time), "{closed}");
     assert_eq!(closed["state"], "closed");
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
-    assert_eq!(state("closed").await, closed, "the time of closing is kept");
+    assert_eq!(state("closed").await, closed, "the closing time is kept");
     assert_eq!(
         ada.patch(&path, &json!({"description": "x"})).await.expect(200).json()["closed_at"],
         closed["closed_at"]
@@ -247,7 +245,7 @@ async fn delete_milestones_takes_them_from_their_issues(cluster: &Cluster) {
         assert_eq!(listed.header("x-total-count"), numbers.len().to_string(), "{query}");
     }
     ada.patch(&format!("{repo}/issues/1"), &json!({"milestone": gone})).await.refused_field("milestone");
-    assert!(ada.new_milestone(&repo, "Gone").await > kept, "ids are not used again");
+    assert!(ada.new_milestone(&repo, "Gone").await > kept, "ids are not reused");
 }
 
 async fn milestone_counts_are_true_after_every_change(cluster: &Cluster) {

@@ -1,4 +1,5 @@
-//! Mirrors of a real git server on loopback: what a sync brings and tells, and that nothing else changes a mirror.
+//! Mirrors of a real git server on loopback: what a sync fetches and reports, and that nothing else
+//! changes a mirror.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::harness::git_server::{Behaviour, GitServer, REACHABLE};
 use crate::harness::{Cluster, Git, Options, Response, Role, User};
 use crate::imports::{import, on_outward_installations, outward};
 
-/// Longest time in which a sync that was asked for shows.
+/// Time limit for a requested sync to show.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
 /// Writers at once.
 const WRITERS: usize = 8;
@@ -38,7 +39,6 @@ mod crashes {
     }
 }
 
-/// A remote with a work tree, and a mirror of it.
 struct Mirror {
     git: Git,
     server: GitServer,
@@ -69,7 +69,7 @@ impl Mirror {
         self.git.run("", &["ls-remote", "--heads", "--tags", url]).await
     }
 
-    /// Asks for a sync and waits until the mirror has the refs of the remote.
+    /// Requests a sync and waits until the mirror matches the remote.
     async fn sync(&self) {
         self.user.put_sync(&self.path("/mirror-sync")).await.empty(202);
         self.follows().await;
@@ -80,12 +80,12 @@ impl Mirror {
         let theirs = self.refs(&self.git.path().join("remote.git").display().to_string()).await;
         let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
         while self.refs(&self.user.git_url(&self.user.name, "mirror")).await != theirs {
-            assert!(tokio::time::Instant::now() < deadline, "the mirror does not follow");
+            assert!(tokio::time::Instant::now() < deadline, "the mirror does not match the remote");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// The names and payloads of the events about refs so far, when there are `count`.
+    /// Waits for `count` ref events and returns their names and payloads.
     async fn events(&self, count: usize) -> Vec<(String, Value)> {
         let about_refs = |page: &Value| {
             let events = page["events"].as_array().cloned().unwrap_or_default().into_iter();
@@ -99,7 +99,6 @@ impl Mirror {
 }
 
 impl User {
-    /// Sends a POST without a body.
     async fn put_sync(&self, path: &str) -> Response {
         Response::of(self.request(Method::POST, path)).await
     }
@@ -130,7 +129,7 @@ async fn a_sync_brings_a_push_a_forced_push_a_deletion_and_a_tag(cluster: &Clust
     assert_eq!(told("create", "v1")["ref_type"], "tag");
     assert_eq!(events.len(), 4, "{events:?}");
     mirror.sync().await;
-    assert_eq!(mirror.events(0).await.len(), before + 4, "an unchanged remote tells nothing");
+    assert_eq!(mirror.events(0).await.len(), before + 4, "an unchanged remote emits no events");
     let info = mirror.user.get(&mirror.path("")).await.expect(200).json()["mirror_info"].clone();
     assert!(info["last_sync_at"].is_string() && info["next_sync_at"].is_string() && info["last_error"] == "", "{info}");
     mirror.user.delete(&mirror.path("")).await.expect(204);
@@ -188,10 +187,10 @@ async fn a_change_that_is_refused_changes_neither_interval_nor_settings(cluster:
     patch("*", json!({"mirror_interval": "1h", "name": "a b"})).await.refused_field("name");
     let (mut tag, interval_after, description_after) = shown().await;
     assert_eq!((interval_after, description_after), (interval, description));
-    // Syncs change the tag as well.
+    // A sync also changes the ETag.
     let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
     while patch(&tag, both.clone()).await.status != 200 {
-        assert!(tokio::time::Instant::now() < deadline, "{tag} is not that of today");
+        assert!(tokio::time::Instant::now() < deadline, "{tag} is not current");
         tag = shown().await.0;
     }
     assert_eq!(shown().await.2, "Other");
@@ -251,7 +250,7 @@ async fn a_repeated_change_leaves_a_later_interval(cluster: &Cluster) {
     user.eventually(&path, |now| now["mirror_info"]["interval"] == "40h0m0s").await;
     patch("first", "30h").await.expect(200);
     patch("first", "50h").await.refused_field("Idempotency-Key");
-    // What the store tells comes in order: the next change is told after that of the repeat.
+    // Events of a store arrive in order, so the next change arrives after that of the repeat.
     user.patch(&path, &json!({"mirror_interval": "41h"})).await.expect(200);
     user.eventually(&path, |now| now["mirror_info"]["interval"] == "41h0m0s").await;
     patch("second", "40h").await.expect(200);
@@ -288,7 +287,7 @@ async fn a_sync_that_is_interrupted_is_made_again(cluster: &Cluster) {
         mirror.follows().await;
         told += 1;
         let events = mirror.events(told).await;
-        assert_eq!(events.len(), told, "each push is told once: {events:?}");
+        assert_eq!(events.len(), told, "one event per push: {events:?}");
     }
     mirror.git.run("", &["clone", "-q", "--mirror", &mirror.user.git_url(&mirror.user.name, "mirror"), "copy"]).await;
     mirror.git.run("copy", &["fsck", "--full"]).await;

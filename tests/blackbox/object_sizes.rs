@@ -1,5 +1,5 @@
-//! Commits, tags and trees that are too large: refused by name when they are pushed, and read within bounds where a repository has them
-//! from times without limits.
+//! Oversized commits, tags and trees: pushes of them fail by name, and reads are bounded where a
+//! repository has them from before there were limits.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,31 +18,31 @@ on_profiles! {
     }
 }
 
-/// Bytes of the message of an oversized commit or tag.
+/// Message size of an oversized commit or tag.
 const LONG_MESSAGE_BYTES: usize = 60 << 20;
 const MAX_COMMIT_BYTES: usize = 1 << 20;
-/// Most bytes of a response in JSON.
+/// Limit of a JSON response.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
-/// Most bytes by which the memory of the gateway and of git-svc together may grow. One message of 60 MiB, of which each of them has two
-/// copies, is more than that.
+/// Limit for the memory growth of gateway and git-svc together. A message of 60 MiB with two copies
+/// in each would exceed it.
 const MAX_GROWTH_BYTES: u64 = 200 << 20;
 const PEOPLE: &str = "author A <a@example.com> 1600000000 +0000\ncommitter A <a@example.com> 1600000000 +0000\n";
 
-/// Text of lines of this many bytes in all.
+/// Lines of text with this total size.
 fn text(bytes: usize) -> String {
     let mut text = "a line of a message that goes on and on\n".repeat(bytes / 40 + 1);
     text.truncate(bytes);
     text
 }
 
-/// Writes an object that git would not make, and returns its id.
+/// Writes an object that git would reject, and returns its id.
 async fn write_object(git: &Git, folder: &str, kind: &str, content: &[u8]) -> String {
     let file = git.path().join("object");
     std::fs::write(&file, content).unwrap();
     git.run(folder, &["hash-object", "-t", kind, "-w", "--literally", file.to_str().unwrap()]).await
 }
 
-/// Pushes an object over HTTP and SSH, which is refused by its name both times.
+/// Pushes an object over HTTP and SSH. Both pushes must fail and name it.
 async fn refused(git: &Git, urls: &[String], object: &str, refname: &str, reason: &str) {
     for url in urls {
         let stderr = git.fails("work", &["push", "-q", url, &format!("{object}:{refname}")]).await;
@@ -72,7 +72,7 @@ async fn oversized_commits_and_tags_are_refused_by_name_over_http_and_ssh(cluste
     refused(git, &urls, &tag, "refs/tags/long", "bytes, the limit is 1048576").await;
     let wide = write_object(git, "work", "commit", &commit(5000, "Wide")).await;
     refused(git, &urls, &wide, "refs/heads/wide", "5000 parents, the limit is 4096").await;
-    // Behind an ordinary commit, and among other refs: nothing of the push is kept.
+    // Below an ordinary commit, and among other refs: nothing of the push is kept.
     let above = format!("tree {tree}\nparent {long}\n{PEOPLE}\nAbove");
     let above = write_object(git, "work", "commit", above.as_bytes()).await;
     let refs = [format!("{above}:refs/heads/above"), format!("{tip}:refs/heads/good")];
@@ -83,7 +83,7 @@ async fn oversized_commits_and_tags_are_refused_by_name_over_http_and_ssh(cluste
     }
     ada.get(&ada.repo("sizes", &format!("/git/tags/{tag}"))).await.refused(404);
     assert_eq!(ada.get(&ada.repo("sizes", "/branches")).await.expect(200).each("name"), ["main"]);
-    // What is within the limits is taken, small and large pushes alike.
+    // Objects within the limits are accepted, in small and large pushes.
     for (parents, bytes) in [(1, 20), (4096, 20), (2, 300_000), (1, MAX_COMMIT_BYTES - 1000)] {
         for (url, way) in urls.iter().zip(["http", "ssh"]) {
             let message = format!("{way}\n{}", text(bytes));
@@ -110,7 +110,6 @@ async fn a_tree_of_too_many_bytes_is_refused_by_name(cluster: &Cluster) {
     ada.get(&ada.repo("trees", &format!("/git/trees/{tree}"))).await.refused(404);
 }
 
-/// A tree of files with one content.
 fn tree(blob: &str, entries: usize, suffix: &str) -> Vec<u8> {
     let id: Vec<u8> = (0..20).map(|at| u8::from_str_radix(&blob[2 * at..2 * at + 2], 16).unwrap()).collect();
     let mut tree = Vec::new();
@@ -121,14 +120,13 @@ fn tree(blob: &str, entries: usize, suffix: &str) -> Vec<u8> {
     tree
 }
 
-/// Returns a field of `/proc/{id}/status` in bytes.
+/// A field of `/proc/{id}/status`, in bytes.
 fn status(id: u32, field: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// The processes whose memory is measured.
 struct Memory {
     processes: Vec<u32>,
     before: u64,
@@ -141,13 +139,11 @@ impl Memory {
         Self { processes, before }
     }
 
-    /// Bytes by which the highest use of memory is above that at the beginning.
     fn growth(&self) -> u64 {
         self.processes.iter().map(|id| status(*id, "VmHWM:")).sum::<u64>().saturating_sub(self.before)
     }
 }
 
-/// The folder of a repository in the store.
 fn folder_of(cluster: &Cluster, repository: &Value) -> PathBuf {
     let name = format!("{}.git", repository["id"]);
     let mut folders = vec![cluster.store().join("repos")];
@@ -161,13 +157,13 @@ fn folder_of(cluster: &Cluster, repository: &Value) -> PathBuf {
     panic!("{name} is not in the store");
 }
 
-/// Ids of what [`old_repository`] makes.
+/// Ids of the objects in [`old_repository`].
 struct OldObjects {
     tag: String,
     main: String,
 }
 
-/// Puts objects without limits into a repository of the store, as older versions took them.
+/// Adds objects beyond the limits to a stored repository, as older versions accepted them.
 async fn old_repository(git: &Git, folder: &Path) -> OldObjects {
     let folder = folder.to_str().unwrap();
     import(git, folder, 100, 256 << 10).await;
@@ -205,7 +201,7 @@ async fn old_repository(git: &Git, folder: &Path) -> OldObjects {
     OldObjects { tag, main }
 }
 
-/// Moves objects into a pack, in which they may be deltas of each other.
+/// Moves objects into a pack, possibly as deltas of each other.
 async fn pack(git: &Git, folder: &str, objects: &[&str], window: &str) {
     let mut command = git.command(folder, &["pack-objects", "-q", "--window", window, "objects/pack/pack"]);
     let mut packing = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -214,7 +210,6 @@ async fn pack(git: &Git, folder: &str, objects: &[&str], window: &str) {
     git.run(folder, &["prune-packed", "-q"]).await;
 }
 
-/// Makes a history on `main` whose commits have long messages.
 async fn import(git: &Git, folder: &str, commits: usize, message_bytes: usize) {
     let mut history = String::new();
     for number in 1..=commits {
@@ -239,7 +234,7 @@ async fn older_objects_are_read_within_bounds(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     let repository = ada.new_repository("old", json!({})).await;
     let objects = old_repository(&git, &folder_of(cluster, &repository)).await;
-    // It knew the repository as an empty one.
+    // It had cached the repository as empty.
     cluster.restart(Role::Git);
     let memory = Memory::of(cluster);
     let reads = Reads { ada: &ada, memory: &memory };
@@ -274,7 +269,7 @@ async fn older_objects_are_read_within_bounds(cluster: &Cluster) {
     let list = reads.list("/commits?sha=wide&limit=2", 2).await;
     assert_eq!((list[0]["parents"].as_array().unwrap().len(), &list[1]["sha"]), (100, &json!(objects.main)));
 
-    // Of the two deltas one is whole, and the other is stored as what makes it from the first.
+    // One of the two is stored whole, the other as a delta.
     let statuses = [reads.response("/commits/delta-1").await, reads.response("/commits/delta-2").await];
     let mut statuses = statuses.map(|response| response.status.as_u16());
     statuses.sort_unstable();
@@ -311,7 +306,7 @@ async fn older_objects_are_read_within_bounds(cluster: &Cluster) {
     assert!(memory.growth() < MAX_GROWTH_BYTES, "{} bytes", memory.growth());
 }
 
-/// Reads of the repository, each of them bounded.
+/// Reads of the repository, each with bounded memory.
 struct Reads<'a> {
     ada: &'a User,
     memory: &'a Memory,
@@ -331,7 +326,6 @@ impl Reads<'_> {
         self.response(path).await.expect(status)
     }
 
-    /// A list of this many entries.
     async fn list(&self, path: &str, count: usize) -> Value {
         let list = self.get(200, path).await.json();
         assert_eq!(list.as_array().unwrap().len(), count, "{path}");

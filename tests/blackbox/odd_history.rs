@@ -1,6 +1,3 @@
-//! Commits in another encoding, with a NUL in the message, and by people without a name: what clients, receivers of webhooks and issues
-//! see of them.
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
@@ -18,7 +15,6 @@ fn options() -> Options {
     Options { settings: LOOPBACK.to_vec(), ..Options::default() }
 }
 
-/// Writes a commit object without checks, and returns its id.
 fn raw_commit(git: &Git, content: &[u8]) -> String {
     let mut command = Command::new("git");
     command.arg("-C").arg(git.path().join("work")).args([

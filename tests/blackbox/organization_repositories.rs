@@ -1,5 +1,3 @@
-//! Repositories of organizations.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -1,5 +1,3 @@
-//! Organizations.
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -200,7 +198,7 @@ async fn get_users_orgs_lists_what_the_caller_may_know(cluster: &Cluster) {
     };
     assert_eq!(seen(&path).await, [open.as_str()]);
     assert_eq!(seen(&format!("/users/{}/orgs", bob.name)).await, Vec::<String>::new());
-    assert_eq!(bob.get(&path).await.expect(200).each("username").len(), 2, "members know of each other");
+    assert_eq!(bob.get(&path).await.expect(200).each("username").len(), 2, "members see each other");
     assert_eq!(ada.get(&path).await.expect(200).each("username").len(), 2);
     outsider.get("/users/no-such-user/orgs").await.refused(404);
     cluster.anonymous().get(&path).await.refused(401);

@@ -1,4 +1,4 @@
-//! Branch protection: rules set through the API, which apply to pushes and to commits by the API.
+//! Branch protection: rules set through the API apply to pushes and to commits through the API.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,6 @@ async fn rules_are_kept_by_their_pattern(cluster: &Cluster) {
     let mut expected = [ada.name.as_str(), &bob.name];
     expected.sort_unstable();
     assert_eq!(users, expected);
-    // By the names of Gitea.
     assert_eq!((&made["rule_name"], &made["push_whitelist_usernames"]), (&made["pattern"], &made["push_users"]));
     assert_eq!(ada.get(&branch).await.expect(200).json()["protected"], true);
     let again = json!({"pattern": "main", "allow_force": true});
@@ -99,7 +98,7 @@ async fn a_protected_branch_loses_no_commits_and_is_not_deleted(cluster: &Cluste
     assert!(force.contains("protected branch: force pushes are not allowed"), "{force}");
     let deletion = git.fails("work", &["push", &url, ":release/1"]).await;
     assert!(deletion.contains("protected branch: it cannot be deleted"), "{deletion}");
-    // A refused ref does not affect the others of the push.
+    // A rejected ref does not affect other refs of the push.
     let both = ["push", "--force", &url, &format!("{old}:refs/heads/release/1"), &format!("{old}:refs/heads/free")];
     git.fails("work", &both).await;
     let seen = git.run("work", &["ls-remote", &url, "refs/heads/*"]).await;
@@ -139,7 +138,6 @@ async fn only_those_on_the_list_change_a_branch(cluster: &Cluster) {
     };
     bob.put(&path, &on("other")).await.expect(201);
     eve.put(&path, &body).await.expect(201);
-    // Owners may change every protected branch.
     ada.put(&ada.repo("list", "/contents/owned"), &body).await.expect(201);
 }
 

@@ -1,4 +1,4 @@
-//! The forms of requests and of responses, the same for every operation.
+//! Forms of requests and responses that are the same for every operation.
 
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
@@ -27,7 +27,8 @@ on_profiles! {
     }
 }
 
-/// Sends a request that no HTTP library would send, and returns the status of the response. `head` is the request line.
+/// Sends a request that no HTTP library would send, and returns the response status. `head` is the
+/// request line.
 pub(crate) async fn raw_status(cluster: &Cluster, head: &str, user: &User, body: &str) -> u16 {
     let host = cluster.url.trim_start_matches("http://");
     let token = user.token.as_deref().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Gateways behind proxies: whose word about a client's address is believed, in headers and by the PROXY protocol, and that people behind
-//! one proxy do not share a count.
+//! Gateways behind proxies: whose claim about a client's address is trusted, in headers and in the
+//! PROXY protocol. Clients of one proxy do not share a limit.
 
 use std::time::Duration;
 
@@ -26,9 +26,8 @@ on_profiles! {
 }
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The address of the trusted proxy of these tests.
+/// The trusted proxy of these tests.
 const PROXY: [u8; 4] = [127, 77, 0, 1];
-/// An address that is not trusted.
 const STRANGER: [u8; 4] = [127, 77, 0, 2];
 const PEOPLE: usize = 20;
 
@@ -42,12 +41,12 @@ fn one_of_twenty_people_behind_a_trusted_proxy_stops_nobody_else() {
     run(&cluster, twenty_people(&cluster));
 }
 
-/// The path at which a password is checked and nothing is changed.
+/// A path that checks a password and changes nothing.
 fn tokens_of(user: &User) -> String {
     format!("/api/v1/users/{}/tokens", user.name)
 }
 
-/// Signs in by password, with these headers beside.
+/// Signs in by password, with additional headers.
 async fn sign_in(user: &User, password: &str, headers: &[(&'static str, &str)]) -> Response {
     let mut request = user.raw(Method::GET, &tokens_of(user)).basic_auth(&user.name, Some(password));
     for &(name, value) in headers {
@@ -56,7 +55,7 @@ async fn sign_in(user: &User, password: &str, headers: &[(&'static str, &str)]) 
     Response::of(request).await
 }
 
-/// Makes an account that never signs in.
+/// Creates an account that never signs in.
 async fn new_person(admin: &User, number: usize) -> User {
     let mut person = admin.with_token(None);
     person.name = unique(&format!("person{number}"));
@@ -67,7 +66,7 @@ async fn new_person(admin: &User, number: usize) -> User {
     person
 }
 
-/// The address in the audit log of the last token that this user made.
+/// The address in the audit log for the user's last new token.
 async fn address_of_last_token(cluster: &Cluster, user: &User) -> String {
     let admin = cluster.admin().await;
     let found = admin.get(&format!("/admin/audit?limit=1&action=token.create&actor={}", user.name)).await.expect(200);
@@ -81,7 +80,8 @@ async fn twenty_people(cluster: &Cluster) {
         people.push(new_person(&admin, number).await);
     }
     let address = |number: usize| format!("203.0.113.{}", number + 1);
-    // The first fails. The proxy appends the address of its client to what that client sends, which does not help it.
+    // The first one fails. The proxy appends its client's address to the header that the client
+    // sent, so forging the header does not help.
     let (mut wrong, mut throttled) = (0, 0);
     for attempt in 0..16 {
         let sent = format!("198.51.100.{attempt}, {}, 10.0.0.7", address(0));
@@ -92,11 +92,11 @@ async fn twenty_people(cluster: &Cluster) {
         }
     }
     assert_eq!((wrong, throttled), (10, 6), "the address of the failing client is counted");
-    // Neither does the other header, which this proxy does not write.
+    // Nor does the other header, which this proxy does not set.
     let lists = address(0);
     let forged = [("x-forwarded-for", lists.as_str()), ("forwarded", "for=198.51.100.77")];
     sign_in(&people[0], "wrong", &forged).await.refused(401);
-    // The others sign in for the first time, each from its own address.
+    // The others sign in for the first time, each from a different address.
     let mut served = 0;
     for (number, person) in people.iter().enumerate().skip(1) {
         let from = address(number);
@@ -120,7 +120,7 @@ async fn twenty_people(cluster: &Cluster) {
 
 async fn forged_headers_change_nothing_without_the_setting(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
-    // From an address of its own, so that its failures are not those of other tests.
+    // From a separate address, so that its failures do not count in other tests.
     let client = reqwest::Client::builder().no_proxy().local_address(Some(STRANGER.into())).build().unwrap();
     let url = format!("{}{}", ada.url, tokens_of(&ada));
     let request = client.post(&url).basic_auth(&ada.name, Some(&ada.password)).json(&json!({"name": "x"}));
@@ -133,29 +133,27 @@ async fn forged_headers_change_nothing_without_the_setting(cluster: &Cluster) {
         let response = Response::of(request.header("x-real-ip", &address).header("forwarded", &forwarded)).await;
         statuses.push(response.status.as_u16());
     }
-    eprintln!("with a forged address each: {statuses:?}");
+    eprintln!("each with a forged address: {statuses:?}");
     assert_eq!(statuses, [[401_u16; 20].as_slice(), &[429_u16; 2]].concat());
 }
 
-/// Connects from a loopback address.
 async fn connect(from: [u8; 4], to: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind((std::net::IpAddr::from(from), 0).into()).unwrap();
     socket.connect(to.parse().unwrap()).await.unwrap()
 }
 
-/// Sends bytes over a connection of its own and returns all that comes back.
 async fn exchange(from: [u8; 4], to: &str, sent: &[u8]) -> String {
     let mut stream = connect(from, to).await;
     stream.write_all(sent).await.unwrap();
     let mut response = Vec::new();
-    // A connection that is reset has no response.
+    // A reset connection has no response.
     let _ =
         tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_to_end(&mut response)).await.expect("the connection ends");
     String::from_utf8_lossy(&response).into_owned()
 }
 
-/// Returns a request that makes a token by password, on a connection that ends with the response.
+/// A request that creates a token by password and closes the connection.
 fn token_request(user: &User, name: &str) -> Vec<u8> {
     let credential = STANDARD.encode(format!("{}:{}", user.name, user.password));
     let body = json!({ "name": name }).to_string();
@@ -168,7 +166,6 @@ fn token_request(user: &User, name: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Counters that the processes of a test keep in memory.
 const MAX_COUNTERS: usize = 64;
 
 #[test]
@@ -188,7 +185,7 @@ async fn many_counters(cluster: &Cluster) {
     for _ in 0..15 {
         assert_eq!(fail(&person.name, "203.0.113.1").await, 401);
     }
-    // Each of these begins three counters: of an address, of an account, and of both together.
+    // Each request starts three counters: for an address, an account, and both together.
     for number in 0..2 * MAX_COUNTERS {
         fail(&format!("nobody-{number}"), &format!("198.51.100.{number}")).await;
     }
@@ -204,14 +201,14 @@ fn line(client: &str) -> Vec<u8> {
     format!("PROXY TCP4 {client} 192.0.2.1 40000 3000\r\n").into_bytes()
 }
 
-/// Returns a header of version 2, with a field that Ferrite does not use.
+/// A version 2 header, with a field that Ferrite does not use.
 fn binary(client: [u8; 4]) -> Vec<u8> {
     let start = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x11";
     [&start[..], &client, &[192, 0, 2, 1], &40_000_u16.to_be_bytes(), &3000_u16.to_be_bytes(), &[4, 0, 2, 0, 0]]
         .concat()
 }
 
-/// Starts a gateway whose trusted proxy must send headers of the PROXY protocol.
+/// Starts a gateway whose trusted proxy must send PROXY headers.
 fn gateway_with_proxy_protocol(cluster: &Cluster) -> Gateway {
     let settings = [
         ("FERRITE_GATEWAY_TRUSTED_PROXIES", "127.77.0.1"),
@@ -243,14 +240,15 @@ async fn the_proxy_protocol_names_the_client_of_http(cluster: &Cluster) {
     }
     eprintln!("addresses in the audit log: {addresses:?}");
     assert_eq!(addresses, ["203.0.113.50", "203.0.113.51", "127.77.0.1", "127.77.0.2"]);
-    // Without its header the proxy is not served, and the header of anybody else is no request.
+    // Without its header the proxy is not served; a header from anyone else is an invalid request.
     assert_eq!(exchange(PROXY, &http, &token_request(&ada, "none")).await, "");
     let forged = [line("203.0.113.52"), token_request(&ada, "forged")].concat();
     let response = exchange(STRANGER, &http, &forged).await;
     assert!(response.is_empty() || response.starts_with("HTTP/1.1 400"), "{response}");
 }
 
-/// Relays connections to `to` as the trusted proxy, each with this header in front. Returns its address.
+/// Relays connections to `to` as the trusted proxy, with this header before each. Returns its
+/// address.
 async fn relay(tasks: &mut JoinSet<()>, to: String, header: Vec<u8>) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -269,13 +267,14 @@ async fn relay(tasks: &mut JoinSet<()>, to: String, header: Vec<u8>) -> std::net
     address
 }
 
-/// Opens a connection, sends `sent` and reads the first bytes of the response; `None` if the connection ends without.
+/// Connects, sends `sent` and reads the start of the response; `None` if the connection ends
+/// without one.
 async fn ssh_banner(from: [u8; 4], to: &str, sent: &[u8]) -> Option<TcpStream> {
     let mut stream = connect(from, to).await;
     stream.write_all(sent).await.unwrap();
     let mut banner = [0; 8];
     let read =
-        tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_exact(&mut banner)).await.expect("an answer or an end");
+        tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_exact(&mut banner)).await.expect("a response or the end");
     (read.is_ok() && &banner == b"SSH-2.0-").then_some(stream)
 }
 
@@ -294,17 +293,17 @@ async fn the_proxy_protocol_names_the_client_of_ssh(cluster: &Cluster) {
         let refs = client.git("", &["ls-remote", &client.url(&ada.name, "mine")]).await;
         assert!(refs.contains("refs/heads/"), "{refs}");
     }
-    // The connections of the proxy are counted under the addresses of its clients, of which each may have two.
+    // The proxy's connections count for its clients' addresses, each of which may have two.
     let header = line("203.0.113.61");
     let one = ssh_banner(PROXY, &ssh, &header).await.expect("the first");
     let two = ssh_banner(PROXY, &ssh, &binary([203, 0, 113, 61])).await.expect("the second");
-    assert!(ssh_banner(PROXY, &ssh, &header).await.is_none(), "a third of one address");
+    assert!(ssh_banner(PROXY, &ssh, &header).await.is_none(), "a third from one address");
     let other = ssh_banner(PROXY, &ssh, &line("203.0.113.62")).await.expect("another address");
     eprintln!(
         "of one client behind the proxy 2 connections were served and the third was closed; of another client 1 was served"
     );
     drop((one, two, other));
-    // Without its header the proxy is not served, and everybody else is served without one.
+    // Without its header the proxy is not served; everyone else is served without one.
     assert!(ssh_banner(PROXY, &ssh, b"SSH-2.0-Test\r\n").await.is_none());
     ssh_banner(STRANGER, &ssh, b"SSH-2.0-Test\r\n").await.expect("a direct client");
 }
@@ -318,21 +317,22 @@ async fn clients_of_one_ipv6_network_share_a_number_of_connections(cluster: &Clu
     ];
     let gateway = Gateway::start(cluster, &servers::address(), "http", &settings);
     let http = gateway.http();
-    // A connection that stays open, if the gateway serves it.
+    // Holds a connection open if the gateway serves it.
     let connection = async |client: &str| {
         let mut stream = connect(PROXY, &http).await;
         let header = format!("PROXY TCP6 {client} 2001:db8::1 40000 3000\r\n");
         let request = "GET /api/v1/users/root-admin HTTP/1.1\r\nhost: test\r\n\r\n";
-        // Fails if the connection is closed already.
+        // Fails if the connection is already closed.
         let _ = stream.write_all(format!("{header}{request}").as_bytes()).await;
         let mut response = [0; 12];
         let read = tokio::time::timeout(RESPONSE_TIMEOUT, stream.read_exact(&mut response))
             .await
-            .expect("an answer or an end");
+            .expect("a response or the end");
         (read.is_ok() && &response == b"HTTP/1.1 200").then_some(stream)
     };
     let mut held = Vec::new();
-    // Two of one /64, whatever the rest of their addresses; then as many /64 of one /48 as there are connections.
+    // Two per /64, whatever the rest of the address. Then more /64 networks of one /48 than it may
+    // have connections.
     for number in 1..=4 {
         held.extend(connection(&format!("2001:db8:7:1::{number}")).await);
     }

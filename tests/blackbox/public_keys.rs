@@ -33,7 +33,6 @@ async fn post_user_keys_responds_with_the_key_as_it_is_stored(cluster: &Cluster)
     assert_eq!((&made["key"], &made["title"]), (&json!(key), &json!("laptop")));
     assert_eq!(made["url"], format!("{}/api/v1/user/keys/{}", cluster.url, made["id"]));
     assert!(made["created_at"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')), "{made}");
-    // The key type and the comment are optional.
     let blob = ed25519_blob();
     let bare = ada.post(PATH, &json!({"title": "bare", "key": blob})).await.expect(201).json();
     assert_eq!(bare["key"].as_str().unwrap().trim_end(), format!("ssh-ed25519 {blob}"));
@@ -54,7 +53,6 @@ async fn post_user_keys_takes_every_kind_that_is_safe(cluster: &Cluster) {
             assert_eq!(stored, key.trim_end());
         }
     }
-    // A key is recognized in another format.
     ada.post(PATH, &json!({"title": "again", "key": keys::RFC_4716_AS_LINE})).await.refused(422);
 }
 
@@ -120,7 +118,7 @@ async fn get_users_keys_lists_the_keys_of_any_user(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let mut made = ada.post(PATH, &json!({"title": "laptop", "key": ed25519("x")})).await.expect(201).json();
     assert_eq!(ada.get(PATH).await.expect(200).json(), json!([made]));
-    // The token to which a key is bound is shown to its owner alone.
+    // Only the owner sees the token that a key is bound to.
     made.as_object_mut().unwrap().remove("token");
     let path = format!("/users/{}/keys", ada.name.to_uppercase());
     assert_eq!(bob.get(&path).await.expect(200).json(), Value::Array(vec![made]));
@@ -150,8 +148,8 @@ async fn delete_user_keys_frees_the_key(cluster: &Cluster) {
     ada.delete(&path).await.refused(404);
     assert_eq!(ada.get(PATH).await.expect(200).json(), json!([]));
     let again = bob.post(PATH, &json!({"title": "laptop", "key": key})).await.expect(201).json();
-    assert_ne!(again["id"], made["id"], "ids are never used again");
-    // A deleted user's keys are free as well.
+    assert_ne!(again["id"], made["id"], "ids are never reused");
+    // The keys of a deleted user are available again.
     cluster.admin().await.delete(&format!("/admin/users/{}", bob.name)).await.expect(204);
     ada.post(PATH, &json!({"title": "laptop", "key": key})).await.expect(201);
 }

@@ -1,6 +1,6 @@
-//! Quotas: one account fills neither the disk nor the tracker of others. Pushes, commits, forks, files of releases and transfers beyond
-//! the bytes of their owner are refused by name and leave nothing; administrators see and set the limits; what is written within an hour
-//! is limited.
+//! Quotas: no account can fill the disk or the tracker for others. Pushes, commits, forks, release
+//! files and transfers beyond the owner's quota fail with a clear reason and leave nothing behind.
+//! Administrators see and set the limits. Writes per hour are limited.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,13 +19,11 @@ on_own_installations! {
     one_account_fills_neither_the_disk_nor_the_tracker(options())
 }
 
-/// Bytes of the repositories of one owner.
 const OWNER_BYTES: u64 = 3_000_000;
-/// Size of the file of a push that fits into the quota once.
 const FILE_BYTES: usize = 1_000_000;
-/// Size of the file of a push that does not fit into what is left then.
 const LARGE_FILE_BYTES: usize = 2_500_000;
-/// Bytes of git's own files that a refused write may leave until the next maintenance, such as folders.
+/// Bytes of git's own files, such as folders, that a failed write may leave until the next
+/// maintenance.
 const SLACK_BYTES: u64 = 200_000;
 
 fn options() -> Options {
@@ -47,10 +45,9 @@ async fn used(admin: &User, name: &str) -> u64 {
     admin.get(&quota_path(name)).await.expect(200).json()["bytes"]["used"].as_u64().unwrap()
 }
 
-/// Bytes of all files in a folder.
 fn bytes_in(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    // A file may be gone by the time it is looked at.
+    // A file may disappear before it is examined.
     entries
         .map(|entry| match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => bytes_in(&entry.path()),
@@ -60,7 +57,8 @@ fn bytes_in(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Bytes of the store, once two looks agree: a look sees a repository that is moved to the trash meanwhile twice, or not at all.
+/// Size of the store once two measurements agree: one alone counts a repository that is moved to
+/// the trash meanwhile twice, or not at all.
 async fn bytes_of_store(cluster: &Cluster) -> u64 {
     let mut bytes = bytes_in(&cluster.store());
     for _ in 0..200 {
@@ -85,7 +83,6 @@ fn limited(response: Response, what: &str) {
     assert!((1..=3600).contains(&wait), "{wait}");
 }
 
-/// Writes a file of noise and commits it.
 async fn commit_noise(git: &Git, file: &str, bytes: usize, seed: u64) {
     std::fs::write(git.path().join("work").join(file), noise(bytes, seed)).unwrap();
     git.commit("work", "note", file).await;
@@ -111,7 +108,6 @@ async fn one_account_fills_neither_the_disk_nor_the_tracker(cluster: &Cluster) {
     administrators_set_quotas(&admin, &ada, &git).await;
     nobody_fills_the_tracker_of_others(cluster, &admin, &ada).await;
     wikis_count(&admin, &ada, &git).await;
-    // Deletion frees the bytes.
     ada.delete(&ada.repo("demo", "")).await.expect(204);
     admin.eventually(&quota_path(&ada.name), |quota| quota["bytes"]["used"] == 0).await;
 }
@@ -143,13 +139,13 @@ async fn pushes_and_commits_beyond_the_quota_leave_nothing(cluster: &Cluster, ad
     let content_in_base64 = base64::engine::general_purpose::STANDARD.encode(noise(LARGE_FILE_BYTES, 3));
     let body = json!({"message": "m", "content": content_in_base64});
     over_quota(ada.put(&content, &body).await);
-    assert_eq!(git.run("", &["ls-remote", &http]).await, refs, "no ref has moved");
+    assert_eq!(git.run("", &["ls-remote", &http]).await, refs, "no ref moved");
     let growth = growth_since(cluster, before).await;
-    eprintln!("4 writes of {LARGE_FILE_BYTES} bytes beyond the quota leave {growth} bytes on the store");
+    eprintln!("4 writes of {LARGE_FILE_BYTES} bytes over the quota left {growth} bytes in the store");
     assert!(growth < SLACK_BYTES, "{growth}");
 }
 
-/// Bytes by which the store has grown. The files of an aborted write are gone as soon as its process has ended.
+/// Growth of the store, in bytes. Files of an aborted write disappear when its process ends.
 async fn growth_since(cluster: &Cluster, before: u64) -> u64 {
     let mut growth = u64::MAX;
     for _ in 0..200 {
@@ -171,7 +167,8 @@ async fn imports_receive_no_more_than_the_quota_leaves(admin: &User, ada: &User,
     assert_eq!(used(admin, &ada.name).await, before);
 }
 
-/// A remote that grows beyond the quota of a mirror's owner. What is received before that is seen is not kept.
+/// A remote grows beyond the quota of the mirror's owner. Data received before this is noticed is
+/// not kept.
 async fn mirrors_receive_no_more_than_the_quota_leaves(cluster: &Cluster, admin: &User) {
     let (owner, git) = (cluster.user("mia").await, Git::new());
     git.small("work").await;
@@ -187,7 +184,7 @@ async fn mirrors_receive_no_more_than_the_quota_leaves(cluster: &Cluster, admin:
     Response::of(owner.request(Method::POST, &owner.repo("followed", "/mirror-sync"))).await.empty(202);
     let failed = |shown: &Value| shown["mirror_info"]["last_error"].as_str().is_some_and(|error| !error.is_empty());
     let shown = owner.eventually(&path, failed).await;
-    assert_eq!(git.run("", &["ls-remote", &url]).await, refs, "no ref has moved");
+    assert_eq!(git.run("", &["ls-remote", &url]).await, refs, "no ref moved");
     let (growth, taken) = (growth_since(cluster, before).await, used(admin, &owner.name).await);
     eprintln!(
         "a remote that grew by {} bytes under a quota of {OWNER_BYTES}: {}; the store grew by {growth} bytes, {taken} are used",
@@ -210,7 +207,7 @@ async fn forks_and_transfers_count_for_their_owners(cluster: &Cluster, admin: &U
         }
     }
     let taken = used(admin, &bob.name).await;
-    eprintln!("three forks of {FILE_BYTES} bytes under a quota of {OWNER_BYTES}: {taken} bytes are used");
+    eprintln!("three forks of {FILE_BYTES} bytes with a quota of {OWNER_BYTES}: {taken} bytes used");
     assert!(taken > 2 * FILE_BYTES as u64 && taken <= OWNER_BYTES, "{taken}");
     bob.get(&bob.repo("three", "")).await.refused(404);
 
@@ -230,19 +227,19 @@ async fn files_of_releases_count(cluster: &Cluster, admin: &User, ada: &User) {
         let request = ada.request(Method::POST, &format!("{path}/assets?name={name}"));
         Response::try_of(request.header("content-type", "application/octet-stream").body(noise(bytes, 4))).await
     };
-    // The connection may be closed before the client has sent all of the body and reads the response.
+    // The connection may close before the client has sent the whole body and read the response.
     if let Ok(response) = upload("large", LARGE_FILE_BYTES).await {
         over_quota(response);
     }
     upload("fits", 300_000).await.unwrap().expect(201);
     let after = used(admin, &ada.name).await;
-    // Not exactly: the tag is a ref, and the size of a repository without what git has tidied up may come at any time.
+    // Not exact: the tag is a ref, and the size after maintenance may be reported at any time.
     assert!((before.0 + 290_000..before.0 + 310_000).contains(&after), "{after} after {}", before.0);
     ada.delete(&path).await.expect(204);
     let is_released = |quota: &Value| quota["bytes"]["used"].as_u64().unwrap() < before.0 + 10_000;
     admin.eventually(&quota_path(&ada.name), is_released).await;
     let growth = growth_since(cluster, before.1).await;
-    eprintln!("a file of {LARGE_FILE_BYTES} bytes beyond the quota, and one that was removed, leave {growth} bytes");
+    eprintln!("a file of {LARGE_FILE_BYTES} bytes over the quota, and a removed one, left {growth} bytes");
     assert!(growth < SLACK_BYTES, "{growth}");
 }
 
@@ -260,7 +257,7 @@ async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
     ada.post("/user/repos", &json!({"name": "more"})).await.refused_with_message(422, "owns 1, the limit is 1");
     admin.patch(&path, &json!({"repositories": null})).await.expect(200);
     over_quota(ada.post("/user/repos", &json!({"name": "more"})).await);
-    // What takes no room goes on, and so do reads.
+    // Writes that need no space still work, and so do reads.
     git.run("work", &["push", "-q", &url, "HEAD~1:refs/heads/topic"]).await;
     git.run("work", &["push", "-q", &url, ":refs/heads/topic"]).await;
     git.run("", &["clone", "-q", &url, "copy"]).await;
@@ -276,7 +273,7 @@ async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
     let details: Vec<_> = events.as_array().unwrap().iter().map(|event| event["details"].clone()).collect();
     let expected =
         [json!({"bytes": "-1"}), json!({"repositories": "site"}), json!({"bytes": "0", "repositories": "1"})];
-    assert_eq!(details, expected, "refused changes are not there");
+    assert_eq!(details, expected, "rejected changes have no effect");
     let organization = ada.new_organization("acme").await;
     let quota = admin.get(&quota_path(&organization)).await.expect(200).json();
     assert_eq!((&quota["bytes"]["used"], &quota["bytes"]["limit"]), (&json!(0), &json!(OWNER_BYTES)));
@@ -308,7 +305,6 @@ async fn nobody_fills_the_tracker_of_others(cluster: &Cluster, admin: &User, ada
     limited(hook().await, "limit reached: 2 webhooks per hour");
 
     admin.patch(&quota_path(&eve.name), &json!({"rate_percent": 200})).await.expect(200);
-    // What was refused does not count.
     for _ in 0..4 {
         open(&eve).await.expect(201);
     }

@@ -18,7 +18,6 @@ on_profiles! {
     }
 }
 
-/// Makes a repository of `ada` with branches, tags and files.
 async fn pushed(ada: &User, git: &Git) {
     ada.new_repository("read", json!({})).await;
     git.small("work").await;
@@ -141,7 +140,7 @@ async fn raw_files_come_as_they_are(cluster: &Cluster) {
     assert!(etag.starts_with('"'), "{etag}");
     let part = ada.get_with(&ada.repo("read", "/raw/feature/one/bin.dat"), RANGE, "bytes=1-3").await.expect(206);
     assert_eq!((&part.body[..], part.header("content-range").as_str()), (&[159, 146, 150][..], "bytes 1-3/5"));
-    assert_eq!(part.header("content-disposition"), bytes.header("content-disposition"), "as binary as the whole");
+    assert_eq!(part.header("content-disposition"), bytes.header("content-disposition"), "binary, like the whole file");
     ada.get_with(&ada.repo("read", "/raw/feature/one/bin.dat"), RANGE, "bytes=5-").await.refused(416);
     let path = ada.repo("read", "/raw/feature/one/dir/sp%20ace.html");
     assert!(ada.get_with(&path, IF_NONE_MATCH, &etag).await.expect(304).body.is_empty());
@@ -164,7 +163,7 @@ async fn raw_files_come_as_they_are(cluster: &Cluster) {
 async fn every_read_takes_every_form_of_a_revision(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     pushed(&ada, &git).await;
-    // A tag of the name of a branch, which its full name alone leads to.
+    // A tag with the name of a branch, reachable only by its full name.
     git.run("work", &["tag", "feature/one", "main"]).await;
     git.run("work", &["push", "-q", "origin", "refs/tags/feature/one"]).await;
     let main = git.run("work", &["rev-parse", "main"]).await;

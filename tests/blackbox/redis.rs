@@ -1,6 +1,6 @@
-//! What an installation believes of Redis, and what its roles may do there: an own user for each, over TLS.
-//!
-//! The production profile of every other test has the same users and TLS: `ferrite secrets` makes them.
+//! What an installation trusts in Redis, and what its roles may do there: a user for each role,
+//! over TLS. In all tests, the production profile has these users and TLS, made by `ferrite
+//! secrets`.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -30,11 +30,11 @@ on_own_installations! {
     the_operator_looks_at_redis_and_loads_its_users(Options::default())
 }
 
-/// Sends lines of commands to Redis, as a user of the URL, and returns a line for each response.
+/// Sends Redis commands as the user of the URL and returns one line per response.
 fn send(url: &str, commands: &[String]) -> Vec<String> {
     let (user, address) = url.split_once("://").unwrap().1.split_once('@').unwrap();
     let (name, password) = user.split_once(':').unwrap();
-    // Roles sign in on the port with TLS; tests use the other one.
+    // Roles use the TLS port, tests the other one.
     let mut stream = TcpStream::connect(address.replace(":6380", ":6379")).unwrap();
     let lines: String = commands.iter().map(|command| format!("{command}\r\n")).collect();
     stream.write_all(format!("AUTH {name} {password}\r\n{lines}QUIT\r\n").as_bytes()).unwrap();
@@ -47,7 +47,6 @@ fn send(url: &str, commands: &[String]) -> Vec<String> {
     lines[1..].to_vec()
 }
 
-/// The URL of a role's user.
 fn url_of(cluster: &Cluster, role: Role) -> String {
     let file = cluster.folder.join(format!("redis-secrets/{}-redis-url", role.name()));
     std::fs::read_to_string(file).unwrap().trim().to_owned()
@@ -57,15 +56,14 @@ fn token_key(token: &str) -> String {
     format!("ferrite:token:{}", TokenHash::of(token).to_hex())
 }
 
-/// A command that sets a key, for a while, to any bytes.
+/// A command that sets a key to any bytes, for a while.
 fn set(key: &str, value: &[u8]) -> String {
     let value: String = value.iter().map(|byte| format!("\\x{byte:02x}")).collect();
     format!("SET {key} \"{value}\" PX 60000")
 }
 
-/// How many forged entries a service has seen.
 fn forged(cluster: &Cluster, role: Role) -> f64 {
-    let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile has TCP") };
+    let Address::Tcp(authority) = cluster.address(role) else { panic!("the production profile uses TCP") };
     let (host, port) = authority.rsplit_once(':').unwrap();
     let private = Address::Tcp(format!("{host}:{}", port.parse::<u16>().unwrap() + 2000));
     let text = http_get(&private, "/metrics").expect("the private listener answers");
@@ -83,7 +81,8 @@ async fn a_forged_identity_is_believed_by_no_process(cluster: &Cluster) {
         Identity { user_id: root, username: admin.name.clone(), is_admin: true, scopes, ..Identity::default() };
     let tests = cluster.redis_url().unwrap();
     let genuine = ada.token.clone().unwrap();
-    // Never given to anybody: the identity of an administrator without a signature, and ada's entry under another key.
+    // Tokens that were never issued: an unsigned administrator identity, and ada's entry under
+    // another key.
     let (unsigned, copied) = ("0".repeat(40), "1".repeat(40));
     assert_eq!(send(&tests, &[set(&token_key(&unsigned), &identity.encode_to_vec())]), ["+OK"; 2]);
     ada.get("/user").await.expect(200);
@@ -101,9 +100,10 @@ async fn a_forged_identity_is_believed_by_no_process(cluster: &Cluster) {
         Response::of(refs.basic_auth(&admin.name, Some(token))).await.expect(401);
     }
     for role in &Role::ALL[..4] {
-        assert!(forged(cluster, *role) >= 2.0, "{role:?} counts what it did not believe");
+        assert!(forged(cluster, *role) >= 2.0, "{role:?} counts forged entries");
     }
-    // Over the entry of a token that is valid: repo-svc is asked, and tells whose it is.
+    // The forged entry replaces that of a valid token: the service asks repo-svc, which knows the
+    // owner.
     assert_eq!(send(&tests, &[set(&token_key(&genuine), &identity.encode_to_vec())]), ["+OK"; 2]);
     assert_eq!(ada.get("/user").await.expect(200).json()["username"], ada.name);
     ada.get("/admin/audit").await.refused(403);
@@ -120,7 +120,7 @@ async fn each_role_is_signed_in_as_its_own_user_and_does_nothing_that_it_may_not
         ada.git_status("upload-pack", &ada.name, "mine", password).await;
     }
     let (status, ..) = Client::new(cluster, "ed25519").await.run(&[], &["whoami"]).await;
-    assert_ne!(status, Some(0), "a key that nobody knows");
+    assert_ne!(status, Some(0), "an unknown key");
     Response::of(ada.tokens(Method::DELETE, "/tests")).await.empty(204);
     let tests = cluster.redis_url().unwrap();
     let clients = send(&tests, &["CLIENT LIST".to_owned()]);

@@ -1,5 +1,6 @@
-//! Uploads of files of releases that are cut off, too large, too slow, or whose services are killed: a file is there as a whole or not at
-//! all, a repeated upload succeeds, and nothing stays on the store that no release has.
+//! Uploads of release files that are cut off, too large, too slow, or hit by killed services. A
+//! file exists completely or not at all, a repeated upload succeeds, and the store keeps no file
+//! without a release.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,7 +46,7 @@ impl Fixture {
         request.header("content-type", "application/octet-stream").header("idempotency-key", format!("key of {name}"))
     }
 
-    /// A request whose body is what the returned channel gets.
+    /// A request whose body comes from the returned channel.
     fn streamed(&self, name: &str) -> (RequestBuilder, mpsc::Sender<Result<Vec<u8>, std::io::Error>>) {
         let (sender, chunks) = mpsc::channel(1);
         (self.request(name).body(Body::wrap_stream(ReceiverStream::new(chunks))), sender)
@@ -65,7 +66,6 @@ fn chunk(number: usize) -> Vec<u8> {
     vec![u8::try_from(number % 251).unwrap(); CHUNK_BYTES]
 }
 
-/// The files of releases on the store.
 fn stored_files(cluster: &Cluster) -> Vec<PathBuf> {
     let (mut folders, mut files) = (vec![cluster.store().join("repos")], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -94,7 +94,7 @@ async fn killed_services_leave_whole_files_or_none(cluster: &Cluster) {
             if number == kill_at {
                 cluster.crash(role);
                 let names: Vec<_> = fixture.assets().await.iter().map(|asset| asset["name"].clone()).collect();
-                assert!(!names.contains(&json!(name)), "it is not whole yet");
+                assert!(!names.contains(&json!(name)), "it is not complete yet");
             }
             if sender.send(Ok(chunk(number))).await.is_err() {
                 break;
@@ -102,8 +102,8 @@ async fn killed_services_leave_whole_files_or_none(cluster: &Cluster) {
         }
         drop(sender);
         let outcome = tasks.join_next().await.unwrap().unwrap();
-        // A service may be killed without harm before it is asked: the gateway may not have passed the first chunks on yet, and the entry
-        // comes last.
+        // A killed service that has not been asked yet does no harm: the gateway may not have
+        // passed on the first chunks, and the entry is written last.
         let is_done = outcome.is_ok_and(|response| response.status.as_u16() == 201);
         assert!(!is_done || role != Role::Gateway, "{role:?} was killed");
         assert_eq!(fixture.assets().await.len(), round + usize::from(is_done));
@@ -117,7 +117,7 @@ async fn killed_services_leave_whole_files_or_none(cluster: &Cluster) {
 
 async fn too_large_slow_and_broken_uploads_leave_nothing(fixture: &Fixture) {
     let before = fixture.assets().await.len();
-    // The connection may be closed before the client has sent all of the body and reads the response.
+    // The connection may close before the client has sent the whole body and read the response.
     let is_refused =
         |outcome: Result<Response, reqwest::Error>| outcome.map_or(true, |response| response.status.as_u16() == 413);
     let declared = Response::try_of(fixture.request("large").body(vec![0; MAX_ASSET_BYTES + 1])).await;
@@ -146,7 +146,7 @@ async fn too_large_slow_and_broken_uploads_leave_nothing(fixture: &Fixture) {
     assert_eq!(fixture.assets().await.len(), before);
 }
 
-/// Also looks at the counts of downloads, which a process writes when it stops.
+/// Also checks download counts, which a process writes when it stops.
 async fn nothing_stays_that_no_release_has(cluster: &Cluster, fixture: &Fixture) {
     let asset = fixture.assets().await.pop().unwrap();
     for _ in 0..3 {
@@ -156,7 +156,7 @@ async fn nothing_stays_that_no_release_has(cluster: &Cluster, fixture: &Fixture)
     let part = fixture.ada.raw(Method::GET, &address).header("range", "bytes=0-9");
     Response::of(part).await.expect(206);
     cluster.change(Role::Repo, "UPDATE unclaimed_files SET due_us = 1".to_owned()).await;
-    // Once in the loop before, and three times here.
+    // Once in the loop above, and three times here.
     let mut counted = 0;
     for _ in 0..10 {
         // The gateway reports a download after it has sent the file.
@@ -183,5 +183,5 @@ async fn nothing_stays_that_no_release_has(cluster: &Cluster, fixture: &Fixture)
         }
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    panic!("files of a deleted repository stay: {:?}", stored_files(cluster));
+    panic!("files of a deleted repository are left behind: {:?}", stored_files(cluster));
 }

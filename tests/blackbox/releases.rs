@@ -22,10 +22,8 @@ on_profiles! {
     }
 }
 
-/// Writers at once.
 const WRITERS: usize = 8;
 
-/// A user with a repository of one commit.
 async fn owner(cluster: &Cluster, private: bool) -> User {
     let ada = cluster.user("ada").await;
     ada.new_repository("demo", json!({"auto_init": true, "private": private})).await;
@@ -44,18 +42,16 @@ fn of_release(user: &User, release: &Value, rest: &str) -> String {
     user.repo("demo", &format!("/releases/{}{rest}", release["id"]))
 }
 
-/// A request that uploads a file as it is.
 fn raw(user: &User, release: &Value, name: &str, content: &[u8]) -> RequestBuilder {
     let request = user.request(Method::POST, &of_release(user, release, &format!("/assets?name={name}")));
     request.header("content-type", "application/octet-stream").body(content.to_vec())
 }
 
-/// A request that uploads a file as a form with one part.
 fn form(user: &User, release: &Value, part: &str, name: &str, content: &[u8]) -> RequestBuilder {
     form_with(user, release, "", part, name, content)
 }
 
-/// As [`form`], with a query.
+/// Like [`form`], with a query.
 fn form_with(user: &User, release: &Value, query: &str, part: &str, name: &str, content: &[u8]) -> RequestBuilder {
     let head = format!(
         "--xyz\r\nContent-Disposition: form-data; name=\"{part}\"; filename=\"{name}\"\r\nContent-Type: text/plain\r\n\r\n"
@@ -65,10 +61,10 @@ fn form_with(user: &User, release: &Value, query: &str, part: &str, name: &str, 
     request.header("content-type", "multipart/form-data; boundary=xyz").body(body)
 }
 
-/// A request for a file by the address that its entry has.
+/// A request for a file by the URL in its entry.
 fn download(user: &User, asset: &Value) -> RequestBuilder {
     let address = asset["browser_download_url"].as_str().unwrap();
-    let request = user.raw(Method::GET, address.strip_prefix(&user.url).expect("an address of the site"));
+    let request = user.raw(Method::GET, address.strip_prefix(&user.url).expect("a URL of the site"));
     match &user.token {
         Some(token) => request.header("authorization", format!("token {token}")),
         None => request,
@@ -100,7 +96,7 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     ada.post(&path, &nameless).await.refused_fields(&[("tag_name", "required"), ("name", "too_long")]);
     let draft = new_release(&ada, json!({"tag_name": "v2", "draft": true, "target_commitish": "nowhere"})).await;
     assert_eq!(draft["published_at"], Value::Null);
-    assert_eq!(tags(&ada).await, ["v1/rc"], "a draft makes no tag");
+    assert_eq!(tags(&ada).await, ["v1/rc"], "a draft creates no tag");
     let draft_path = of_release(&ada, &draft, "");
     ada.patch(&draft_path, &json!({"draft": false})).await.refused_fields(&[("target_commitish", "unknown")]);
     let edit = json!({"draft": false, "target_commitish": "main", "prerelease": true, "body": "x"});
@@ -114,9 +110,8 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     ada.get(&of_release(&ada, &first, "")).await.refused(404);
     ada.delete(&of_release(&ada, &first, "")).await.refused(404);
     assert_eq!(tags(&ada).await, ["v1/rc", "v2"]);
-    // The tag is there: it is used as it is, whatever the target.
     new_release(&ada, json!({"tag_name": "v1/rc", "target_commitish": "nowhere"})).await;
-    // Publications are told, and nothing else about releases; tags that were made are told as pushed ones are.
+    // Only publications of releases emit events. New tags emit the same events as pushed ones.
     let told = |feed: &Value, event: &str, field: &str| -> Vec<String> {
         let events = feed["events"].as_array().unwrap().iter().filter(|one| one["event"] == event);
         events.map(|one| one["payload"].pointer(field).and_then(Value::as_str).unwrap_or_default().to_owned()).collect()
@@ -153,10 +148,10 @@ async fn of_releases_of_one_tag_at_once_one_has_it_at_its_target(cluster: &Clust
     }
 }
 
-/// Of writes of releases with one tag, sent at once, one succeeds and its target is that of the tag.
+/// Sends concurrent writes of releases with one tag: one succeeds, and its target matches the tag.
 async fn one_is_at_its_target(user: &User, tag: &str, writes: Vec<(Method, String, Value)>) {
     let send = |(method, path, body): (Method, String, Value)| {
-        // Each on a connection of its own.
+        // Each on a new connection.
         Response::of(user.reconnected().request(method, &path).json(&body))
     };
     let responses = join_all(writes.into_iter().map(send)).await;
@@ -274,7 +269,7 @@ async fn wrong_uploads_are_refused(cluster: &Cluster) {
     Response::of(raw(&ada, &release, &long, b"x")).await.refused_fields(&[("name", "too_long")]);
     Response::of(form(&ada, &release, "other", "b.txt", b"x")).await.refused_fields(&[("attachment", "required")]);
     Response::of(form(&ada, &release, "attachment", "a.txt", b"x")).await.refused_fields(&[("name", "taken")]);
-    // The query names the file before the form does.
+    // The file name in the query takes precedence over the form.
     let named = form_with(&ada, &release, "?name=b.txt", "attachment", "a.txt", b"x");
     assert_eq!(Response::of(named).await.expect(201).json()["name"], "b.txt");
     let path = of_release(&ada, &release, "/assets?name=c.txt");

@@ -1,5 +1,5 @@
-//! Two processes of each stateless role and three stores at once: what is written at one gateway is read at the other, what is revoked
-//! at one is refused at the other, and what belongs to the installation is done once.
+//! Two processes of each stateless role and three stores: writes at one gateway are visible at the
+//! other, revocations at one apply at the other, and each task of the installation runs once.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
@@ -36,10 +36,9 @@ on_replicas! {
     repositories_are_on_all_stores
 }
 
-/// Longest time until a reader that waits has an event. Another process than the reader's may have received it.
+/// Time limit for a waiting reader to get an event, which another process may have received.
 const FEED_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The same user at both gateways.
 fn at_both(cluster: &Cluster, user: &User) -> [User; 2] {
     [0, 1].map(|number| user.at(&cluster.gateway_url(number)))
 }
@@ -160,16 +159,16 @@ async fn events_are_delivered_once_and_in_order(cluster: &Cluster) {
         written.iter().all(is_told)
     };
     receiver.until(is_complete).await;
-    // A delivery that comes twice comes soon.
+    // A duplicate delivery would arrive soon.
     tokio::time::sleep(Duration::from_millis(500)).await;
     let all = receiver.all();
     for (path, commits, issues) in &written {
-        // The first commit, of before the hook, may be told to it as well.
+        // The hook may also get the first commit, made before it.
         let told: Vec<_> = pushed(&all, path).into_iter().filter(|commit| commits.contains(commit)).collect();
         assert_eq!((&told, &opened(&all, path)), (commits, issues), "{path}");
     }
     let ids: HashSet<_> = all.iter().map(Received::id).collect();
-    assert_eq!(ids.len(), all.len(), "a delivery came twice");
+    assert_eq!(ids.len(), all.len(), "a delivery arrived twice");
 }
 
 async fn a_reader_of_the_feed_is_woken_by_a_change_at_the_other_gateway(cluster: &Cluster) {

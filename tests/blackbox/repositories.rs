@@ -1,4 +1,4 @@
-//! Repositories: made, listed, searched, read, deleted.
+//! Repositories: created, listed, searched, read, deleted.
 
 use serde_json::{Value, json};
 

@@ -35,9 +35,8 @@ mod crashes {
     }
 }
 
-/// Kills of repo-svc in `make test-slow`.
 const CRASHES: usize = 30;
-/// Time for two renames, during which repo-svc may have to start.
+/// Time limit for two renames, including a start of repo-svc.
 const RENAME_TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn set(user: &User, name: &str, body: Value) -> Value {
@@ -48,7 +47,7 @@ fn encode(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
 }
 
-/// Checks that a request is sent on to a path below the API.
+/// Checks that a request is redirected to a path below `/api/v1`.
 async fn leads_to(user: &User, method: Method, from: &str, status: u16, to: &str) {
     let request = user.request(method.clone(), from).json(&json!({"title": "x"}));
     let response = Response::of(request).await.expect(status);
@@ -243,11 +242,9 @@ async fn a_transfer_waits_for_its_receiver_or_happens_at_once(cluster: &Cluster)
     bob.get(&format!("/repos/{organization}/gift")).await.expect(200);
 }
 
-/// Progress that the tasks of the test about crashes share.
 #[derive(Default)]
 struct Progress {
     is_over: AtomicBool,
-    /// Acknowledged renames.
     renames: AtomicUsize,
 }
 
@@ -256,18 +253,17 @@ impl Progress {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Waits for two further renames: the second one begins after the call.
+    /// Waits for two more renames: the second one starts after this call.
     async fn next_renames(&self) {
         let wanted = self.renames.load(Ordering::SeqCst) + 2;
         let deadline = Instant::now() + RENAME_TIMEOUT;
         while self.renames.load(Ordering::SeqCst) < wanted {
-            assert!(Instant::now() < deadline, "renames do not go on");
+            assert!(Instant::now() < deadline, "renames stopped");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
 
-/// Renames the repository again and again, and returns its last name.
 async fn rename(user: User, progress: Arc<Progress>) -> String {
     let mut name = "n-0".to_owned();
     for number in 1.. {
@@ -285,7 +281,7 @@ async fn rename(user: User, progress: Arc<Progress>) -> String {
     name
 }
 
-/// Checks all the time that there is one repository, under one name.
+/// Checks continuously that there is one repository, under one name.
 async fn observe(user: User, progress: Arc<Progress>) {
     while !progress.is_over() {
         let request = user.request(Method::GET, "/user/repos").timeout(Duration::from_secs(20));
@@ -308,7 +304,7 @@ async fn a_rename_is_whole_when_repo_svc_is_killed(cluster: &Cluster) {
     observers.spawn(observe(ada.reconnected(), Arc::clone(&progress)));
     for round in 0..rounds(CRASHES) {
         progress.next_renames().await;
-        // Other points of a rename in each round.
+        // Kills at a different point of a rename each round.
         tokio::time::sleep(Duration::from_millis(7 * (round as u64 % 10))).await;
         tokio::task::block_in_place(|| cluster.crash(Role::Repo));
     }

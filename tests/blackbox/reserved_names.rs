@@ -1,11 +1,12 @@
-//! Names that accounts and repositories may not have: those of routes where a name may stand, and the words of filters by account. Read
-//! from the table of routes, so that a new route cannot hide an account.
+//! Reserved names of accounts and repositories: names of routes in places where an account or
+//! repository can be, and the words of filters by account. They come from the route table, so a new
+//! route cannot hide an account.
 
 use std::collections::BTreeSet;
 
-/// Parameters of routes that are names of accounts.
+/// Route parameters that are account names.
 const ACCOUNTS: [&str; 5] = ["{username}", "{org}", "{owner}", "{target}", "{collaborator}"];
-/// Parameters that are ids, texts of git, or names that no route stands beside.
+/// Parameters that are ids, git texts, or names without routes beside them.
 const OTHERS: [&str; 17] = [
     "{id}",
     "{index}",
@@ -30,7 +31,7 @@ fn segments(path: &'static str) -> Vec<&'static str> {
     path.trim_matches('/').split('/').collect()
 }
 
-/// Returns the fixed segments that stand where other routes have one of `parameters`, behind the same beginning.
+/// Fixed segments that appear where other routes with the same prefix have one of `parameters`.
 fn beside(paths: &BTreeSet<&'static str>, parameters: &[&str]) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
     for path in paths {
@@ -50,7 +51,7 @@ fn no_account_or_repository_may_have_the_name_of_a_route_or_of_a_filter() {
     let parameters: BTreeSet<_> =
         paths.iter().flat_map(|path| segments(path)).filter(|part| part.starts_with('{')).collect();
     let known: BTreeSet<_> = ACCOUNTS.into_iter().chain(OTHERS).collect();
-    assert_eq!(parameters.difference(&known).collect::<Vec<_>>(), Vec::<&&str>::new(), "is this a name of an account?");
+    assert_eq!(parameters.difference(&known).collect::<Vec<_>>(), Vec::<&&str>::new(), "is this an account name?");
 
     let routes = beside(&paths, &ACCOUNTS);
     for expected in ["api", "avatars", "docs", "migrate", "migrations", "search"] {
@@ -58,10 +59,10 @@ fn no_account_or_repository_may_have_the_name_of_a_route_or_of_a_filter() {
     }
     let words = routes.into_iter().chain(gateway::ASSIGNEE_WORDS);
     let free: Vec<_> = words.filter(|name| repo_svc::may_be_account_name(name)).collect();
-    assert_eq!(free, Vec::<&str>::new(), "an account of this name would be hidden");
+    assert_eq!(free, Vec::<&str>::new(), "an account with this name would be hidden");
     let free: Vec<_> =
         beside(&paths, &["{repo}"]).into_iter().filter(|name| repo_svc::may_be_repository_name(name)).collect();
-    assert_eq!(free, Vec::<&str>::new(), "a repository of this name would be hidden");
+    assert_eq!(free, Vec::<&str>::new(), "a repository with this name would be hidden");
     // Names of tokens, stores and topics have no fixed segment beside them.
     assert_eq!(beside(&paths, &["{name}", "{topic}", "{email}"]), BTreeSet::new());
 }

@@ -1,4 +1,5 @@
-//! A caller that has lost access is refused by every process at the next call, with and without Redis.
+//! A caller that has lost access is refused by every process on the next call, with and without
+//! Redis.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ mod alone {
         a_revoked_token_fails_everywhere_without_redis(Options { without_redis: true, ..Options::default() })
     }
 
-    /// For the production profile alone: the embedded one has no Redis.
+    /// Production profile only: the embedded one has no Redis.
     mod with_redis {
         use super::*;
 
@@ -46,7 +47,8 @@ mod alone {
     }
 }
 
-/// Uses a new token on every service, so that all caches have it, revokes it, and checks that every service refuses it.
+/// Uses a new token on every service to fill all caches, revokes it, and checks that every service
+/// refuses it.
 async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name: &str) {
     let token = user.new_token(name).await;
     let owner = user.with_token(Some(&token));
@@ -65,7 +67,7 @@ async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name
     });
     let hash = TokenHash::of(&token);
     if let Some(cache) = &cache {
-        // The entry may have expired; a use adds it again.
+        // The entry may have expired; another use adds it again.
         while cache.get(&hash).await.is_none() {
             list(cluster, Role::Issue, repository_id, &Proof::Token(&token)).await.unwrap();
         }
@@ -73,7 +75,7 @@ async fn revoke_and_try(cluster: &Cluster, user: &User, repository_id: i64, name
     let revoke = user.raw(Method::DELETE, &format!("/api/v1/users/{}/tokens/{name}", user.name));
     Response::of(revoke.basic_auth(&user.name, Some(&user.password))).await.expect(204);
     if let Some(cache) = &cache {
-        assert!(cache.get(&hash).await.is_none(), "Redis still knows a token that was revoked");
+        assert!(cache.get(&hash).await.is_none(), "Redis still has a revoked token");
     }
     for token in [token, "f".repeat(40)] {
         let owner = user.with_token(Some(&token));
@@ -102,7 +104,7 @@ async fn a_revoked_token_fails_everywhere_without_redis(cluster: &Cluster) {
     revoke_and_try(cluster, &ada, id, "first").await;
 }
 
-/// All interfaces to a repository, used by one user.
+/// All interfaces to a repository, as one user.
 struct Interfaces<'a> {
     cluster: &'a Cluster,
     user: &'a User,
@@ -112,14 +114,13 @@ struct Interfaces<'a> {
 }
 
 impl<'a> Interfaces<'a> {
-    /// The interfaces of the repository `guarded` of this owner, with a clone of it.
+    /// The interfaces of the owner's repository `guarded`, with a clone of it.
     async fn of(cluster: &'a Cluster, user: &'a User, owner: &str, id: i64) -> Self {
         let git = Git::new();
         git.run("", &["clone", "-q", &user.git_url(owner, "guarded"), "work"]).await;
         Self { cluster, user, owner: owner.to_owned(), id, git }
     }
 
-    /// The statuses of the API and of git over HTTP for the token.
     async fn by_token(&self) -> [u16; 6] {
         let repo = format!("/repos/{}/guarded", self.owner);
         let token = self.user.token.as_deref().unwrap();
@@ -133,7 +134,7 @@ impl<'a> Interfaces<'a> {
         ]
     }
 
-    /// The statuses of git over HTTP for the password.
+    /// Statuses of git over HTTP with the password.
     async fn by_password(&self) -> [u16; 2] {
         let password = &self.user.password;
         [
@@ -142,7 +143,7 @@ impl<'a> Interfaces<'a> {
         ]
     }
 
-    /// The codes of git-svc, hook-svc, issue-svc and repo-svc for the token.
+    /// Codes of git-svc, hook-svc, issue-svc and repo-svc with the token.
     async fn direct(&self) -> [Code; 4] {
         let token = self.user.token.as_deref().unwrap();
         let mut codes = [Code::Ok; 4];
@@ -157,7 +158,7 @@ impl<'a> Interfaces<'a> {
         codes
     }
 
-    /// Returns whether the git program can push and fetch with the token, then with the password.
+    /// Whether git can push and fetch with the token, then with the password.
     async fn git(&self) -> [bool; 4] {
         let urls = [self.user.git_url(&self.owner, "guarded"), self.user.git_url_with_password(&self.owner, "guarded")];
         self.git.commit("work", "file", &crate::harness::client::unique("content")).await;
@@ -170,13 +171,13 @@ impl<'a> Interfaces<'a> {
         [works[0], works[1], works[2], works[3]]
     }
 
-    /// Fails unless every interface allows access; all caches are filled then.
+    /// Fails unless every interface allows access. Fills all caches.
     async fn are_open(&self) {
         self.respond().await;
         assert_eq!(self.git().await, [true; 4]);
     }
 
-    /// As [`Self::are_open`], with the first requests of git but without the git program.
+    /// Like [`Self::are_open`], with git's first requests but without running git.
     async fn respond(&self) {
         for _ in 0..2 {
             assert_eq!(self.by_token().await, [200; 6]);
@@ -191,7 +192,7 @@ impl<'a> Interfaces<'a> {
         assert_eq!(self.git().await, [false; 4], "{why}");
     }
 
-    /// As [`Self::are_not_found`], without the git program.
+    /// Like [`Self::are_not_found`], without running git.
     async fn respond_not_found(&self, why: &str) {
         assert_eq!(self.by_token().await, [404; 6], "{why}");
         assert_eq!(self.direct().await, [Code::NotFound; 4], "{why}");
@@ -209,7 +210,6 @@ impl<'a> Interfaces<'a> {
     }
 }
 
-/// Makes a private repository of this user and returns its id.
 async fn guarded(owner: &User) -> i64 {
     let made = owner.new_repository("guarded", json!({"auto_init": true, "private": true})).await;
     made["id"].as_i64().unwrap()
@@ -263,7 +263,6 @@ async fn a_user_without_the_team_loses_access_at_once(cluster: &Cluster) {
         ada.delete(taken).await.empty(204);
         interfaces.respond_not_found(taken).await;
     }
-    // An owner who is demoted to a member.
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
     interfaces.respond().await;
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "member"})).await.empty(204);

@@ -1,5 +1,6 @@
-//! Every process in turn is stopped in order and started again, under a mixed load of clients that repeat once: no request fails twice
-//! and no push is refused. In the end the schemas are those of a later version, as during an upgrade.
+//! Rolling restart: every process is stopped and restarted in turn, under a mixed load of clients
+//! that retry once. No request fails twice and no push fails. In the end the schemas are those of a
+//! later version, as during an upgrade.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +10,8 @@ use crate::harness::receiver::LOOPBACK;
 use crate::harness::{Cluster, Options, Profile, Role, is_slow, run};
 use crate::load::{Event, Kind, Load, Repeats};
 
-/// Longest wait for a line of the log.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Time between a process that is ready and the next one that stops.
+/// Pause between a ready process and the next stop.
 const PAUSE: Duration = Duration::from_millis(700);
 
 #[test]
@@ -21,15 +21,14 @@ fn a_rolling_restart_fails_no_request_twice() {
     run(&cluster, rolling_restart(&cluster));
 }
 
-/// Adds a column to every table, one after the other.
 const ADD_COLUMNS: &str = "DO $$ DECLARE name text; BEGIN \
      FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP \
      EXECUTE format('ALTER TABLE %I ADD COLUMN of_a_later_version TEXT', name); COMMIT; END LOOP; END $$";
 const ADD_MIGRATION: &str = "INSERT INTO _sqlx_migrations (version, description, installed_on, success, checksum, execution_time) \
      VALUES (9999, 'of a later version', now(), TRUE, 'x', 1)";
 
-/// The first process of a later version has migrated all schemas. Those that run go on; one that starts anew gets ready only if it is
-/// told that the upgrade is taken back.
+/// The first process of a later version has migrated all schemas. Running processes continue; a new
+/// one becomes ready only when told that the upgrade is being rolled back.
 async fn use_schema_of_a_later_version(cluster: &Cluster) {
     for role in [Role::Repo, Role::Issue, Role::Hook, Role::Git] {
         cluster.change(role, ADD_COLUMNS.to_owned()).await;
@@ -39,8 +38,8 @@ async fn use_schema_of_a_later_version(cluster: &Cluster) {
         cluster.end_replica(Role::Issue, 0, Signal::TERM);
         cluster.start_replica(Role::Issue, 0);
         let refusal = cluster.log().wait_for(TIMEOUT, |line| line.contains("newer than this program"));
-        assert!(refusal.is_some(), "issue-svc does not say that it does not know the schema");
-        assert!(!cluster.is_replica_ready(Role::Issue, 0), "issue-svc is ready with a schema that it does not know");
+        assert!(refusal.is_some(), "issue-svc does not report the unknown schema");
+        assert!(!cluster.is_replica_ready(Role::Issue, 0), "issue-svc is ready with an unknown schema");
         cluster.end_replica(Role::Issue, 0, Signal::TERM);
         cluster.start_replica_with(Role::Issue, 0, &[("FERRITE_ALLOW_NEWER_SCHEMA", "true")]);
         cluster.wait_replica_ready(Role::Issue, 0);
@@ -58,7 +57,7 @@ async fn rolling_restart(cluster: &Cluster) {
         let began = Instant::now();
         tokio::task::block_in_place(|| {
             let status = cluster.end_replica(role, number, Signal::TERM);
-            assert!(status.success(), "{role:?} {number} ends with {status}");
+            assert!(status.success(), "{role:?} {number} exited with {status}");
             cluster.start_replica(role, number);
             cluster.wait_replica_ready(role, number);
         });
@@ -72,7 +71,7 @@ async fn rolling_restart(cluster: &Cluster) {
     let before = load.samples().len();
     use_schema_of_a_later_version(cluster).await;
     tokio::time::sleep(PAUSE).await;
-    assert!(load.samples().len() > before, "nothing goes on with the schema of a later version");
+    assert!(load.samples().len() > before, "no process continues on the schema of a later version");
     load.finish(cluster).await;
     let samples = load.samples();
     for event in &events {
@@ -89,6 +88,6 @@ async fn rolling_restart(cluster: &Cluster) {
         lost.len(),
         pushes.len()
     );
-    assert_eq!(lost, Vec::<String>::new(), "failed with one repeat");
-    assert_eq!(load.unclear(), Vec::<String>::new(), "answers are wrong, or no client would understand them");
+    assert_eq!(lost, Vec::<String>::new(), "failed twice");
+    assert_eq!(load.unclear(), Vec::<String>::new(), "responses are wrong or unclear");
 }

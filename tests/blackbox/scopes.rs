@@ -1,4 +1,5 @@
-//! Things that are made with a token that has limits stay within them: SSH keys, access to organizations, and stored responses.
+//! Everything created with a limited token stays within its limits: SSH keys, access to
+//! organizations, and stored responses.
 
 use std::time::Duration;
 
@@ -30,12 +31,11 @@ on_profiles! {
 const KEYS: &str = "/user/keys";
 const MISSING: &str = "Repository does not exist or you do not have access";
 
-/// Adds the key of a client with the token of `user`, and returns the response.
+/// Adds the client's key with the user's token.
 async fn add(user: &User, client: &Client) -> Response {
     user.post(KEYS, &json!({"title": unique("key"), "key": client.public()})).await
 }
 
-/// Makes a token with these limits, and a client whose key was added with it. Returns the user with the token, and the client.
 async fn bound(cluster: &Cluster, user: &User, limits: Value) -> (User, Client) {
     let limited = user.with_new_token(limits).await;
     let client = Client::new(cluster, "ed25519").await;
@@ -43,7 +43,7 @@ async fn bound(cluster: &Cluster, user: &User, limits: Value) -> (User, Client) 
     (limited, client)
 }
 
-/// Clones a repository and pushes a commit to it; returns whether each of both succeeded.
+/// Clones a repository and pushes a commit to it. Returns whether each succeeded.
 async fn fetch_and_push(client: &Client, owner: &str, name: &str) -> (bool, bool) {
     let (folder, url) = (unique("clone"), client.url(owner, name));
     let fetched = client.git.attempt("", &["clone", "-q", &url, &folder]).await.status.success();
@@ -55,7 +55,8 @@ async fn fetch_and_push(client: &Client, owner: &str, name: &str) -> (bool, bool
     (fetched, client.git.attempt(&folder, &["push", "-q", &url, &branch]).await.status.success())
 }
 
-/// The attack: with scope `user` alone, a key was added that pushed to every repository of the user.
+/// The attack: a token with only the scope `user` added a key that could push to every repository
+/// of the user.
 async fn a_token_for_the_profile_adds_no_key(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("private", json!({"private": true, "auto_init": true})).await;
@@ -64,7 +65,7 @@ async fn a_token_for_the_profile_adds_no_key(cluster: &Cluster) {
     add(&profile, &client).await.refused_with_message(403, "`key`");
     let stderr = client.fails("", &["ls-remote", &client.url(&ada.name, "private")]).await;
     assert!(stderr.contains("Permission denied (publickey)"), "{stderr}");
-    // A key of the user's own is not removed either.
+    // Nor can it remove one of the user's own keys.
     let own = ada.post(KEYS, &json!({"title": "own", "key": ed25519("own")})).await.expect(201).json();
     profile.delete(&format!("{KEYS}/{}", own["id"])).await.refused_with_message(403, "`key`");
     ada.with_scopes(&["key"]).await.delete(&format!("{KEYS}/{}", own["id"])).await.empty(204);
@@ -90,13 +91,12 @@ async fn a_key_of_a_limited_token_opens_no_more_than_the_token(cluster: &Cluster
     }
     let nothing = ((false, false), (true, false));
     assert_eq!(found, [nothing, ((true, false), (true, false)), ((true, true), (true, true))]);
-    // What the token may not see, its key may not see: the response is that of a missing repository.
+    // A key sees no more than its token: other repositories look missing.
     let (_, client) = bound(cluster, &ada, json!({"scopes": ["key"]})).await;
     for name in ["private", "absent"] {
         let stderr = client.fails("", &["ls-remote", &client.url(&ada.name, name)]).await;
         assert!(stderr.contains(MISSING), "{name}: {stderr}");
     }
-    // Nobody else sees which keys are bound.
     let shown = cluster.outsider().await.get(&format!("/users/{}/keys", ada.name)).await.expect(200).json();
     assert!(shown.as_array().unwrap().iter().all(|key| key.get("token").is_none()), "{shown}");
 }
@@ -111,14 +111,14 @@ async fn a_key_of_a_token_for_one_repository_opens_that_one(cluster: &Cluster) {
     let (limited, client) = bound(cluster, &ada, limits).await;
     assert_eq!(fetch_and_push(&client, &ada.name, "chosen").await, (true, true));
     assert_eq!(fetch_and_push(&client, &ada.name, "other").await, (false, false));
-    // It removes its own keys, and not those that open other repositories.
+    // It can remove its own keys, but not those that give access to other repositories.
     let own = ada.post(KEYS, &json!({"title": "own", "key": ed25519("own")})).await.expect(201).json();
     limited.delete(&format!("{KEYS}/{}", own["id"])).await.refused(404);
     let keys = limited.get(KEYS).await.expect(200).json();
     let bound = keys.as_array().unwrap().iter().find(|key| key["token"] != Value::Null).unwrap();
     limited.delete(&format!("{KEYS}/{}", bound["id"])).await.empty(204);
     client.fails("", &["ls-remote", &client.url(&ada.name, "chosen")]).await;
-    // Without words, such a token has no scope for keys.
+    // Without explicit scopes, such a token has no scope for keys.
     let plain = ada.with_new_token(json!({"repositories": only})).await;
     plain.post(KEYS, &json!({"title": "t", "key": "k"})).await.refused_with_message(403, "`key`");
 }
@@ -131,19 +131,19 @@ async fn a_key_ends_with_the_token_that_added_it(cluster: &Cluster) {
     let (_, client) = bound(cluster, &ada, limits).await;
     client.git("", &["ls-remote", &url(&client)]).await;
     Response::of(ada.tokens(Method::DELETE, "/ends")).await.empty(204);
-    // The very next command.
+    // The very next command fails.
     client.fails("", &["ls-remote", &url(&client)]).await;
     assert_eq!(ada.get(KEYS).await.expect(200).json(), json!([]), "the key is gone with the token");
-    // It may be added anew, by another user too.
+    // Any user can add the key again.
     add(&cluster.user("bob").await, &client).await.expect(201);
 
-    // The key of a token with all scopes, which ends by itself.
+    // The key of a token with all scopes and an expiry.
     let (_, client) = bound(cluster, &ada, json!({"expires_at": after(Duration::from_secs(20))})).await;
     client.git("", &["ls-remote", &url(&client)]).await;
     tokio::time::sleep(Duration::from_secs(21)).await;
     client.fails("", &["ls-remote", &url(&client)]).await;
 
-    // And while the owner is disabled.
+    // A key does not work while its owner is disabled, either.
     let (_, client) = bound(cluster, &ada, json!({"scopes": ["key", "repo:read"]})).await;
     client.git("", &["ls-remote", &url(&client)]).await;
     let (admin, account) = (cluster.admin().await, format!("/admin/users/{}", ada.name));
@@ -164,7 +164,7 @@ async fn a_key_of_an_unlimited_token_is_the_users_own(cluster: &Cluster) {
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["token"]), (1, &Value::Null));
 }
 
-/// The attack: with scope `org` alone, somebody was made owner of private repositories.
+/// The attack: a token with only the scope `org` made somebody an owner of private repositories.
 async fn a_token_for_organizations_gives_nobody_access(cluster: &Cluster) {
     let (ada, mallory) = (cluster.user("ada").await, cluster.user("mallory").await);
     let organization = ada.new_organization("vault").await;
@@ -189,7 +189,8 @@ async fn a_token_for_organizations_gives_nobody_access(cluster: &Cluster) {
         response.refused_with_message(403, "`repo:admin`");
     }
     mallory.get(&format!("/repos/{organization}/private")).await.refused(404);
-    // The profile and what takes access away need `org` alone; both scopes together give access.
+    // The scope `org` alone allows changing the profile and removing access; granting access needs
+    // both scopes.
     limited.patch(&format!("/orgs/{organization}"), &json!({"full_name": "Vault"})).await.expect(200);
     let both = ada.with_scopes(&["org", "repo:admin"]).await;
     both.put_nothing(&format!("{team}/members/{}", mallory.name)).await.empty(204);
@@ -200,7 +201,6 @@ async fn a_token_for_organizations_gives_nobody_access(cluster: &Cluster) {
     mallory.get(&format!("/repos/{organization}/private")).await.refused(404);
 }
 
-/// Sends a request with the idempotency key `k`.
 async fn keyed(user: &User, method: Method, path: &str, body: &Value) -> Response {
     Response::of(user.request(method, path).header("idempotency-key", "k").json(body)).await
 }
@@ -263,7 +263,7 @@ async fn a_repeat_is_refused_after_access_was_lost(cluster: &Cluster) {
     ada.delete(&format!("/orgs/{organization}/members/{}", bob.name)).await.empty(204);
     for (method, path, body, status) in &requests {
         let response = keyed(&bob, method.clone(), path, body).await;
-        eprintln!("repeat of {method} {path} after the access was lost: {}", response.status);
+        eprintln!("repeat of {method} {path} after access was lost: {}", response.status);
         response.refused(*status);
     }
 }

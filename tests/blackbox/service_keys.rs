@@ -1,4 +1,5 @@
-//! The keys of roles, from outside: the key of one service against the others, TLS between processes, and addresses without it.
+//! Keys of roles, from outside: one service's key used against the others, TLS between processes,
+//! and addresses without it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -54,7 +55,8 @@ async fn the_key_of_a_service_opens_only_what_its_role_calls(cluster: &Cluster) 
         not_permitted(storage.create_repository(with_service(creation, &proof)).await, from.as_str());
         refusals += 2;
     }
-    // A token of the owner, which may delete the repository, does not make it an operation of that role.
+    // The role cannot call the operation even with the token of an owner, who may delete the
+    // repository.
     let mut repositories = RepositoryServiceClient::new(cluster.channel(Role::Repo).await);
     for from in [ServiceRole::IssueSvc, ServiceRole::HookSvc, ServiceRole::GitSvc] {
         let repository = Some(RepositoryRef::by_id(id));
@@ -87,20 +89,20 @@ async fn the_key_of_a_service_opens_only_what_its_role_calls(cluster: &Cluster) 
         refusals += 1;
     }
     ada.get(&ada.repo("kept", "/contents/README.md")).await.expect(200);
-    eprintln!("{refusals} calls with keys of other roles were refused, and the repository is there");
+    eprintln!("{refusals} calls with keys of other roles were refused, and the repository exists");
 }
 
 async fn a_token_for_another_service_or_of_another_key_is_refused(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let id = ada.new_repository("kept", json!({"auto_init": true})).await["id"].as_i64().unwrap();
     let mut storage = StorageServiceClient::new(cluster.channel(Role::Git).await);
-    // What repo-svc may do, shown with a token that repo-svc made for somebody else.
+    // Operations of repo-svc, with a token that repo-svc issued for another service.
     for to in [Role::Repo, Role::Issue, Role::Hook] {
         let proof = cluster.service_token(ServiceRole::RepoSvc, to);
         let deletion = DeleteRepositoryRequest { repository_id: id };
         refused(storage.delete_repository(with_service(deletion, &proof)).await, Code::Unauthenticated);
     }
-    // The name of repo-svc, with the key of issue-svc.
+    // repo-svc's name, with issue-svc's key.
     let key = std::fs::read(cluster.keys().join("issue-svc.pem")).unwrap();
     let key = ferrite_rpc::service_key::ServiceKey::from_pem(&key).unwrap();
     let clock = ferrite_core::Clock::system();
@@ -111,7 +113,7 @@ async fn a_token_for_another_service_or_of_another_key_is_refused(cluster: &Clus
     ada.get(&ada.repo("kept", "/contents/README.md")).await.expect(200);
 }
 
-/// An installation whose processes use TLS among each other, with one certificate for all.
+/// An installation with TLS between its processes, all using one certificate.
 fn start_with_tls(authority: &Authority) -> Cluster {
     let files = [
         ("FERRITE_GRPC_CA_FILE", "tls/ca.pem"),
@@ -123,7 +125,6 @@ fn start_with_tls(authority: &Authority) -> Cluster {
     Cluster::start_in(Profile::Production, &options, write)
 }
 
-/// Sends a request for a file over a new connection and returns the response.
 async fn ask(address: &Address, tls: Option<&ClientTls>) -> std::io::Result<String> {
     let exchange = async {
         let mut stream = match tls {
@@ -148,12 +149,12 @@ fn a_cluster_with_mutual_tls_serves_and_refuses_connections_without_its_certific
         ada.new_issue(&ada.repo("demo", ""), "To be closed", json!({})).await;
         let body = json!({"content": "b25l", "message": "Add one\n\nFixes #1"});
         ada.put(&ada.repo("demo", "/contents/one.txt"), &body).await.expect(201);
-        // From git-svc to issue-svc by an event, and back for the message.
+        // An event from git-svc to issue-svc, which then reads the commit message.
         ada.eventually(&ada.repo("demo", "/issues/1"), |issue| issue["state"] == "closed").await;
         let git = Git::new();
         git.run("", &["clone", "-q", &ada.git_url(&ada.name, "demo"), "over-http"]).await;
         assert_eq!(std::fs::read_to_string(git.path().join("over-http/one.txt")).unwrap(), "one");
-        // A session is an HTTP connection that both sides upgrade.
+        // A session is an upgraded HTTP connection.
         let client = client_of(&cluster, &ada, "ed25519").await;
         client.git("", &["clone", "-q", &client.url(&ada.name, "demo"), "over-ssh"]).await;
         client.git.commit("over-ssh", "two.txt", "two").await;
@@ -171,7 +172,7 @@ fn a_cluster_with_mutual_tls_serves_and_refuses_connections_without_its_certific
         for role in &Role::ALL[..4] {
             let address = cluster.address(*role);
             let response = ask(&address, Some(&known)).await.unwrap();
-            // A certificate opens the connection and nothing else.
+            // A certificate opens the connection, but authorizes nothing.
             assert!(response.starts_with("HTTP/1.1 401"), "{role:?}: {response}");
             for (what, tls) in [("without TLS", None), ("with the certificate of another authority", Some(&stranger))] {
                 let response = ask(&address, tls).await;
@@ -207,11 +208,11 @@ fn grpc_does_not_leave_the_machine_without_tls() {
         for setting in ["FERRITE_GRPC_CA_FILE", "FERRITE_GRPC_PLAINTEXT=true"] {
             assert!(line.starts_with(&format!("ferrite {role}: ")) && line.contains(setting), "{text}");
         }
-        // With the permission it goes on to the next thing that is missing.
+        // With plaintext allowed, it fails on the next missing setting.
         let (code, text) = run(role, &[&flags[..], &["--grpc-plaintext"]].concat());
         assert!(code == Some(1) && text.contains("/nonexistent/") && !text.contains("PLAINTEXT"), "{text}");
     }
-    // The public listener of the gateway is no gRPC.
+    // The gateway's public listener does not serve gRPC.
     let (_, text) = run("gateway", &["--listen=0.0.0.0:0"]);
     assert!(!text.contains("PLAINTEXT"), "{text}");
 }

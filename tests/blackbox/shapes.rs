@@ -1,4 +1,4 @@
-//! The exact shape of every resource: each field of the contract with its type, and no other field.
+//! The exact shape of every resource: each documented field with its type, and no others.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -60,7 +60,7 @@ const REPOSITORY: &[(&str, &str)] = &[
     ("permissions", "map"),
 ];
 
-/// Fails unless an object has exactly these fields, of these kinds.
+/// Fails unless an object has exactly these fields, of these types.
 #[track_caller]
 fn shaped(value: &Value, fields: &[(&str, &str)]) {
     let mut found: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
@@ -69,7 +69,7 @@ fn shaped(value: &Value, fields: &[(&str, &str)]) {
     wanted.sort_unstable();
     assert_eq!(found, wanted, "{value}");
     for (name, kind) in fields {
-        assert!(is_a(&value[name], kind), "{name} is no {kind}: {value}");
+        assert!(is_a(&value[name], kind), "{name} is not a {kind}: {value}");
     }
 }
 
@@ -90,7 +90,7 @@ fn is_a(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Returns whether a text has the form `YYYY-MM-DDTHH:MM:SSZ`.
+/// Whether the text has the form `YYYY-MM-DDTHH:MM:SSZ`.
 fn is_time(text: &str) -> bool {
     let form = "dddd-dd-ddTdd:dd:ddZ";
     text.len() == form.len()
@@ -100,7 +100,6 @@ fn is_time(text: &str) -> bool {
             .all(|(form, char)| if form == 'd' { char.is_ascii_digit() } else { form == char })
 }
 
-/// The fields of `all` but `left_out`.
 fn without<'a>(all: &[(&'a str, &'a str)], left_out: &str) -> Vec<(&'a str, &'a str)> {
     all.iter().filter(|(name, _)| *name != left_out).copied().collect()
 }
@@ -143,7 +142,8 @@ async fn users_have_every_field_wherever_they_appear(cluster: &Cluster) {
     assert_eq!(cluster.anonymous().get(&profile).await.expect(200).json(), expected(""));
 }
 
-/// Makes a repository of `ada` with a merge whose author has no account, while the committer is `ada`, her address in capitals.
+/// Creates a repository of `ada` with a merge. Its author has no account; its committer is `ada`,
+/// with her address in capitals.
 async fn merged(ada: &User) -> Git {
     let git = Git::new();
     ada.new_repository("Shape", json!({})).await;
@@ -290,7 +290,7 @@ async fn a_written_file_is_shown_as_it_is_read(cluster: &Cluster) {
     assert_eq!(written["commit"]["author"], ada.get("/user").await.expect(200).json());
     assert_eq!(written["commit"]["committer"], written["commit"]["author"]);
     let parent = git.run("work", &["rev-parse", "main"]).await;
-    assert_eq!(written["commit"]["parents"][0]["sha"], parent, "a new branch begins at the default one");
+    assert_eq!(written["commit"]["parents"][0]["sha"], parent, "a new branch starts at the default one");
     git.run("work", &["fetch", "-q", "origin", "brand/new"]).await;
     let listed = git.run("work", &["ls-tree", "FETCH_HEAD", "run.sh"]).await;
     assert!(listed.starts_with("100755 "), "the mode was lost: {listed}");

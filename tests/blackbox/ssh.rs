@@ -27,10 +27,10 @@ on_profiles! {
 }
 
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-/// The option that git adds for version 2, in which git-upload-pack ends when the client sends nothing.
+/// git's option for protocol version 2, in which git-upload-pack ends when the client sends
+/// nothing.
 const VERSION_2: &[&str] = &["-o", "SendEnv=GIT_PROTOCOL"];
 
-/// A client with a deploy key of a repository.
 async fn deployed(cluster: &Cluster, owner: &User, name: &str, is_read_only: bool) -> Client {
     let client = Client::new(cluster, "ed25519").await;
     deploy(&client, owner, name, is_read_only).await;
@@ -206,7 +206,7 @@ async fn a_removed_key_is_refused_on_an_open_connection(cluster: &Cluster) {
 async fn wait_until(what: &str, check: impl Fn() -> bool) {
     let start = Instant::now();
     while !check() {
-        assert!(start.elapsed() < WAIT_TIMEOUT, "not in time: {what}");
+        assert!(start.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
@@ -233,7 +233,7 @@ async fn host_keys_are_of_both_kinds_and_sha_1_is_not_spoken(cluster: &Cluster) 
 async fn an_address_with_many_unknown_keys_is_blocked_for_a_while(cluster: &Cluster) {
     let (unknown, ada) = (Client::new(cluster, "ed25519").await, cluster.user("ada").await);
     let client = client_of(cluster, &ada, "ed25519").await;
-    // Addresses that no other test uses, because failures are counted by address.
+    // Addresses that no other test uses, because failures count per address.
     let number = cluster.ssh().split('.').nth(1).unwrap().to_owned();
     let (bad, good) = (format!("127.1.{number}.1"), format!("127.1.{number}.2"));
     let mut denied = 0;
@@ -266,5 +266,5 @@ async fn an_address_that_signed_in_is_not_blocked_by_unknown_keys_of_others(clus
             assert!(stderr.contains("Permission denied (publickey)"), "{stderr}");
         }
     }
-    assert_eq!(client.run(&bind, &[]).await.0, Some(1), "after 70 failures of somebody else");
+    assert_eq!(client.run(&bind, &[]).await.0, Some(1), "after 70 failures of someone else");
 }

@@ -31,7 +31,6 @@ async fn stars_are_given_and_taken_and_lists_show_what_the_caller_may_see(cluste
         bob.put_nothing(&star("Open")).await.empty(204);
     }
     bob.get(&star("open")).await.empty(204);
-    // A hidden repository looks like one that is not there.
     for path in [star("hidden"), star("no-such"), "/user/starred/no-such-user/x".to_owned()] {
         let missing = bob.put_nothing(&path).await.refused(404);
         assert!(missing.text().contains("repository does not exist"), "{}", missing.text());
@@ -57,7 +56,8 @@ async fn stars_are_given_and_taken_and_lists_show_what_the_caller_may_see(cluste
         bob.delete(&star("open")).await.empty(204);
     }
     assert_eq!(bob.get("/user/starred").await.expect(200).text(), "[]");
-    // A repository that becomes hidden leaves the lists of those who see it no longer, and comes back with its star.
+    // A repository that becomes hidden leaves the lists of users who can no longer see it, and
+    // returns with its star.
     bob.put_nothing(&star("open")).await.empty(204);
     ada.patch(&ada.repo("open", ""), &json!({"private": true})).await.expect(200);
     assert_eq!(bob.get("/user/starred").await.expect(200).text(), "[]");
@@ -116,7 +116,7 @@ async fn watches_have_the_shape_of_gitea_and_begin_with_the_repository(cluster: 
         bob.delete(&path).await.empty(204);
     }
     bob.get(&path).await.refused(404);
-    // A repository of an organization is watched by the user who made it.
+    // The creator of an organization's repository watches it.
     let organization = ada.new_organization("watched").await;
     ada.new_repository_of(&organization, "own", true).await;
     let watchers = ada.get(&format!("/repos/{organization}/own/subscribers")).await.expect(200);

@@ -1,5 +1,6 @@
-//! Starts that cannot succeed yet, or never: wrong settings end a process with one line before it binds an address; servers out of reach
-//! and schemas of other versions are waited for, with a reason at `/readyz`.
+//! Starts that cannot succeed yet, or at all. Invalid settings end a process with one line before
+//! it binds an address. For unreachable servers and schemas of other versions it waits, with a
+//! reason at `/readyz`.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -18,17 +19,15 @@ use crate::harness::process::{Lines, Process};
 use crate::harness::servers::{self, Redis};
 
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
-/// Status of a process whose settings are missing or wrong on the command line.
 const USAGE_STATUS: i32 = 2;
 const FAILURE_STATUS: i32 = 1;
 
-/// The files and addresses of one issue-svc, the service that needs least.
+/// Files and addresses of issue-svc, the service with the fewest dependencies.
 struct Service {
     folder: PathBuf,
     host: String,
 }
 
-/// A running issue-svc.
 struct Running {
     process: Process,
     log: Lines,
@@ -44,7 +43,7 @@ impl Service {
         Self { folder, host: servers::address() }
     }
 
-    /// An empty database of its own, named after what it is for.
+    /// A new database, with `name` in its name.
     fn database(&self, name: &str) -> String {
         servers::database(&self.database_name(name))
     }
@@ -53,7 +52,6 @@ impl Service {
         format!("startup_{name}_{}", self.host.replace('.', "_"))
     }
 
-    /// The command of a role with everything but its database.
     fn command(&self, role: Role) -> Command {
         let mut command = ferrite();
         command.current_dir(&self.folder).arg(role.command()).arg("--stop-with-stdin");
@@ -79,14 +77,15 @@ impl Service {
 }
 
 impl Running {
-    /// The status and the body of a response of the private listener.
+    /// Status and body of a response of the private listener.
     fn get(&self, path: &str) -> Option<(u16, String)> {
         let response = http_get(&self.admin, path)?;
         let status = response.split(' ').nth(1)?.parse().ok()?;
         Some((status, response.split_once("\r\n\r\n")?.1.to_owned()))
     }
 
-    /// Waits until the process is unready for a reason that contains all of `parts`, while it is alive and its clients are refused.
+    /// Waits until the process is alive but not ready, for a reason that contains all of `parts`,
+    /// and refuses its clients.
     #[track_caller]
     fn waits_for(&self, parts: &[&str]) {
         let deadline = Instant::now() + PROCESS_TIMEOUT;
@@ -102,7 +101,7 @@ impl Running {
         };
         assert_eq!(said.lines().count(), 1, "{said}");
         assert_eq!(self.get("/livez"), Some((200, "ok".to_owned())));
-        assert!(TcpStream::connect(&self.listen).is_err(), "clients are refused until it can serve");
+        assert!(TcpStream::connect(&self.listen).is_err(), "clients are refused until it is ready");
         let line = self.log.wait_for(PROCESS_TIMEOUT, |line| parts.iter().all(|part| line.contains(part)));
         assert!(line.is_some_and(|line| line.contains("trying again in")), "{:#?}", self.log.all());
     }
@@ -131,7 +130,6 @@ impl Running {
     }
 }
 
-/// Runs a process that ends by itself.
 #[track_caller]
 fn outcome(command: &mut Command) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -139,14 +137,15 @@ fn outcome(command: &mut Command) -> Output {
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > deadline {
             child.kill().unwrap();
-            panic!("{command:?} does not end: {:?}", child.wait_with_output());
+            panic!("{command:?} did not exit: {:?}", child.wait_with_output());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     child.wait_with_output().unwrap()
 }
 
-/// Checks that a command ends with a status and one line that contains all of `parts`, and prints nothing else.
+/// Checks that a command ends with a status and prints only one line, which contains all of
+/// `parts`.
 #[track_caller]
 fn refused(command: &mut Command, status: i32, parts: &[&str]) {
     let output = outcome(command);
@@ -159,7 +158,6 @@ fn refused(command: &mut Command, status: i32, parts: &[&str]) {
     }
 }
 
-/// Passes connections to `listen` on to `target`.
 fn forward(listen: &str, target: SocketAddr) {
     let listener = TcpListener::bind(listen).unwrap();
     std::thread::spawn(move || {
@@ -175,12 +173,10 @@ fn forward(listen: &str, target: SocketAddr) {
     });
 }
 
-/// The host and port of a URL of PostgreSQL.
 fn server_of(url: &str) -> SocketAddr {
     url.rsplit_once('@').unwrap().1.split('/').next().unwrap().parse().unwrap()
 }
 
-/// Runs a statement in a database.
 fn execute(url: &str, statement: String) {
     let run = async {
         let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
@@ -389,7 +385,6 @@ fn a_failed_start_is_not_repeated_many_times_a_second() {
     assert!(lines.last().unwrap().starts_with("ferrite issue-svc: "), "{lines:#?}");
 }
 
-/// Sends commands to Redis and returns the responses.
 fn redis(url: &str, commands: &str) -> String {
     let mut stream = TcpStream::connect(url.trim_start_matches("redis://")).unwrap();
     stream.write_all(commands.as_bytes()).unwrap();
@@ -465,13 +460,13 @@ fn the_health_of_all_processes_of_a_launcher_is_asked_at_once() {
     let mut process = Process::start(command.env("NOTIFY_SOCKET", &socket), &Lines::default());
     let mut told = [0; 64];
     let length = manager.recv(&mut told).unwrap();
-    assert_eq!(&told[..length], b"READY=1\n", "systemd is told");
+    assert_eq!(&told[..length], b"READY=1\n", "systemd is notified");
     assert_eq!(health(), (Some(0), "ready\n".to_owned()));
     let issue = crate::harness::process::child_of(process.id(), "issue-svc").unwrap();
     crate::harness::process::send(issue, Signal::STOP);
     let (status, said) = health();
     assert_eq!((status, said.lines().count()), (Some(1), 1), "{said}");
-    assert!(said.contains("no answer within 3 s"), "{said}");
+    assert!(said.contains("no response within 3 s"), "{said}");
     crate::harness::process::send(issue, Signal::CONT);
     process.signal(Signal::TERM);
     let length = manager.recv(&mut told).unwrap();

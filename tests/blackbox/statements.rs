@@ -1,5 +1,3 @@
-//! The number of SQL statements that one request costs, over all services, on PostgreSQL and Redis.
-
 use std::time::{Duration, Instant};
 
 use ferrite_core::net::Address;
@@ -8,11 +6,11 @@ use serde_json::json;
 use crate::harness::cluster::http_get;
 use crate::harness::{Cluster, Options, Profile, Role, User, run};
 
-/// Requests of a measurement.
 const REQUESTS: u32 = 100;
-/// Time for which the statements of background tasks are counted. They are taken off the measurements, which last longer on a slow machine.
+/// Time for counting the statements of background tasks, which are subtracted from the
+/// measurements: these last longer on a slow machine.
 const IDLE_TIME: Duration = Duration::from_secs(3);
-/// Requests before a measurement, which fill caches and make every connection prepare its statements.
+/// Requests before a measurement, to fill caches and prepare statements on every connection.
 const WARMUP_REQUESTS: u32 = 20;
 const METRIC: &str = "ferrite_db_statements_total";
 
@@ -35,7 +33,7 @@ async fn count(cluster: &Cluster) {
         (format!("{demo}/branches"), 3),
         ("/repos/search?q=demo".to_owned(), 2),
     ];
-    // Until what was made is known everywhere.
+    // Until all events have arrived.
     tokio::time::sleep(IDLE_TIME).await;
     let (begin, before) = (Instant::now(), statements(cluster));
     tokio::time::sleep(IDLE_TIME).await;
@@ -47,12 +45,12 @@ async fn count(cluster: &Cluster) {
         let (time, counted) = (begin.elapsed(), statements(cluster) - before);
         let each = (counted - in_background * time.as_secs_f64()) / f64::from(REQUESTS);
         println!("{path}: {each:.2} statements, {:.2?}", time / REQUESTS);
-        assert!(each >= 0.5, "{path}: {METRIC} does not count");
-        assert!(each < f64::from(aim + 1), "{path} costs {each:.2} statements, and should cost at most {aim}");
+        assert!(each >= 0.5, "{path}: {METRIC} does not change");
+        assert!(each < f64::from(aim + 1), "{path} costs {each:.2} statements, more than {aim}");
     }
 }
 
-/// Makes a repository with a fork and with issues that have every part, by two authors.
+/// Creates a repository with a fork, and issues that have every part, by two authors.
 async fn prepare(ada: &User, bob: &User) {
     ada.new_repository("demo", json!({"auto_init": true})).await;
     let demo = ada.repo("demo", "");
@@ -77,13 +75,12 @@ async fn repeat(user: &User, path: &str, count: u32) {
     }
 }
 
-/// Returns the statements of all services so far.
 fn statements(cluster: &Cluster) -> f64 {
     let services = [Role::Repo, Role::Issue, Role::Hook, Role::Git];
     services.into_iter().map(|role| metric(&cluster.address(role))).sum()
 }
 
-/// Returns the sum of the metric of a service that listens on `address`.
+/// Sum of a metric over the service that listens on `address`.
 fn metric(address: &Address) -> f64 {
     let Address::Tcp(authority) = address else { panic!("not an address of this profile: {address:?}") };
     let (host, port) = authority.rsplit_once(':').unwrap();

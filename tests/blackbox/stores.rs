@@ -1,5 +1,6 @@
-//! Several git stores: new repositories spread over them, each is served from its own in every way, a store that is gone takes its own
-//! repositories along and nothing else, and one that is added gets repositories without a restart.
+//! Several git stores: new repositories are spread over them, each is served from its own store
+//! through every interface, a store that is down affects only its own repositories, and a new store
+//! gets repositories without a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -31,24 +32,22 @@ mod production {
     }
 }
 
-/// Repositories that are made until one is on a store, at most: with equal weights the chance that none is, is below one in a million.
+/// Most repositories created until one is on a store. With equal weights, the chance that none is
+/// there is below one in a million.
 const MAX_ATTEMPTS: usize = 48;
 
-/// Returns the folder that a repository has on a store.
 fn folder(cluster: &Cluster, store: usize, id: i64) -> PathBuf {
     let hash = Sha256::digest(id.to_string());
     let parents = format!("repos/{:02x}/{:02x}", hash[0], hash[1]);
     cluster.store_folder(store).join(parents).join(format!("{id}.git"))
 }
 
-/// Returns the number of the only store that has a repository.
 fn store_of(cluster: &Cluster, id: i64) -> usize {
     let found: Vec<_> = (0..4).filter(|store| folder(cluster, *store, id).join("HEAD").exists()).collect();
     assert_eq!(found.len(), 1, "repository {id} is on the stores {found:?}");
     found[0]
 }
 
-/// A repository with its store.
 struct Placed {
     name: String,
     id: i64,
@@ -60,7 +59,7 @@ async fn place(cluster: &Cluster, user: &User, name: String) -> Placed {
     Placed { store: store_of(cluster, id), name, id }
 }
 
-/// Makes repositories until each of the stores has one. Returns the first of each.
+/// Creates repositories until each of the stores has one. Returns the first of each.
 async fn one_on_each(cluster: &Cluster, user: &User, stores: &[usize]) -> BTreeMap<usize, Placed> {
     let mut first = BTreeMap::new();
     for number in 0..MAX_ATTEMPTS {
@@ -70,7 +69,7 @@ async fn one_on_each(cluster: &Cluster, user: &User, stores: &[usize]) -> BTreeM
             return first;
         }
     }
-    panic!("of {MAX_ATTEMPTS} repositories none is on some of the stores {stores:?}: {:?}", first.keys());
+    panic!("{MAX_ATTEMPTS} repositories do not cover the stores {stores:?}: {:?}", first.keys());
 }
 
 async fn put_file(user: &User, name: &str, path: &str, content: &[u8]) -> u16 {
@@ -87,7 +86,6 @@ async fn store_named(admin: &User, name: &str) -> Value {
     stores(admin).await.into_iter().find(|store| store["name"] == name).unwrap()
 }
 
-/// Waits until a store is reachable, or no longer. Returns how long that took.
 async fn until_reachable(admin: &User, name: &str, is_reachable: bool) -> Duration {
     let begin = Instant::now();
     while store_named(admin, name).await["reachable"] != is_reachable {
@@ -130,7 +128,6 @@ async fn each_is_served_from_its_store(cluster: &Cluster) {
     assert!(listed.iter().all(|store| store["free_bytes"].as_i64() <= store["total_bytes"].as_i64()), "{listed:?}");
 }
 
-/// Writes by the API, clones and pushes over HTTP, and reads back.
 async fn contents_and_git(ada: &User, git: &Git, name: &str) {
     assert_eq!(put_file(ada, name, "by-api.txt", b"one").await, 201);
     git.run("", &["clone", "-q", &ada.git_url(&ada.name, name), "work"]).await;
@@ -204,7 +201,7 @@ async fn a_store_is_gone_and_comes_back(
         let cloned = git.attempt("", &["clone", "-q", &ada.git_url(&ada.name, &placed.name), &placed.name]).await;
         assert_eq!(cloned.status.success(), is_served, "{}", placed.name);
         assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
-        // repo-svc and issue-svc know it all the same.
+        // repo-svc and issue-svc still know it.
         ada.get(&ada.repo(&placed.name, "")).await.expect(200);
         ada.post(&ada.repo(&placed.name, "/issues"), &json!({"title": "still here"})).await.expect(201);
     }
@@ -219,7 +216,7 @@ async fn a_store_is_gone_and_comes_back(
         cluster.wait_replica_ready(Role::Git, 1);
     });
     let back = until_reachable(admin, "git-1", true).await;
-    eprintln!("a store that was killed was noticed after {noticed:?}, and {back:?} after it was ready again");
+    eprintln!("a killed store was detected after {noticed:?}, and its return after {back:?}");
     let on_it = &repositories[&1].name;
     ada.eventually(&ada.repo(on_it, "/contents/README.md"), |response| response["type"] == "file").await;
     assert_eq!(put_file(ada, on_it, "more.txt", b"x").await, 201);
@@ -246,7 +243,6 @@ async fn a_store_is_drained(cluster: &Cluster, ada: &User, admin: &User) {
 }
 
 async fn a_store_is_added(cluster: &Cluster, ada: &User, admin: &User) {
-    // Without an address: it is there, and gets nothing.
     admin.put("/admin/stores/nowhere", &json!({"weight": 10_000})).await.expect(201);
     until_reachable(admin, "nowhere", false).await;
     block_in_place(|| {
@@ -266,7 +262,7 @@ async fn a_store_is_added(cluster: &Cluster, ada: &User, admin: &User) {
             on_it.push(placed);
         }
     }
-    assert!(on_it.len() > 6, "{} of 12 repositories are on the store with the most weight", on_it.len());
+    assert!(on_it.len() > 6, "{} of 12 repositories are on the store with the highest weight", on_it.len());
     contents_and_git(ada, &Git::new(), &on_it[0].name).await;
     assert_eq!(store_named(admin, "git-3").await["repositories"], on_it.len());
     admin.delete("/admin/stores/nowhere").await.empty(204);

@@ -127,7 +127,7 @@ async fn patch_teams_changes_what_is_there(cluster: &Cluster) {
     assert_eq!(edit(json!({})).await, first);
     assert_eq!(edit(json!({"name": null, "description": null, "permission": null})).await, first);
     assert_eq!(edit(json!({"permission": "admin"})).await["permission"], "admin");
-    assert_eq!(edit(json!({"name": "Crew"})).await["name"], "Crew", "another spelling of its own name");
+    assert_eq!(edit(json!({"name": "Crew"})).await["name"], "Crew", "a different spelling of its name");
     let last = edit(json!({"name": "sailors", "description": ""})).await;
     assert_eq!((&last["name"], &last["description"], &last["id"]), (&json!("sailors"), &json!(""), &first["id"]));
     assert_eq!(ada.get(&team).await.expect(200).json(), last);
@@ -231,7 +231,7 @@ async fn get_teams_repos_lists_what_a_team_holds(cluster: &Cluster) {
     let shown = bob.get(&path).await.expect(200).json();
     assert_eq!(shown[0]["permissions"], json!({"admin": false, "push": true, "pull": true}));
     assert_eq!(ada.get(&format!("{path}?limit=1&page=2")).await.expect(200).each("name").len(), 1);
-    // A member outside the team sees only repositories that it may read.
+    // A member outside the team sees only the repositories that it can read.
     let eve = cluster.user("eve").await;
     ada.put(&format!("/orgs/{name}/memberships/{}", eve.name), &json!({})).await.empty(204);
     assert_eq!(eve.get(&path).await.expect(200).json(), json!([]));
@@ -263,7 +263,7 @@ async fn teams_are_managed_by_owners(cluster: &Cluster) {
     cluster.admin().await.patch(&team, &json!({"description": "By the site"})).await.expect(200);
 }
 
-/// Returns the status for reading a repository, whether a push succeeds, and the status for its hooks.
+/// The status for reading a repository, whether a push succeeds, and the status for its hooks.
 async fn access(user: &User, organization: &str, name: &str) -> (u16, bool, u16) {
     let git = Git::new();
     let url = user.git_url(organization, name);

@@ -23,7 +23,6 @@ async fn sign_in(user: &User, password: &str) -> Response {
     Response::of(request.basic_auth(&user.name, Some(password))).await
 }
 
-/// Signs in from another loopback address.
 async fn sign_in_from(address: [u8; 4], user: &User, password: &str) -> Response {
     let client = reqwest::Client::builder().no_proxy().local_address(Some(address.into())).build().unwrap();
     let request = client.get(format!("{}/api/v1/users/{}/tokens", user.url, user.name));
@@ -39,13 +38,13 @@ fn is_throttled(response: Response) {
 async fn twenty_wrong_passwords_from_one_address_are_enough(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     ada.new_repository("mine", json!({"private": true})).await;
-    // A right password resets the count.
+    // A correct password resets the count.
     for _ in 0..19 {
         sign_in(&ada, "wrong").await.refused(401);
     }
     sign_in(&ada, &ada.password).await.expect(200);
     for number in 0..20 {
-        // Failures over git count as well.
+        // Failures over git count, too.
         if number % 4 == 3 {
             assert_eq!(ada.git_status("upload-pack", &ada.name, "mine", "wrong").await, 401);
         } else {
@@ -56,13 +55,12 @@ async fn twenty_wrong_passwords_from_one_address_are_enough(cluster: &Cluster) {
     is_throttled(sign_in(&ada, &ada.password).await);
     is_throttled(ada.make_token(&json!({"name": "x"})).await);
     assert_eq!(ada.git_status("upload-pack", &ada.name, "mine", &ada.password).await, 429);
-    // Her token still works, and other accounts are not affected.
     ada.get("/user").await.expect(200);
     assert_eq!(ada.git_status("upload-pack", &ada.name, "mine", ada.token.as_deref().unwrap()).await, 200);
     sign_in(&bob, &bob.password).await.expect(200);
     sign_in(&bob, "wrong").await.refused(401);
     if cluster.profile == Profile::Production {
-        // The count is in Redis, so a restart does not reset it.
+        // The count is in Redis, so it survives a restart.
         tokio::task::block_in_place(|| cluster.restart(Role::Repo));
         let mut response = sign_in(&ada, &ada.password).await;
         for _ in 0..100 {
@@ -92,7 +90,7 @@ async fn wrong_passwords_elsewhere_do_not_lock_the_owner_out(cluster: &Cluster) 
 async fn one_address_tries_only_so_many_accounts(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
     let (attacker, elsewhere) = ([127, 0, 77, 2], [127, 0, 77, 3]);
-    // Somebody who works behind the same address.
+    // Someone else behind the same address.
     let colleague = cluster.user("colleague").await;
     sign_in_from(attacker, &colleague, &colleague.password).await.expect(200);
     for number in 0..5 {
@@ -103,7 +101,7 @@ async fn one_address_tries_only_so_many_accounts(cluster: &Cluster) {
     is_throttled(sign_in_from(attacker, &ada, "wrong").await);
     is_throttled(sign_in_from(attacker, &bob, &bob.password).await);
     sign_in_from(elsewhere, &bob, &bob.password).await.expect(200);
-    // The address is known as that of the colleague, which a restart does not change.
+    // The address is known for the colleague; a restart does not change this.
     sign_in_from(attacker, &colleague, &colleague.password).await.expect(200);
     tokio::task::block_in_place(|| cluster.restart(Role::Repo));
     let mut response = sign_in_from(attacker, &colleague, &colleague.password).await;
@@ -115,7 +113,7 @@ async fn one_address_tries_only_so_many_accounts(cluster: &Cluster) {
         response = sign_in_from(attacker, &colleague, &colleague.password).await;
     }
     response.expect(200);
-    // Wrong passwords of the colleague are counted for the colleague alone.
+    // The colleague's wrong passwords count only for the colleague.
     sign_in_from(attacker, &colleague, "wrong").await.refused(401);
 }
 
@@ -131,7 +129,8 @@ async fn an_account_that_creates_too_much_must_wait(cluster: &Cluster) {
     is_throttled(ada.post(&ada.repo("second", "/keys"), &json!({"title": "fifth", "key": ed25519("x")})).await);
     is_throttled(ada.post("/user/emails", &json!(["fifth@example.org"])).await);
     is_throttled(ada.make_token(&json!({"name": "fifth"})).await);
-    // Reading and issues are not limited, other accounts are not affected, and administrators have their own limit.
+    // Reads and issues are not limited, other accounts are not affected, and administrators have a
+    // separate limit.
     ada.get(&ada.repo("second", "")).await.expect(200);
     ada.post(&ada.repo("second", "/issues"), &json!({"title": "x"})).await.expect(201);
     bob.new_repository("his", json!({})).await;

@@ -1,4 +1,5 @@
-//! The timeline of an issue: its changes, and references from other issues. Those from commits are in `closing`.
+//! The timeline of an issue: its changes, and references from other issues. `closing` covers those
+//! from commits.
 
 use serde_json::{Value, json};
 
@@ -54,7 +55,6 @@ async fn get_timeline_lists_who_changed_what(cluster: &Cluster) {
     let labels = format!("{repo}/issues/1/labels");
     bob.post(&labels, &json!({"labels": [label]})).await.expect(200);
     bob.delete(&format!("{labels}/{label}")).await.expect(204);
-    // Comments are no entries.
     bob.new_comment(&repo, 1, "Text").await;
     let timeline = ada.timeline(&repo, 1).await;
     let account = |user: &User| json!({"id": user.id, "username": user.name});
@@ -150,7 +150,7 @@ async fn get_timeline_has_pages(cluster: &Cluster) {
     assert_eq!(ada.get(&format!("{path}?page=2")).await.expect(200).text(), "[]");
 }
 
-/// The numbers and repositories of the issues that refer to an issue.
+/// Numbers and repositories of the issues that refer to an issue.
 async fn sources(user: &User, repo: &str, number: i64) -> Vec<(String, i64)> {
     let timeline = user.timeline(repo, number).await;
     let references = timeline.iter().filter(|entry| entry["action"] == "referenced");
@@ -158,7 +158,7 @@ async fn sources(user: &User, repo: &str, number: i64) -> Vec<(String, i64)> {
     references.map(|entry| source(&entry["issue"])).collect()
 }
 
-/// Waits until an issue has as many references from other issues, and returns them.
+/// Waits for a number of references from other issues, and returns them.
 async fn eventual_sources(user: &User, repo: &str, number: i64, count: usize) -> Vec<(String, i64)> {
     let path = format!("{repo}/issues/{number}/timeline");
     user.eventually(&path, |timeline| {
@@ -181,7 +181,7 @@ async fn get_timeline_lists_references_from_other_issues_once(cluster: &Cluster)
     ada.new_comment(&repo, 3, "That is #1").await;
     let name = format!("{}/tracker", ada.name);
     assert_eq!(eventual_sources(&ada, &repo, 1, 2).await, [(name.clone(), 2), (name.clone(), 3)]);
-    // From another repository, by its whole name.
+    // From another repository, by its full name.
     let whole = format!("See {}/TRACKER#1", ada.name.to_uppercase());
     bob.new_issue(&other, "Elsewhere", json!({ "body": whole })).await;
     let elsewhere = (format!("{}/other", bob.name), 1);
@@ -191,7 +191,6 @@ async fn get_timeline_lists_references_from_other_issues_once(cluster: &Cluster)
     assert_eq!(entry["user"]["username"], bob.name);
     let url = format!("{}/{}/other/issues/1", cluster.url, bob.name);
     assert_eq!(entry["issue"], json!({"repository": elsewhere.0, "number": 1, "html_url": url}));
-    // A reference changes nothing else.
     let issue = ada.issue(&repo, 1).await;
     assert_eq!((&issue["state"], &issue["comments"]), (&json!("open"), &json!(0)));
 }
@@ -210,12 +209,12 @@ async fn references_from_hidden_repositories_are_left_out(cluster: &Cluster) {
         response.header("x-total-count")
     };
     assert_eq!(sources(&bob, &repo, 1).await, [(format!("{}/tracker", ada.name), 2)]);
-    assert_eq!(of_bob().await, "1", "the count does not tell either");
+    assert_eq!(of_bob().await, "1", "the count does not reveal it either");
     ada.share(&hidden, &bob, "read").await;
     assert_eq!(sources(&bob, &repo, 1).await.len(), 2);
     ada.delete(&format!("{hidden}/collaborators/{}", bob.name)).await.expect(204);
     assert_eq!(of_bob().await, "1");
-    // Of a repository without issues there is nothing to see for anybody.
+    // References from a repository with disabled issues are hidden from everybody.
     ada.patch(&format!("{hidden}/issue-tracker"), &json!({"enable_issues": false})).await.expect(204);
     assert_eq!(sources(&ada, &repo, 1).await, [(format!("{}/tracker", ada.name), 2)]);
 }
@@ -239,7 +238,8 @@ async fn references_in_code_and_to_oneself_are_none(cluster: &Cluster) {
     ] {
         ada.new_issue(&repo, "Not a reference", json!({ "body": body })).await;
     }
-    // Titles are no text either; the last one is a reference, so that nothing is left to come.
+    // Titles do not count either. The last issue has a reference, so when it arrives, nothing else
+    // is pending.
     ada.new_issue(&repo, "Like #1", json!({})).await;
     let last = ada.new_issue(&repo, "Last", json!({"body": "(#1), [#1](http://x)"})).await["number"].as_i64().unwrap();
     assert_eq!(eventual_sources(&ada, &repo, 1, 1).await, [(format!("{}/tracker", ada.name), last)]);

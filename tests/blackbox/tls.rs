@@ -1,4 +1,5 @@
-//! TLS in the gateway: REST and git over https, certificates that are replaced while it runs, and the redirect from http.
+//! TLS in the gateway: REST and git over HTTPS, certificates replaced at runtime, and the redirect
+//! from HTTP.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ on_profiles! {
 }
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Time between two looks at what the gateway shows.
+/// Interval between checks of the gateway's certificate.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 #[test]
@@ -36,7 +37,7 @@ fn a_launcher_serves_tls_by_settings_of_its_gateway() {
     let make = |folder: &Path| Authority::new().write(&folder.join("tls"), "gateway", &["localhost".to_owned()]);
     let cluster = Cluster::start_in(Profile::Embedded, &Options { settings, ..Options::default() }, make);
     run(&cluster, async {
-        let address = cluster.url.strip_prefix("https://").expect("the launcher tells the scheme");
+        let address = cluster.url.strip_prefix("https://").expect("the launcher passes the scheme");
         let connector = connector(&cluster.folder.join("tls"));
         let response = get(&connector, address, "/api/v1/users/root-admin").await;
         assert!(response.starts_with("HTTP/1.1 200"), "{response}");
@@ -44,7 +45,6 @@ fn a_launcher_serves_tls_by_settings_of_its_gateway() {
     });
 }
 
-/// Returns a connector that trusts the authority of `folder`.
 fn connector(folder: &Path) -> TlsConnector {
     let file = |name: &str| folder.join(name);
     ClientTls::load(&file("ca.pem"), &file("gateway.pem"), &file("gateway.key.pem")).unwrap().connector()
@@ -55,7 +55,6 @@ async fn connect(connector: &TlsConnector, address: &str) -> std::io::Result<Tls
     connector.connect(ServerName::try_from("localhost").unwrap(), stream).await
 }
 
-/// Sends a GET over a connection of its own and returns the whole response.
 async fn get(connector: &TlsConnector, address: &str, path: &str) -> String {
     let mut stream = connect(connector, address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
@@ -65,13 +64,13 @@ async fn get(connector: &TlsConnector, address: &str, path: &str) -> String {
     String::from_utf8_lossy(&response).into_owned()
 }
 
-/// The certificate that the server shows on a new connection.
+/// The certificate on a new connection.
 async fn certificate(connector: &TlsConnector, address: &str) -> Vec<u8> {
     let stream = connect(connector, address).await.unwrap();
     stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
 }
 
-/// Starts a gateway with TLS; returns it with the folder of its certificate and the authority of it.
+/// Starts a gateway with TLS. Returns it with the folder and the authority of its certificate.
 fn gateway_with_tls(cluster: &Cluster) -> (Gateway, PathBuf, Authority) {
     let host = servers::address();
     let (authority, folder) = (Authority::new(), cluster.folder.join(format!("tls-{host}")));
@@ -86,12 +85,12 @@ fn gateway_with_tls(cluster: &Cluster) -> (Gateway, PathBuf, Authority) {
     (Gateway::start(cluster, &host, "https", &settings), folder, authority)
 }
 
-/// Sends bytes over a plain connection and returns what comes back.
+/// Sends bytes over a plain connection and returns the response.
 async fn plain(address: &str, sent: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(sent.as_bytes()).await.unwrap();
     let mut response = Vec::new();
-    // A connection that is reset has no more to say.
+    // A reset connection sends nothing more.
     let _ = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut response)).await.expect("the connection ends");
     String::from_utf8_lossy(&response).into_owned()
 }
@@ -103,12 +102,11 @@ async fn rest_and_git_are_served_over_tls_and_http_redirects_there(cluster: &Clu
     let (connector, http) = (connector(&folder), gateway.http());
     let response = get(&connector, &http, &format!("/api/v1/users/{}", ada.name)).await;
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
-    // HTTP/2 is agreed with clients that know it.
+    // Clients that support HTTP/2 get it.
     let mut config = (**connector.config()).clone();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let stream = connect(&Arc::new(config).into(), &http).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(b"h2".as_slice()));
-    // git clones and pushes.
     let git = Git::new();
     let ca = format!("http.sslCAInfo={}", folder.join("ca.pem").display());
     let url = format!("https://{}:{}@{http}/{}/mine.git", ada.name, ada.token.as_deref().unwrap(), ada.name);
@@ -116,7 +114,7 @@ async fn rest_and_git_are_served_over_tls_and_http_redirects_there(cluster: &Clu
     let commit = git.commit("work", "more.txt", "more\n").await;
     git.run("work", &["-c", &ca, "push", "-q", "origin", "HEAD:main"]).await;
     assert!(git.run("", &["-c", &ca, "ls-remote", &url]).await.contains(&commit));
-    // Without TLS there is nothing on that port; the other one redirects.
+    // Plain HTTP gets no response on this port; the other one redirects.
     let request = "GET /a/b?c=d HTTP/1.1\r\nhost: evil.example.org\r\n\r\n";
     let response = plain(&http, request).await;
     assert!(!response.contains("HTTP/1.1 2") && !response.contains("HTTP/1.1 3"), "{response}");
@@ -137,23 +135,22 @@ async fn a_replaced_certificate_is_used_without_a_restart(cluster: &Cluster) {
         if shown != first {
             break shown;
         }
-        assert!(replaced.elapsed() < TIMEOUT, "the certificate is not read again");
+        assert!(replaced.elapsed() < TIMEOUT, "the certificate was not reloaded");
         tokio::time::sleep(RETRY_INTERVAL).await;
     };
     eprintln!("a new certificate was in use after {:?}", replaced.elapsed());
-    // The connection that was open goes on.
     open.write_all(b"GET /api/v1/version HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut response = String::new();
     tokio::time::timeout(TIMEOUT, open.read_to_string(&mut response)).await.unwrap().unwrap();
     assert!(response.starts_with("HTTP/1.1 "), "{response}");
-    // Files that cannot be used are not. A handshake looks at them; what it logs is read a moment later.
+    // Invalid files are ignored. A handshake checks the files; its log line appears a moment later.
     let is_refusal = |line: &&String| line.contains("TLS files were replaced and cannot be used");
     let refusals = || cluster.log().all().iter().filter(is_refusal).count();
     let before = refusals();
     std::fs::write(folder.join("gateway.key.pem"), "no key").unwrap();
     let replaced = Instant::now();
     while refusals() == before {
-        assert!(replaced.elapsed() < TIMEOUT, "the files are not read again");
+        assert!(replaced.elapsed() < TIMEOUT, "the files were not reloaded");
         assert_eq!(certificate(&connector, &http).await, second);
         tokio::time::sleep(RETRY_INTERVAL).await;
     }

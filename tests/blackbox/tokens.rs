@@ -183,7 +183,7 @@ async fn delete_tokens_takes_a_name_or_an_id(cluster: &Cluster) {
     for gone in ["by%20name".to_owned(), id.to_string(), "0".to_owned(), "99999999999999999999".to_owned()] {
         Response::of(ada.tokens(Method::DELETE, &format!("/{gone}"))).await.refused(404);
     }
-    // The id comes first, then the name.
+    // Ids take precedence over names.
     ada.new_token("named by its own").await;
     let id = ada.token_list().await.json()[0]["id"].to_string();
     ada.new_token(&id).await;
@@ -191,7 +191,6 @@ async fn delete_tokens_takes_a_name_or_an_id(cluster: &Cluster) {
         Response::of(ada.tokens(Method::DELETE, &format!("/{id}"))).await.empty(204);
         assert_eq!(ada.token_list().await.each("name"), left);
     }
-    // The id of another user's token is not found.
     let bob = cluster.user("bob").await;
     let his = bob.token_list().await.json()[0]["id"].as_i64().unwrap();
     Response::of(ada.tokens(Method::DELETE, &format!("/{his}"))).await.refused(404);
@@ -203,7 +202,8 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
     let id = ada.new_repository("mine", json!({"private": true, "auto_init": true})).await["id"].as_i64().unwrap();
     let repo = ada.repo("mine", "");
     let cases: [(&str, [u16; 7]); 8] = [
-        // Reading the repository, its issues and its hooks, writing a file, listing collaborators, listing addresses, making an organization.
+        // Read the repository, its issues and its hooks, write a file, list collaborators, list
+        // e-mail addresses, create an organization.
         ("repo:read", [200, 403, 403, 403, 403, 403, 403]),
         ("repo:write", [200, 403, 403, 201, 403, 403, 403]),
         ("repo:admin", [200, 403, 403, 201, 200, 403, 403]),
@@ -273,7 +273,6 @@ async fn a_missing_scope_is_named(cluster: &Cluster) {
     let profile = ada.with_scopes(&["user"]).await;
     profile.post("/user/keys", &json!({"title": 7})).await.refused_with_message(403, "`key`");
     profile.delete("/user/keys/1").await.refused_with_message(403, "`key`");
-    // The scope is checked before the body.
     reads.post("/user/repos", &json!({"name": 7})).await.refused_with_message(403, "`repo:admin`");
     reads.post("/user/orgs", &json!({})).await.refused_with_message(403, "`org`");
 }
@@ -291,7 +290,6 @@ async fn a_token_of_an_administrator_administers_with_its_scope_alone(cluster: &
     let both = admin.with_scopes(&["admin", "repo:read"]).await;
     both.get(&ada.repo("hidden", "")).await.expect(200);
     both.delete(&ada.repo("hidden", "")).await.refused_with_message(403, "`repo:admin`");
-    // The scope without the role gives nothing.
     ada.with_scopes(&["admin"]).await.get("/admin/audit").await.refused(403);
 }
 
@@ -326,7 +324,7 @@ async fn a_token_for_some_repositories_opens_no_others(cluster: &Cluster) {
     assert!(!found.to_string().contains("/other"), "{found}");
 }
 
-/// Fails unless this user's token is refused by every interface.
+/// Fails unless every interface refuses the user's token.
 async fn is_refused_everywhere(cluster: &Cluster, user: &User, id: i64) {
     user.get("/user").await.refused(401);
     user.get(&user.repo("mine", "")).await.refused(401);
@@ -359,7 +357,7 @@ async fn a_token_shows_its_last_use(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let (used, _unused) = (ada.new_token("used").await, ada.new_token("unused").await);
     ada.with_token(Some(&used)).get("/user").await.expect(200);
-    // The last use is written once a while, and when the process ends.
+    // The time of the last use is written periodically, and when the process ends.
     tokio::task::block_in_place(|| cluster.restart(Role::Repo));
     let mut listed = Value::Null;
     for _ in 0..100 {

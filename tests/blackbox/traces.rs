@@ -1,5 +1,5 @@
-//! Traces, as a collector receives them: the number of calls behind a request, and one trace from a push or a commit to the request of its
-//! webhook.
+//! Traces, as received by a collector: the number of calls behind a request, and one trace from a
+//! push or commit to its webhook request.
 
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -22,10 +22,9 @@ on_own_installations! {
     a_commit_by_api_and_the_request_of_its_webhook_are_one_trace(with_webhooks())
 }
 
-/// Longest time until all processes have sent their spans.
+/// Time limit for all processes to send their spans.
 const SPANS_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A span that was exported.
 #[derive(Clone, Debug)]
 struct Span {
     trace: String,
@@ -69,7 +68,6 @@ impl TraceService for Collector {
     }
 }
 
-/// Returns the text of an attribute.
 fn text_of(attributes: &[KeyValue], key: &str) -> Option<String> {
     let value = attributes.iter().find(|attribute| attribute.key == key)?.value.clone()?.value?;
     match value {
@@ -78,7 +76,7 @@ fn text_of(attributes: &[KeyValue], key: &str) -> Option<String> {
     }
 }
 
-/// Returns the endpoint of a collector that runs until the test process ends.
+/// The endpoint of a collector that runs until the test process ends.
 fn collector() -> String {
     static ENDPOINT: OnceLock<String> = OnceLock::new();
     ENDPOINT
@@ -97,7 +95,6 @@ fn collector() -> String {
         .clone()
 }
 
-/// Sends a request in a new trace and returns the id of the trace.
 async fn traced(user: &User, path: &str, number: u8) -> String {
     let trace = hex::encode([number; 16]);
     let parent = format!("00-{trace}-{}-01", hex::encode([number; 8]));
@@ -106,13 +103,12 @@ async fn traced(user: &User, path: &str, number: u8) -> String {
     trace
 }
 
-/// Returns the spans of servers in a trace.
 fn servers(trace: &str) -> Vec<Span> {
     SPANS.lock().unwrap().iter().filter(|span| span.trace == trace && span.is_server).cloned().collect()
 }
 
 async fn reads_of_one_repository_and_of_many_take_one_hop(cluster: &Cluster) {
-    // The collector is shared by both profiles: trace ids tell them apart.
+    // Both profiles share the collector; trace ids tell them apart.
     let base = if cluster.profile == Profile::Embedded { 0x10 } else { 0x60 };
     let ada = cluster.user("ada").await;
     for name in ["traced", "second", "third"] {
@@ -137,10 +133,11 @@ async fn reads_of_one_repository_and_of_many_take_one_hop(cluster: &Cluster) {
     }
 }
 
-/// Sends a request in a trace of this number, and returns the spans of servers when `count` of them are there.
+/// Sends a request in the trace with this number. Waits for `count` server spans and returns them.
 async fn spans_of(caller: &User, path: &str, number: u8, count: usize) -> Vec<Span> {
     let trace = traced(caller, path, number).await;
-    // Processes send their spans in order: when those of a later request are there, no earlier one is missing.
+    // Processes send their spans in order: once those of a later request have arrived, no earlier
+    // one is missing.
     let later = traced(caller, path, number + 1).await;
     for _ in 0..200 {
         if servers(&later).len() >= count {
@@ -189,7 +186,7 @@ fn with_webhooks() -> Options {
     Options { otlp: Some(collector()), settings: LOOPBACK.to_vec(), ..Options::default() }
 }
 
-/// A trace that a client begins, other than those of other tests.
+/// A trace started by a client, different from those of other tests.
 fn new_trace(cluster: &Cluster, purpose: u8) -> (String, String) {
     let mut id = [purpose; 16];
     id[0] = if cluster.profile == Profile::Embedded { 1 } else { 2 };
@@ -198,7 +195,6 @@ fn new_trace(cluster: &Cluster, purpose: u8) -> (String, String) {
     (trace, parent)
 }
 
-/// Makes a repository with a webhook for pushes.
 async fn with_hook(ada: &User, receiver: &Receiver) -> String {
     ada.new_repository("traced", json!({"auto_init": true})).await;
     let repo = ada.repo("traced", "");
@@ -208,7 +204,8 @@ async fn with_hook(ada: &User, receiver: &Receiver) -> String {
     repo
 }
 
-/// Waits for the request of the webhook in this trace, and until the trace lacks nothing: each process sends its spans on its own.
+/// Waits for the webhook request in this trace, and until the trace is complete: each process sends
+/// its spans separately.
 async fn delivered_in_whole_trace(cluster: &Cluster, receiver: &Receiver, trace: &str, names: &[&str]) -> Received {
     let in_trace = |received: &&Received| received.header("traceparent").get(3..35) == Some(trace);
     let all = receiver.until(|all| all.iter().any(|received| in_trace(&received))).await;
@@ -233,7 +230,8 @@ fn spans_in(trace: &str) -> Vec<Span> {
     SPANS.lock().unwrap().iter().filter(|span| span.trace == trace).cloned().collect()
 }
 
-/// Returns what a trace lacks: parents of spans other than the client, services, and spans of these names or databases.
+/// What a trace lacks: parents of spans (except the client), services, and spans with these names
+/// or databases.
 fn missing(cluster: &Cluster, spans: &[Span], trace: &str, names: &[&str]) -> Vec<String> {
     let client = &trace[16..];
     let is_known = |parent: &str| parent == client || spans.iter().any(|span| span.id == parent);
@@ -255,7 +253,7 @@ async fn a_push_and_the_request_of_its_webhook_are_one_trace(cluster: &Cluster) 
     let (ada, receiver) = (cluster.user("ada").await, Receiver::start().await);
     with_hook(&ada, &receiver).await;
     let git = Git::new();
-    // With the password: wrong ones are counted in Redis, and a right one looks at the counts.
+    // With the password: wrong ones are counted in Redis, and a correct one checks the counts.
     let url = ada.git_url_with_password(&ada.name, "traced");
     git.run("", &["clone", "-q", &url, "work"]).await;
     git.commit("work", "pushed.txt", "text\n").await;

@@ -1,4 +1,4 @@
-//! The issues that are assigned to the caller, over all repositories.
+//! Issues assigned to the caller, over all repositories.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,6 @@ async fn get_user_issues_lists_what_is_assigned_to_the_caller(cluster: &Cluster)
     }
     assert_eq!(titles(&bob, "").await, ["of bob"]);
     assert_eq!(titles(&cluster.user("cy").await, "").await, [""; 0]);
-    // Changes show at once.
     bob.edit_issue(&other, 1, json!({"state": "closed"})).await;
     ada.edit_issue(&one, 1, json!({"assignee": ""})).await;
     ada.edit_issue(&one, 2, json!({"assignee": ada.name})).await;
@@ -107,7 +106,7 @@ async fn get_user_issues_leaves_out_what_the_caller_may_not_see(cluster: &Cluste
     assert_eq!(titles(&bob, "").await, ["open", "crewed"]);
     ada.delete(&format!("{team}/members/{}", bob.name)).await.expect(204);
     assert_eq!(titles(&bob, "").await, ["open"]);
-    assert_eq!(count().await, "1", "the count does not tell either");
+    assert_eq!(count().await, "1", "the count does not reveal it either");
     let listed = bob.get("/issues?state=all").await.expect(200).text();
     assert!(!listed.contains("lent") && !listed.contains("crewed"), "{listed}");
     ada.share(&lent, &bob, "read").await;
@@ -153,7 +152,7 @@ async fn get_user_issues_is_for_tokens_with_the_scope(cluster: &Cluster) {
         ada.with_scopes(&["repo:admin", "user", "hook"]).await.get(path).await.refused_with_message(403, "`issue`");
     }
     assert_eq!(titles(&ada.with_scopes(&["issue"]).await, "").await, ["public", "two", "one"]);
-    // A token for one repository opens that one and what is public.
+    // A token for one repository gives access to it and to public ones.
     let limits = json!({"repositories": [format!("{}/one", ada.name)], "scopes": ["issue"]});
     assert_eq!(titles(&ada.with_new_token(limits).await, "").await, ["public", "one"]);
 }

@@ -1,4 +1,4 @@
-//! Users, and lists of repositories as different callers see them.
+//! Users, and lists of repositories as seen by different callers.
 
 use serde_json::{Value, json};
 
@@ -138,7 +138,7 @@ async fn get_user_repos_lists_own_and_reachable_ones_with_real_permissions(clust
     let may = |admin: bool, push: bool| json!({"admin": admin, "push": push, "pull": true});
     let expected = [("own", may(true, true)), ("shared", may(false, true)), ("team", may(false, false))];
     assert_eq!(pairs, expected.map(|(name, may)| (name.to_owned(), may)));
-    // The repository that changed last is the first.
+    // The most recently updated repository comes first.
     ada.put(&ada.repo("own", "/contents/x"), &json!({"message": "x", "content": ""})).await.expect(201);
     ada.eventually("/user/repos", |list| list[0]["name"] == "own").await;
     let pages = [("?limit=2", 2), ("?limit=2&page=2", 1), ("?limit=2&page=3", 0), ("?page=9223372036854775808", 0)];
@@ -147,7 +147,7 @@ async fn get_user_repos_lists_own_and_reachable_ones_with_real_permissions(clust
         assert_eq!(page.json().as_array().unwrap().len(), count, "{query}");
     }
     let owners = bob.get("/user/repos").await.expect(200).each("name");
-    assert_eq!(owners.len(), 4, "owners reach all of their organization: {owners:?}");
+    assert_eq!(owners.len(), 4, "owners can access everything in their organization: {owners:?}");
 }
 
 async fn get_users_repos_lists_what_the_caller_may_see(cluster: &Cluster) {

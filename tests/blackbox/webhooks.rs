@@ -1,4 +1,5 @@
-//! Webhooks as receivers see them: events, order, signatures, repeats, and what is not delivered to.
+//! Webhooks as receivers see them: events, order, signatures, retries, and destinations that get
+//! nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -21,7 +22,7 @@ on_own_installations! {
 
 const SECRET: &str = "it stays between us";
 
-/// Makes a hook for everything that is active, and returns it. `more` is added to its options.
+/// Creates an active hook for all events and returns it. `more` is added to its options.
 pub(crate) async fn hook(user: &User, hooks: &str, url: &str, more: Value) -> Value {
     let mut config = json!({"url": url, "content_type": "json", "secret": SECRET});
     config.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
@@ -30,7 +31,6 @@ pub(crate) async fn hook(user: &User, hooks: &str, url: &str, more: Value) -> Va
     user.post(hooks, &body).await.expect(201).json()
 }
 
-/// Fails unless each delivery carries the signatures of its body by `secret`.
 fn check_signatures(received: &[Received], secret: &[u8]) {
     for one in received {
         let text = match one.header("content-type") {
@@ -71,7 +71,6 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     decoded
 }
 
-/// Event and action of a delivery.
 fn action(one: &Received) -> String {
     match one.json()["action"].as_str() {
         Some(action) => format!("{} {action}", one.event()),
@@ -79,7 +78,7 @@ fn action(one: &Received) -> String {
     }
 }
 
-/// The events of one service, in the order of their first arrival.
+/// Events of one service, in the order of their first arrival.
 fn of_service(received: &[Received], is_git: bool) -> Vec<String> {
     let mut seen = HashSet::new();
     received
@@ -89,7 +88,7 @@ fn of_service(received: &[Received], is_git: bool) -> Vec<String> {
         .collect()
 }
 
-/// Waits for so many deliveries about refs and issues.
+/// Waits for this many deliveries about refs and issues.
 async fn told(receiver: &Receiver, count: usize) -> Vec<Received> {
     let told = |all: &[Received]| all.iter().filter(|one| one.event() != "repository").cloned().collect::<Vec<_>>();
     told(&receiver.until(|all| told(all).len() >= count).await)
@@ -139,7 +138,7 @@ async fn pushes_and_issues_arrive_signed_and_in_order(cluster: &Cluster) {
     let received = told(&plain, 16).await;
     assert_eq!(of_service(&received, false), issue_events);
     let mut pushed = of_service(&received, true);
-    // Refs of one push have no order among themselves, but a branch is created before it is pushed to.
+    // Refs of one push are unordered, but a branch is created before it is pushed to.
     let created = pushed.iter().position(|event| event == "create").unwrap();
     assert_eq!(pushed[created + 1], "push", "{pushed:?}");
     assert_eq!(pushed.split_off(3), ["push", "create", "delete"]);
@@ -154,7 +153,7 @@ async fn pushes_and_issues_arrive_signed_and_in_order(cluster: &Cluster) {
     assert_eq!(main["commits"][0]["id"], json!(head));
     assert_eq!((&main["pusher"]["username"], &main["repository"]["name"]), (&json!(ada.name), &json!("told")));
     let side = received.iter().map(Received::json).find(|payload| payload["ref"] == "refs/heads/side").unwrap();
-    assert!(!side["commits"].as_array().unwrap().is_empty(), "a new branch has a commit: {side}");
+    assert!(!side["commits"].as_array().unwrap().is_empty(), "a new branch has commits: {side}");
     let edited = received.iter().find(|one| action(one) == "issues edited").unwrap().json();
     assert_eq!((&edited["changes"]["title"]["from"], &edited["issue"]["title"]), (&json!("First"), &json!("Second")));
     let closed = received.iter().find(|one| action(one) == "issues closed").unwrap().json();
@@ -164,7 +163,7 @@ async fn pushes_and_issues_arrive_signed_and_in_order(cluster: &Cluster) {
 async fn failures_are_repeated_with_their_id_and_later_events_follow(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let repo = &ada.new_tracker("failing", json!({})).await;
-    // The first issue is never taken, the second at the third attempt.
+    // The first issue is never accepted, the second at the third attempt.
     let attempts = Mutex::new(HashMap::<String, u32>::new());
     let receiver = Receiver::answering(move |one| {
         let mut attempts = attempts.lock().unwrap();
@@ -189,7 +188,7 @@ async fn failures_are_repeated_with_their_id_and_later_events_follow(cluster: &C
         .await;
     received.retain(|one| one.event() == "issues");
     let numbers: Vec<_> = received.iter().map(|one| one.json()["number"].as_i64().unwrap()).collect();
-    assert_eq!(numbers[..4], [1, 1, 1, 1], "order holds through three repeats");
+    assert_eq!(numbers[..4], [1, 1, 1, 1], "the order is kept for three retries");
     let ids: HashSet<_> = received.iter().filter(|one| one.status == 500).map(Received::id).collect();
     assert_eq!(ids.len(), 1, "a repeat has the same id");
     let second: Vec<_> = received.iter().filter(|one| one.json()["number"] == 2).map(|one| one.status).collect();

@@ -22,7 +22,6 @@ async fn set(user: &User, repo: &str, body: Value) {
     user.patch(&format!("{repo}/wiki"), &body).await.empty(204);
 }
 
-/// Pushes a page to a wiki from a new repository.
 async fn push_page(git: &Git, folder: &str, url: &str) {
     git.run("", &["init", "-q", "-b", "main", folder]).await;
     git.commit(folder, "Home.md", "welcome").await;
@@ -37,7 +36,7 @@ async fn the_first_push_makes_a_wiki_that_is_cloned_and_changed(cluster: &Cluste
     let url = ada.git_url(&ada.name, "Demo.wiki");
     assert!(git.fails("", &["clone", "-q", &url, "none"]).await.contains("not found"));
     push_page(&git, "work", &url).await;
-    // Every spelling, and readers without a role.
+    // Any spelling works, also for readers without a role.
     for (user, name, folder) in [(&ada, "demo.wiki", "one"), (&bob, "DEMO.Wiki", "two")] {
         git.run("", &["clone", "-q", &user.git_url(&ada.name, name), folder]).await;
         assert_eq!(std::fs::read_to_string(git.path().join(folder).join("Home.md")).unwrap(), "welcome");
@@ -48,7 +47,7 @@ async fn the_first_push_makes_a_wiki_that_is_cloned_and_changed(cluster: &Cluste
     assert_eq!(std::fs::read_to_string(git.path().join("two/Home.md")).unwrap(), "changed");
     git.commit("two", "Home.md", "by a reader").await;
     assert!(git.fails("two", &["push", "-q"]).await.contains("403"));
-    // The wiki is no repository of the API, and its repository has nothing of it.
+    // The wiki is not a repository in the API, and shares nothing with its repository.
     ada.get(&ada.repo("Demo.wiki", "")).await.refused(404);
     assert_eq!(ada.get(&ada.repo("Demo", "/commits")).await.expect(200).json().as_array().unwrap().len(), 1);
 }
@@ -97,7 +96,7 @@ async fn patch_wiki_takes_any_of_its_fields_and_names_the_wrong_ones(cluster: &C
         ada.patch(&format!("{repo}/wiki"), &body).await.refused_field(field);
     }
     set(&ada, &repo, json!({"enable_external_wiki": false, "external_wiki_url": ""})).await;
-    assert_eq!(ada.get(&repo).await.expect(200).json()["has_wiki"], true, "wrong requests changed nothing");
+    assert_eq!(ada.get(&repo).await.expect(200).json()["has_wiki"], true, "invalid requests changed nothing");
     set(&ada, &repo, json!({"enable_wiki": false})).await;
     assert_eq!(ada.get(&repo).await.expect(200).json()["has_wiki"], false);
     ada.share(&repo, &bob, "write").await;
@@ -175,7 +174,7 @@ async fn no_service_is_told_of_a_wiki(cluster: &Cluster) {
     git.commit("work", "Home.md", "welcome").await;
     git.run("work", &["commit", "-q", "--allow-empty", "-m", "fixes #1"]).await;
     git.run("work", &["push", "-q", &ada.git_url(&ada.name, "demo.wiki"), "main"]).await;
-    // An update of the repository itself comes after, and is told.
+    // A later update of the repository itself emits events.
     let file = json!({"message": "m", "content": ""});
     ada.put(&format!("{repo}/contents/a"), &file).await.expect(201);
     let pushes =

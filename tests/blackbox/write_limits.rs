@@ -1,5 +1,5 @@
-//! The limit on what an account writes: every operation that changes something is counted, whichever service stores it, and one that is
-//! refused changes nothing.
+//! The limit on an account's writes: every modifying operation counts, whichever service stores it,
+//! and a rejected one changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ on_own_installations! {
     every_write_is_counted(options())
 }
 
-/// Limits of these tests: one request of 1 MB is below the limit of bytes, and four are not.
+/// Limits of these tests: one request of 1 MB is within the byte limit, four are not.
 fn options() -> Options {
     let settings = [
         ("FERRITE_WRITES_PER_HOUR", "1000"),
@@ -30,13 +30,13 @@ fn options() -> Options {
     Options { settings: [&REACHABLE[..], &settings].concat(), ..Options::default() }
 }
 
-/// Operations that take access away, which are never refused.
+/// Operations that remove access, which are never rejected.
 const TAKE_ACCESS_AWAY: [&str; 5] =
     ["DeletePublicKey", "DeleteDeployKey", "RemoveCollaborator", "RemoveMember", "DeleteHook"];
 
-/// A request that changes something, and the operations that it carries out.
+/// A modifying request, and the operations that it performs.
 struct Write<'a> {
-    /// Names of operations without their package, or whole where they are no RPCs.
+    /// Operation names without their package, or complete names if they are not RPCs.
     operations: &'static str,
     user: &'a User,
     method: Method,
@@ -102,7 +102,7 @@ async fn every_write_is_counted(cluster: &Cluster) {
     for removal in &removals {
         let response = removal.send().await;
         assert!(response.status.is_success(), "{}: {}", removal.operations, response.text());
-        // What takes nothing away is a write like others, if it does not fail.
+        // Removing something that is gone counts as a write, if it does not fail.
         removal.send().await.refused_any(&[404, 429]);
         walked.insert(removal.operations);
     }
@@ -114,9 +114,8 @@ async fn every_write_is_counted(cluster: &Cluster) {
         .map(|operation| operation.name.rsplit('.').next().unwrap_or_default())
         .filter(|name| !walked.contains(name.rsplit_once('/').map_or(*name, |(_, method)| method)))
         .collect();
-    assert_eq!(missing, Vec::<&str>::new(), "operations that change something and are not walked here");
+    assert_eq!(missing, Vec::<&str>::new(), "modifying operations without a request here");
 
-    // Reads go on, and nothing was changed.
     let shown = ada.get(&ada.repo("demo", "")).await.expect(200).json();
     assert_eq!((&shown["description"], &shown["stars_count"]), (&json!(""), &json!(0)));
     assert_eq!(ada.get(&ada.repo("demo", "/releases")).await.expect(200).json().as_array().unwrap().len(), 1);
@@ -125,7 +124,8 @@ async fn every_write_is_counted(cluster: &Cluster) {
     ada.patch(&ada.repo("demo", ""), &json!({"description": "Changed"})).await.expect(200);
 }
 
-/// Texts of 1 MB in three services, again and again with other keys: in Redis they count together, else each service counts for itself.
+/// Repeated texts of 1 MB in three services, with different keys. With Redis they count together,
+/// otherwise per service.
 async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cluster) {
     let dora = cluster.user("dora").await;
     dora.new_repository("demo", json!({"auto_init": true})).await;
@@ -135,7 +135,7 @@ async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cl
     let issue = dora.repo("demo", &format!("/issues/{}", issue["number"]));
     let mut done = [0, 0];
     for round in 0..6 {
-        // A text that is there already is not written again.
+        // An unchanged text is not written again.
         let text = if round % 2 == 0 { "x" } else { "y" }.repeat(900_000);
         let edits = [(&release, json!({"body": text})), (&issue, json!({"body": text}))];
         for (place, (path, body)) in edits.into_iter().enumerate() {
@@ -148,14 +148,13 @@ async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cl
         }
     }
     let most = match cluster.profile {
-        // One more of each service may be under way before Redis knows of the bytes of the last.
+        // In each service, one more may be running before Redis has counted the bytes of the last.
         crate::harness::Profile::Production => 6,
         crate::harness::Profile::Embedded => 10,
     };
     assert!(done.iter().sum::<i32>() <= most && done.iter().all(|done| *done >= 1), "{done:?}");
     let text = dora.get(&release).await.expect(200).json()["body"].as_str().unwrap().len();
     assert_eq!(text, 900_000);
-    // What an account writes does not limit others.
     cluster.user("eva").await.new_repository("demo", json!({})).await;
 }
 
@@ -163,7 +162,7 @@ async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTree
     let path = format!("/api/v1/users/{}/tokens", ada.name);
     let by_password = |method, path: &str| ada.raw(method, path).basic_auth(&ada.name, Some(&ada.password));
     refused(Response::of(by_password(Method::POST, &path).json(&json!({"name": "more"}))).await, "too many writes");
-    // Whoever holds a stolen token cannot keep its owner from ending it.
+    // Someone with a stolen token cannot prevent its owner from revoking it.
     Response::of(by_password(Method::DELETE, &format!("{path}/spare"))).await.empty(204);
     walked.extend(["CreateAccessToken", "DeleteAccessToken"]);
     let url = ada.git_url(&ada.name, "demo");
@@ -175,7 +174,7 @@ async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTree
     walked.insert(operation::RECEIVE_PACK.rsplit('/').next().unwrap());
 }
 
-/// Makes accesses, and returns requests that take them away: they are done at a reached limit, each once.
+/// Grants access and returns requests that remove it. Each can run once after the limit is reached.
 async fn removals<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User) -> Vec<Write<'a>> {
     let org = format!("{}-of-removals", ada.name);
     ada.post("/user/orgs", &json!({"username": org})).await.expect(201);
@@ -232,7 +231,7 @@ async fn a_deploy_key_writes_for_the_owner(ada: &User, deployed: &Client) {
     assert!(stderr.contains("too many writes: at most 0 within an hour"), "{stderr}");
 }
 
-/// Makes what the requests are about, and returns one or more for every operation.
+/// Creates what the requests need, and returns at least one for every operation.
 async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, git: &Git) -> Vec<Write<'a>> {
     let mut writes = Vec::new();
     let mut add = |user, operations, method: &str, path: String, body| {
@@ -306,7 +305,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     let key = ada.post(&demo("/keys"), &json!({"title": "one", "key": ed25519("d")})).await.expect(201).json();
     add(ada, "DeleteDeployKey", "DELETE", demo(&format!("/keys/{}", id(&key))), nothing());
 
-    // Files, releases and rules about branches
+    // Files, releases and branch protection
     let content = json!({"message": "m", "content": "dGV4dA=="});
     add(ada, "PutContents", "PUT", demo("/contents/more"), content.clone());
     let made = ada.put(&demo("/contents/one"), &content).await.expect(201).json();
@@ -326,7 +325,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     let asset = id(&Response::of(upload).await.expect(201).json());
     add(ada, "CreateRelease", "POST", demo("/releases"), json!({"tag_name": "v2"}));
     add(ada, "UpdateRelease", "PATCH", release.clone(), json!({"name": "Changed"}));
-    // The request for the place of the bytes is refused before they are sent.
+    // The request to reserve space fails before the bytes are sent.
     add(ada, "CreateReleaseAsset upload-asset", "POST", format!("{release}/assets?name=more"), nothing());
     add(ada, "UpdateReleaseAsset", "PATCH", format!("{release}/assets/{asset}"), json!({"name": "renamed"}));
     add(ada, "DeleteReleaseAsset", "DELETE", format!("{release}/assets/{asset}"), nothing());
@@ -351,7 +350,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "UpdateMilestone", "PATCH", demo(&format!("/milestones/{milestone}")), json!({"title": "Changed"}));
     add(ada, "DeleteMilestone", "DELETE", demo(&format!("/milestones/{milestone}")), nothing());
 
-    // Webhooks, whose address is never reached
+    // Webhooks with an unreachable URL
     let new = json!({"type": "native", "config": {"url": "https://example.com/hook", "content_type": "json"}});
     for hooks in [demo("/hooks"), format!("/orgs/{org}/hooks")] {
         let hook = id(&ada.post(&hooks, &new).await.expect(201).json());

@@ -1,4 +1,4 @@
-//! `docker-compose.yml`: the rules that it holds to, and the topology that it describes, started without containers.
+//! `docker-compose.yml`: its rules, and its topology started without containers.
 
 mod file;
 mod postgres;
@@ -47,7 +47,7 @@ fn every_rule_fails_on_a_broken_copy() {
     }
 }
 
-/// With a registry that gives every tag a digest.
+/// The registry gives every tag a digest.
 #[test]
 fn images_are_pinned_by_digest_wherever_they_are_named() {
     const FILES: [&str; 5] = [
@@ -74,7 +74,7 @@ fn images_are_pinned_by_digest_wherever_they_are_named() {
         FILES.map(|file| text(&copy.path().join(file).display().to_string()))
     };
     let pinned = pin();
-    assert_eq!(pin(), pinned, "again nothing changes");
+    assert_eq!(pin(), pinned, "nothing changes the second time");
     let faults = rules::faults(&pinned[1], &pinned[2], &rules::Settings::of_the_program());
     assert!(faults.is_empty(), "{faults:#?}");
     for (file, content) in FILES.iter().zip(&pinned) {
@@ -110,7 +110,7 @@ fn the_topology_starts_and_runs_the_tour() {
     let responses = tour::run(&topology.public_address(), topology.folder());
     tour::check(&responses);
     topology.check_accounts();
-    // Started again, as by a second `docker compose up`, nothing is made twice.
+    // A second `docker compose up` creates nothing twice.
     let output = topology.run_to_end("administrator");
     assert!(output.contains("an account already exists"), "{output}");
 }

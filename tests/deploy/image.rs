@@ -1,5 +1,5 @@
-//! The image: what the Dockerfile says, and the same file system without an engine, in which the program runs, read-only and as a user
-//! without rights.
+//! The image: rules for the Dockerfile, and its file system without a container engine, in which
+//! the program runs read-only as an unprivileged user.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(PROJECT).join(path)).unwrap()
 }
 
-/// The instructions of the last stage of the Dockerfile, each as one line.
+/// The instructions of the last stage, each on one line.
 fn instructions(dockerfile: &str) -> Vec<String> {
     let joined = dockerfile.replace("\\\n", " ");
     let stage = joined.rsplit("\nFROM ").next().unwrap();
@@ -28,7 +28,6 @@ fn instructions(dockerfile: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// The breaches of our rules about images.
 fn breaches(dockerfile: &str) -> Vec<&'static str> {
     let instructions = instructions(dockerfile);
     let value =
@@ -94,7 +93,7 @@ fn the_build_gets_every_source_and_nothing_else() {
     let ignore = read(".dockerignore");
     let sent: BTreeSet<&str> = ignore.lines().filter_map(|line| line.strip_prefix('!')).collect();
     let first = ignore.lines().find(|line| !line.starts_with('#'));
-    assert_eq!(first, Some("*"), "all is left out but what is named");
+    assert_eq!(first, Some("*"), "everything is ignored except what is named");
     for path in &sent {
         assert!(Path::new(PROJECT).join(path).exists(), "{path}");
     }
@@ -124,7 +123,7 @@ fn the_build_gets_every_source_and_nothing_else() {
     }
 }
 
-/// Rust files below a folder, without those of tests.
+/// Production files below a folder.
 fn source_files(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -175,12 +174,11 @@ impl Running {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.find_map(|line| line.unwrap().strip_prefix("ready: ").map(str::to_owned));
-        let url = ready.expect("it becomes ready");
-        // Nothing else is printed, so the pipe may close.
+        let url = ready.expect("it is ready");
+        // The program prints nothing more, so the pipe may close.
         Self { _stdin: child.stdin.take().unwrap(), child, url }
     }
 
-    /// Returns a command in the namespaces and the file system of the process.
     fn beside(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("FERRITE_DATA", "/data");
@@ -200,7 +198,7 @@ impl Running {
         serde_json::from_str(&succeeds(&mut command)).unwrap()
     }
 
-    /// Stops by the signal of the Dockerfile and returns the exit code.
+    /// Sends the Dockerfile's stop signal and returns the exit code.
     fn stop(mut self) -> Option<i32> {
         let id = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
@@ -212,7 +210,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.child.kill().unwrap();
-        panic!("it does not stop");
+        panic!("it did not stop");
     }
 }
 
@@ -248,7 +246,7 @@ fn a_clone_and_a_push_work_in_the_image_which_is_read_only() {
         succeeds(command.env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", folder.path()).current_dir(folder.path()))
     };
     git(&["clone", "--quiet", &remote, "clone"]);
-    // Larger than what is looked at without a quarantine and a hook.
+    // Large enough that the push gets a quarantine and a hook.
     let noise: Vec<u8> = (0..400_000_u32).map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     fs::write(clone.join("noise"), noise).unwrap();
     git(&["-C", "clone", "add", "noise"]);
@@ -271,7 +269,7 @@ fn the_binary_is_small_and_its_line_tables_lie_beside() {
     let bytes = |path: &Path| path.metadata().unwrap().len();
     println!("stripped {} bytes, line tables {} bytes", bytes(&binary), bytes(&symbols));
     assert!(succeeds(Command::new("nm").arg(&binary)).is_empty());
-    // The address of `main` in the program leads to a line by way of the other file.
+    // The separate debug file must resolve the address of `main` to a source line.
     let names = succeeds(Command::new("nm").args(["--demangle", "--defined-only"]).arg(&symbols));
     let main = names.lines().find(|line| line.ends_with(" ferrite::main")).expect("the function has a name");
     let address = main.split(' ').next().unwrap();

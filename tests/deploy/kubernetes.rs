@@ -1,7 +1,6 @@
-//! The objects of `k8s/`: every overlay and component is built, each object is held against the schema of its kind, and the rules of the
-//! project hold. Each rule is shown to fail on a broken copy.
-//!
-//! Not here: a cluster. The schemas are those of `schemas/README.md`.
+//! The objects of `k8s/`: builds every overlay and component, validates each object against its
+//! schema (`schemas/README.md`), and checks our rules. Mutations show that each rule fails on a
+//! broken copy. No cluster is needed.
 
 mod kustomize;
 mod mounts;
@@ -22,9 +21,9 @@ use serde_json::Value;
 
 use object::{ROLES, find, items, kind, manifests, name, of_kind};
 
-/// The overlays that operators start from.
+/// The overlays for operators.
 const OVERLAYS: [&str; 2] = ["dev", "production"];
-/// Components that no overlay has, beside those that one has.
+/// Components that no overlay includes by default.
 const OPTIONAL: [&str; 1] = ["tracing"];
 
 fn build(overlay: &Path) -> Vec<Value> {
@@ -35,7 +34,7 @@ fn built(overlay: &str) -> Vec<Value> {
     build(&manifests().join("overlays").join(overlay))
 }
 
-/// Copies the manifests, and makes a further overlay `all`: `dev` with every component.
+/// Copies the manifests and adds the overlay `all`: `dev` with every component.
 fn copy_with_all() -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     copy_folder(&manifests(), copy.path());
@@ -61,7 +60,6 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Returns the names of the folders in a folder.
 fn folders(path: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
     let mut names: Vec<_> =
@@ -153,7 +151,7 @@ fn secrets_are_made_once_and_none_is_for_nobody() {
     };
     let made = files(&folder.path().join("secrets"));
     let both = program::make_secrets(folder.path(), &[]);
-    assert_eq!(files(&folder.path().join("secrets")), made, "a file was made again");
+    assert_eq!(files(&folder.path().join("secrets")), made, "a file was generated again");
     assert_eq!(both, format!("{first}{first}"));
     let named: String = OVERLAYS.iter().flat_map(|overlay| built(overlay)).map(|object| object.to_string()).collect();
     for (secret, keys) in program::secrets() {
@@ -169,7 +167,7 @@ fn the_rules_of_the_prometheus_operator_are_those_of_prometheus() {
     assert_eq!(made[0]["spec"], source[0], "run {}/make-rules.sh", folder.display());
 }
 
-/// Returns the program that builds overlays, where it is installed.
+/// The program that builds overlays, if installed.
 fn kustomize_command(overlay: &Path) -> Option<Command> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let is_installed = |name: &str| std::env::split_paths(&folders).any(|folder| folder.join(name).is_file());
@@ -187,7 +185,7 @@ fn kustomize_builds_the_same_where_it_is_installed() {
         OVERLAYS.iter().chain(&["all"]).map(|name| copy.path().join("overlays").join(name)).collect();
     for overlay in overlays {
         let Some(mut command) = kustomize_command(&overlay) else {
-            eprintln!("neither kustomize nor kubectl is installed: nothing to compare with");
+            eprintln!("skipped: neither kustomize nor kubectl is installed");
             return;
         };
         let output = command.output().unwrap();

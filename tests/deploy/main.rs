@@ -1,6 +1,5 @@
-//! Tests of what an operator installs: the image, the Debian package and its unit, the Compose file, and the objects of Kubernetes.
-//!
-//! Not here: what the service answers, which the black box tests show.
+//! What an operator installs: the image, the Debian package and its systemd unit, the Compose file,
+//! and the Kubernetes objects.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! The Debian package and the unit of systemd: installed into a folder, looked at, removed and purged.
+//! The Debian package and its systemd unit: installed into a folder, inspected, removed and purged.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,10 +7,10 @@ use std::process::Command;
 
 use crate::rootfs::{PROJECT, Rootfs, ended, in_namespace, script, succeeds};
 
-/// Largest exposure of the unit, on the scale of `systemd-analyze security` from 0 to 10.
+/// Highest allowed exposure, on the 0 to 10 scale of `systemd-analyze security`.
 const MAX_EXPOSURE: f32 = 2.0;
 
-/// A root file system of Debian with a database of packages in which none is installed.
+/// A Debian root file system with an empty package database.
 struct Machine {
     root: PathBuf,
 }
@@ -26,7 +26,7 @@ impl Machine {
         Self { root }
     }
 
-    /// dpkg on this machine. Nothing else counts as installed, so dependencies are not looked at.
+    /// Runs dpkg. It ignores dependencies, because nothing else is installed.
     fn dpkg(&self, words: &[&str]) -> String {
         let mut command = in_namespace();
         command.args(["dpkg", "--force-depends", "--root"]).arg(&self.root).args(words);
@@ -44,7 +44,7 @@ impl Machine {
     }
 }
 
-/// Builds the packages and returns their paths: the program, and the line tables.
+/// Builds both packages and returns their paths: program and debug symbols.
 fn packages(rootfs: &Rootfs, folder: &Path) -> (String, String) {
     let built = succeeds(script("deploy/deb/build.sh").env("DEB_COMPRESSION", "none").arg(rootfs.dist()).arg(folder));
     let mut paths = built.lines().map(str::to_owned);
@@ -97,12 +97,12 @@ fn the_package_is_installed_runs_and_goes_again() {
     assert!(!machine.path("/usr/bin/ferrite").exists());
     assert!(machine.path("/etc/ferrite/ferrite.env").exists(), "settings stay until the package is purged");
     let said = machine.dpkg(&["--purge", "ferrite"]);
-    assert!(said.contains("/var/lib/ferrite stay"), "{said}");
+    assert!(said.contains("in /var/lib/ferrite were kept"), "{said}");
     assert!(!machine.path("/etc/ferrite/ferrite.env").exists());
-    assert!(machine.path("/var/lib/ferrite/git").is_dir(), "repositories are not removed by a package manager");
+    assert!(machine.path("/var/lib/ferrite/git").is_dir(), "the package manager must not remove repositories");
 }
 
-/// Every variable that the file of settings names is one of `ferrite up` or of a role.
+/// `ferrite up` or a role knows every variable in the settings file.
 #[track_caller]
 fn assert_settings_are_known(machine: &Machine) {
     let settings = fs::read_to_string(machine.path("/etc/ferrite/ferrite.env")).unwrap();
@@ -128,7 +128,7 @@ fn seconds(unit: &str, name: &str) -> u64 {
 fn the_unit_gives_the_service_its_time_and_takes_its_rights() {
     let unit = read("deploy/systemd/ferrite.service");
     let help = succeeds(Command::new(env!("CARGO_BIN_EXE_ferrite")).args(["up", "--help-all"]).env_clear());
-    // Long lines are broken anywhere.
+    // The help wraps long lines anywhere.
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     let grace = help.split("[env: FERRITE_GRACE_SECONDS=]").nth(1).unwrap();
     let grace: u64 = grace.split("[default: ").nth(1).unwrap().split(']').next().unwrap().parse().unwrap();
@@ -150,7 +150,7 @@ fn the_unit_gives_the_service_its_time_and_takes_its_rights() {
 fn systemd_accepts_the_unit() {
     let version = Command::new("systemd-analyze").arg("--version").output();
     if version.is_err() {
-        println!("left out: the program systemd-analyze is not installed");
+        println!("skipped: systemd-analyze is not installed");
         return;
     }
     let root = tempfile::tempdir().unwrap();

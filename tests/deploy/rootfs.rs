@@ -1,6 +1,7 @@
-//! The root file system of the image, as `deploy/image/rootfs.sh` assembles it, and commands that run in it.
+//! The root file system of the image, as `deploy/image/rootfs.sh` assembles it, and commands that
+//! run in it.
 //!
-//! A command gets a mount namespace of its own: of root, or of a user namespace where the test is not run by root.
+//! A command gets its own mount namespace. Without root, it also gets a user namespace.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -8,13 +9,13 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tempfile::TempDir;
 
-/// The folder of the project.
+/// Root of the repository.
 pub(crate) const PROJECT: &str = env!("CARGO_MANIFEST_DIR");
-/// The user of the image.
 pub(crate) const USER: &str = "10001";
 
-/// Mounts the file system read-only, with the few devices of a container and a folder on `/data`, and runs a command in it: as the user of
-/// the image without any capability, or as the one user that there is. Arguments: the file system, the folder, the user, the command.
+/// Mounts the file system read-only, with the few devices of a container and a folder on `/data`,
+/// and runs a command in it: as the user of the image without capabilities, or as the only user of
+/// the namespace. Arguments: file system, folder, user, command.
 const ENTER: &str = r#"
 set -eu
 root=$1 data=$2 user=$3
@@ -32,13 +33,14 @@ mount -o remount,bind,ro "$root"
 exec chroot "$root" setpriv --no-new-privs --bounding-set=-all --inh-caps=-all "$@"
 "#;
 
-/// The file system and the split binary in it. Removed when the last test drops it.
+/// The file system with the split binary. Removed when the last test drops it.
 pub(crate) struct Rootfs {
     folder: TempDir,
 }
 
 impl Rootfs {
-    /// Returns the file system that the tests of this process share; none where it cannot be made, with the reason on the output.
+    /// Returns the file system shared by the tests of this process. If it cannot be created, prints
+    /// the reason and returns `None`.
     pub(crate) fn shared() -> Option<Arc<Self>> {
         static SHARED: Mutex<Weak<Rootfs>> = Mutex::new(Weak::new());
         if let Some(reason) = missing() {
@@ -52,24 +54,23 @@ impl Rootfs {
         let rootfs = Arc::new(Self { folder: tempfile::tempdir().unwrap() });
         let binary = env!("CARGO_BIN_EXE_ferrite");
         succeeds(script("deploy/dist.sh").arg(binary).arg(rootfs.dist()));
-        // The package of Ferrite makes its user by this one, which a machine with systemd has.
+        // The Ferrite package creates its user with this; machines with systemd already have it.
         let users = "systemd-standalone-sysusers";
         succeeds(script("deploy/image/rootfs.sh").arg(rootfs.dist().join("ferrite")).arg(rootfs.root()).arg(users));
         *shared = Arc::downgrade(&rootfs);
         Some(rootfs)
     }
 
-    /// The folder with the split binary.
+    /// Folder of the split binary.
     pub(crate) fn dist(&self) -> PathBuf {
         self.folder.path().join("dist")
     }
 
-    /// The file system.
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    /// Returns a command that runs `words` in the file system, with `data` on `/data`.
+    /// Runs `words` in the file system, with `data` on `/data`.
     pub(crate) fn command(&self, data: &Path, words: &[&str]) -> Command {
         let mut command = in_namespace();
         command.args(["sh", "-c", ENTER, "sh"]).arg(self.root()).arg(data);
@@ -78,7 +79,7 @@ impl Rootfs {
     }
 }
 
-/// Returns the reason why the file system cannot be made or entered on this machine.
+/// Why the file system cannot be created or entered on this machine.
 fn missing() -> Option<String> {
     let has = |program: &str| Command::new("which").arg(program).output().is_ok_and(|output| output.status.success());
     if let Some(program) = ["apt-get", "dpkg-deb", "unshare", "objcopy"].into_iter().find(|program| !has(program)) {
@@ -92,12 +93,11 @@ fn missing() -> Option<String> {
     }
 }
 
-/// True if root runs the tests.
 pub(crate) fn is_root() -> bool {
     rustix::process::getuid().is_root()
 }
 
-/// A command in a mount namespace of its own, in which it is root.
+/// A command that is root in its own mount namespace.
 pub(crate) fn in_namespace() -> Command {
     let mut command = Command::new("unshare");
     command.env_clear().env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
@@ -108,12 +108,10 @@ pub(crate) fn in_namespace() -> Command {
     command
 }
 
-/// A script of the project.
 pub(crate) fn script(path: &str) -> Command {
     Command::new(Path::new(PROJECT).join(path))
 }
 
-/// Runs a command to its end and returns its output, which must be that of a success.
 #[track_caller]
 pub(crate) fn succeeds(command: &mut Command) -> String {
     let output = ended(command);
@@ -122,7 +120,6 @@ pub(crate) fn succeeds(command: &mut Command) -> String {
     text
 }
 
-/// Runs a command to its end.
 #[track_caller]
 pub(crate) fn ended(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"))

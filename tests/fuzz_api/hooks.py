@@ -1,4 +1,4 @@
-"""Keeps the accounts of the run and their tokens valid, and the first repositories in place, whatever a request does."""
+"""Keeps the accounts and tokens of the run valid, and the first repositories in place."""
 
 import itertools
 import os
@@ -9,15 +9,15 @@ import seed
 
 SITE = seed.Site(os.environ["FUZZ_URL"], os.environ["FUZZ_KEEPER_TOKEN"])
 KEPT = (seed.KEEPER, seed.ADMINISTRATOR, seed.USER)
-# Writes to an account by its name, which go to one that nobody signs in with.
+# Writes to an account by name are redirected to an account that does not sign in.
 OF_ACCOUNTS = ("UpdateUser", "DeleteUser", "UpdateQuota")
 OF_STORES = ("SetStore", "UpdateStore", "DeleteStore")
-# Writes that take a repository away from its name, which go to the spare one.
+# Writes that remove a repository from its name are redirected to the spare one.
 OF_SPARE = ("DeleteRepository", "StartTransfer")
-# Writes after which something is made again.
+# Writes after which something is created again.
 MEMBERS_LOST = ("RemoveMember", "RemoveMemberByMembership", "SetMembership")
 REPOSITORY_LOST = (*OF_SPARE, "AcceptTransfer", "UpdateRepository", "UpdateIssueTracker")
-# What the coverage phase gives to every parameter in a path that it is not about, and what is there.
+# The coverage phase's value for path parameters that it does not test, and existing values.
 DEFAULT = "0"
 KNOWN = {
     "owner": seed.USER,
@@ -43,7 +43,7 @@ KNOWN_OF = {
     "GetAvatar": {"file": "1"},
     "DownloadReleaseAsset": {"file": "v1/a.txt"},
 }
-# Fields of new things whose values are taken after the first request, and how to make another value of one.
+# Unique fields, and how to derive another value.
 UNIQUE = {
     "username": lambda value, number: f"{value[:20]}-{number}",
     "name": lambda value, number: f"{value[:20]}-{number}",
@@ -64,12 +64,12 @@ def operation_of(case):
 def before_call(context, case, **kwargs):
     operation, path, number = operation_of(case), case.path_parameters or {}, next(NUMBERS)
     if case.method.upper() != case.operation.method.upper():
-        # A method that the path does not have.
+        # The path does not have this method.
         return
     for name, value in path.items():
         if value == DEFAULT:
             path[name] = KNOWN_OF.get(operation, KNOWN).get(name, KNOWN.get(name, value))
-    # A key that another request had is a 422, and most keys are the same few.
+    # A reused key is a 422, and most generated keys are the same.
     if number % 8 and case.headers:
         case.headers.pop("Idempotency-Key", None)
     if number % 4 and case.method == "POST" and isinstance(case.body, dict):
@@ -80,7 +80,7 @@ def before_call(context, case, **kwargs):
 
 
 def keep(operation, case, path):
-    """Turns a request away from what later ones need."""
+    """Redirects a request from what later ones need."""
     if operation in OF_ACCOUNTS and path.get("username") in KEPT:
         path["username"] = seed.OTHER
     elif operation in OF_STORES and path.get("name") == seed.STORE:
@@ -92,14 +92,14 @@ def keep(operation, case, path):
     elif operation == "UpdateRepository" and path.get("repo") == seed.REPOSITORY and isinstance(case.body, dict):
         case.body.pop("name", None)
     elif case.method == "DELETE":
-        # The first of each kind stays.
+        # Keeps the first of each kind.
         for name in ("id", "asset"):
             if path.get(name) == 1:
                 path[name] = 2
 
 
 def is_own_token(path):
-    """Whether the token is the one of the run, which its name or its id says."""
+    """Whether the name or id is that of the run's own token."""
     status, tokens = SITE.call("GET", f"/users/{path['username']}/tokens", password_of=path["username"])
     own = [token for token in tokens or [] if status == 200 and token["name"] == seed.TOKEN]
     return str(path.get("name")) in [seed.TOKEN, *(str(token.get("id")) for token in own)]
@@ -117,5 +117,5 @@ def after_call(context, case, response):
     elif operation in REPOSITORY_LOST and path["owner"] in seed.OWNERS and path["repo"] in (seed.REPOSITORY, seed.SPARE):
         seed.make_repository(SITE, path["owner"], path["repo"])
     elif operation == "SetStore":
-        # New repositories would go to a store that does not exist.
+        # Otherwise new repositories would be placed on a missing store.
         SITE.call("DELETE", f"/admin/stores/{path['name']}")

@@ -1,7 +1,9 @@
-"""Sends requests that are made from docs/openapi.json to an installation, as a user, as an administrator and as nobody, on SQLite and on
-PostgreSQL with Redis, and compares the responses with the document. `make fuzz-api` runs it below tests/servers.sh.
+"""Sends requests generated from docs/openapi.json to an installation, as a user, as an administrator and
+anonymously, on SQLite and on PostgreSQL with Redis, and validates the responses. `make fuzz-api` runs it
+under tests/servers.sh.
 
-Ends with status 1 if a response is not what the document says, or a 5xx. Each is printed with the request, as a command of curl.
+Exits with status 1 if a response does not match the document or is a 5xx. Prints each with its request as a
+curl command.
 """
 
 import argparse
@@ -30,7 +32,7 @@ PEERS = {
     "hook-svc": ("repo-svc", "git-svc"),
     "git-svc": ("repo-svc", "issue-svc", "hook-svc"),
 }
-# Without them most responses would be a 429 soon, and a request to import would wait for an hour.
+# Otherwise most responses would soon be a 429, and an import request would wait for an hour.
 SETTINGS = {
     "FERRITE_WRITES_PER_HOUR": "0",
     "FERRITE_WRITE_BYTES_PER_HOUR": "0",
@@ -53,7 +55,7 @@ START_TIMEOUT = 60
 
 
 class Installation:
-    """The processes of one installation. They end when its block ends."""
+    """The processes of one installation, stopped at the end of the `with` block."""
 
     def __init__(self, binary, log, profile):
         self.binary, self.profile = binary, profile
@@ -149,7 +151,7 @@ class Installation:
 
 def psql():
     found = shutil.which("psql") or next(iter(glob.glob("/usr/lib/postgresql/*/bin/psql")), None)
-    return found or sys.exit("the program psql is not installed")
+    return found or sys.exit("psql is not installed")
 
 
 def is_ready(url):
@@ -159,7 +161,7 @@ def is_ready(url):
 
 
 def fuzz(site, folder, role, options):
-    """Runs Schemathesis in one role; returns its exit status."""
+    """Runs Schemathesis with one role. Returns its exit status."""
     user, config = ROLES[role], (HERE / "schemathesis.toml").read_text()
     if user:
         token = site.new_token(user)
@@ -204,7 +206,7 @@ def main():
                 print((folder / "output.txt").read_text(errors="replace"), flush=True)
                 if installation.has_ended():
                     status = status or 1
-                    print(f"a process of {profile} has ended; see {installation.log.name}", flush=True)
+                    print(f"a process of {profile} exited; see {installation.log.name}", flush=True)
                 summary.append((profile, role, status, folder))
     for profile, role, status, folder in summary:
         result = "ok" if status == 0 else f"failed ({status})"

@@ -1,6 +1,7 @@
-"""What the requests find: accounts, an organization and repositories with one thing of each kind.
+"""The data for the requests: accounts, an organization and repositories with one item of each kind.
 
-All of it is made by an administrator of its own, the keeper, whom no request of the run names. Making it again makes what is missing.
+A separate administrator, the keeper, creates it. No request of the run names the keeper. Running this again
+creates what is missing.
 """
 
 import base64
@@ -11,16 +12,16 @@ import urllib.request
 PASSWORD = "correct horse battery"
 KEEPER, ADMINISTRATOR, USER, OTHER = "fuzz-keeper", "fuzz-admin", "fuzz-user", "fuzz-other"
 ORGANIZATION = "fuzz-org"
-# Each of these has a repository of either name; those of the administrator are private.
+# Each of these owns a repository with either name; the administrator's are private.
 OWNERS, REPOSITORY, SPARE = (USER, ORGANIZATION, ADMINISTRATOR), "fuzz-repo", "fuzz-spare"
-# The token of each account that the run uses, and the store that has all repositories.
+# Name of the token of each account, and the store of all repositories.
 TOKEN, STORE = "fuzz-token", "default"
 HOOK = {"type": "native", "config": {"url": "http://hooks.example.com/", "content_type": "json"}}
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHUBmMGSXgqVOkNXOxSNzbVhyHpwBJsQcGDJhyDB0LZs"
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves a redirect to the caller: a repository with another name is missing."""
+    """Does not follow redirects: a renamed repository counts as missing."""
 
     def redirect_request(self, *_):
         return None
@@ -30,13 +31,13 @@ OPENER = urllib.request.build_opener(NoRedirects)
 
 
 class Site:
-    """An installation and the token of the keeper."""
+    """An installation and the keeper's token."""
 
     def __init__(self, url, token=None):
         self.url, self.token = url, token
 
     def call(self, method, path, body=None, password_of=None):
-        """Sends a request; returns its status and its JSON, if there is any."""
+        """Sends a request. Returns the status and the JSON, if any."""
         is_file = isinstance(body, bytes)
         headers = {"content-type": "application/octet-stream" if is_file else "application/json"}
         if password_of:
@@ -57,14 +58,14 @@ class Site:
             return status, None
 
     def make(self, path, body, method="POST"):
-        """Makes something. What is there already stays; any other refusal ends the run."""
+        """Creates something. Ignores existing items; other errors end the run."""
         status, answer = self.call(method, path, body)
         if status >= 300 and "already" not in str(answer):
             raise RuntimeError(f"{method} {path}: {status} {answer}")
         return answer
 
     def new_token(self, user, name=TOKEN):
-        """Makes a token of an account by its password; one with this name goes first."""
+        """Creates a token of an account with its password. Replaces a token with the same name."""
         tokens = f"/users/{user}/tokens"
         self.call("DELETE", f"{tokens}/{name}", password_of=user)
         status, answer = self.call("POST", tokens, {"name": name}, password_of=user)
@@ -74,7 +75,7 @@ class Site:
 
 
 def make_accounts(site):
-    """Makes the accounts and the organization."""
+    """Creates the accounts and the organization."""
     for name in (ADMINISTRATOR, USER, OTHER):
         account = {"username": name, "email": f"{name}@example.com", "password": PASSWORD}
         site.make("/admin/users", account)
@@ -91,7 +92,7 @@ def make_owners(site):
 
 
 def make_repository(site, owner, name):
-    """Makes a repository if it is missing, with what the requests ask for, or opens it if it is closed."""
+    """Creates a missing repository with its items, or restores the settings of an existing one."""
     path, is_private = f"/repos/{owner}/{name}", owner == ADMINISTRATOR
     if site.call("GET", path)[0] == 200:
         site.make(path, {"private": is_private, "archived": False}, "PATCH")
@@ -103,7 +104,7 @@ def make_repository(site, owner, name):
 
 
 def fill_repository(site, path):
-    """Makes one thing of each kind in a new repository."""
+    """Creates one item of each kind in a new repository."""
     text = base64.b64encode(b"A text.\n").decode()
     site.make(f"{path}/contents/docs/a.txt", {"content": text, "message": "Add a text"}, "PUT")
     topic = {"content": text, "message": "Add another", "branch": "topic/a"}
@@ -123,7 +124,7 @@ def fill_repository(site, path):
 
 
 def make_all(site):
-    """Makes whatever is missing."""
+    """Creates what is missing."""
     make_accounts(site)
     for owner in OWNERS:
         for name in (REPOSITORY, SPARE):

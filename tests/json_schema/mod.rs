@@ -1,15 +1,15 @@
-//! Values against schemas (JSON Schema 2020-12): the keywords that our documents use, and a panic for any other, so that no rule is passed
-//! over in silence.
+//! Validates values against JSON Schema 2020-12. Supports the keywords that our documents use and
+//! panics on others, so no rule is silently skipped.
 //!
-//! The crate `jsonschema` would add 25 crates to the build of the tests in place of this file.
+//! The crate `jsonschema` would add 25 crates to the build of the tests.
 
 use serde_json::{Map, Value};
 
-/// Longest part of a value in a message, in characters.
+/// Longest value shown in a message, in characters.
 const SHOWN_CHARS: usize = 200;
 
-/// Returns what is wrong with a value, each with the JSON pointer of the place. References lead into `document`. If `is_closed`, an object
-/// has no properties but those that its schema names.
+/// Errors of a value, each with a JSON pointer. References resolve in `document`. If `is_closed`,
+/// objects may have only the properties in their schema.
 pub(crate) fn errors(document: &Value, schema: &Value, value: &Value, is_closed: bool) -> Vec<String> {
     let mut check = Check { document, is_closed, errors: Vec::new() };
     check.value(value, schema, "");
@@ -29,9 +29,9 @@ impl<'a> Check<'a> {
             match keyword.as_str() {
                 "$ref" => self.value(value, self.definition(rule), path),
                 "type" if !has_type(value, rule) => self.add(path, value, &format!("is not of type {rule}")),
-                "enum" if !list(rule).contains(value) => self.add(path, value, &format!("is none of {rule}")),
+                "enum" if !list(rule).contains(value) => self.add(path, value, &format!("is not one of {rule}")),
                 "const" if rule != value => self.add(path, value, &format!("is not {rule}")),
-                "format" if !has_format(value, rule) => self.add(path, value, &format!("is no {rule}")),
+                "format" if !has_format(value, rule) => self.add(path, value, &format!("is not a valid {rule}")),
                 "minLength" | "minItems" | "minimum" if is_number_below(value, keyword, rule) => {
                     self.add(path, value, &format!("is below the {keyword} {rule}"));
                 }
@@ -47,13 +47,13 @@ impl<'a> Check<'a> {
                 }
                 "oneOf" => self.one_of(value, rule, path),
                 "anyOf" => self.any_of(value, rule, path),
-                // Kept, or of no consequence for a value.
+                // Checked elsewhere, or without effect on validity.
                 "type" | "enum" | "const" | "format" | "minLength" | "minItems" | "minimum" | "maxLength"
                 | "maxItems" | "maximum" | "description" | "examples" | "contentEncoding" | "contentMediaType" => {}
                 "additionalProperties" if keywords.contains_key("properties") => {}
                 "additionalProperties" => self.properties(value, keywords, path),
                 other if other.starts_with("x-") => {}
-                other => panic!("the keyword {other} is not read"),
+                other => panic!("unsupported keyword {other}"),
             }
         }
     }
@@ -64,7 +64,7 @@ impl<'a> Check<'a> {
 
     fn definition(&self, reference: &Value) -> &'a Value {
         let pointer = reference.as_str().and_then(|text| text.strip_prefix('#')).expect("a local reference");
-        self.document.pointer(pointer).expect("the definition is there")
+        self.document.pointer(pointer).expect("the definition exists")
     }
 
     fn required(&mut self, value: &Value, names: &Value, path: &str) {
@@ -86,7 +86,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Returns what is wrong with a value by each of several schemas.
+    /// Errors of a value for each of several schemas.
     fn by_each(&self, value: &Value, schemas: &'a Value, path: &str) -> Vec<Vec<String>> {
         let errors = list(schemas).iter().map(|schema| {
             let mut check = Check { document: self.document, is_closed: self.is_closed, errors: Vec::new() };
@@ -98,11 +98,11 @@ impl<'a> Check<'a> {
 
     fn one_of(&mut self, value: &Value, schemas: &'a Value, path: &str) {
         if self.by_each(value, schemas, path).iter().filter(|errors| errors.is_empty()).count() != 1 {
-            self.add(path, value, &format!("does not fit one of {schemas}"));
+            self.add(path, value, &format!("does not match exactly one of {schemas}"));
         }
     }
 
-    /// Adds the errors by the schema that fits best, which is most likely the one that is meant: the errors of its parts, if it has some.
+    /// Adds the errors of the closest schema: most likely the intended one.
     fn any_of(&mut self, value: &Value, schemas: &'a Value, path: &str) {
         let of_whole = format!("{path}: ");
         let is_of_whole = |errors: &Vec<String>| errors.iter().any(|error| error.starts_with(&of_whole));
@@ -124,7 +124,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns the number that a limit is about; `None` for a value of another type, which the limit allows.
+/// The number that a limit applies to; `None` for other types, which a limit allows.
 fn number(value: &Value, keyword: &str) -> Option<f64> {
     let count = |count: usize| u32::try_from(count).ok().map(f64::from);
     match value {
@@ -143,7 +143,7 @@ fn is_number_above(value: &Value, keyword: &str, limit: &Value) -> bool {
     number(value, keyword).zip(limit.as_f64()).is_some_and(|(number, limit)| number > limit)
 }
 
-/// Returns whether a value has the type, or one of the types, that a schema names.
+/// Whether a value has the schema's type or one of its types.
 fn has_type(value: &Value, types: &Value) -> bool {
     let is = |name: &Value| match name.as_str() {
         Some("null") => value.is_null(),
@@ -153,12 +153,12 @@ fn has_type(value: &Value, types: &Value) -> bool {
         Some("string") => value.is_string(),
         Some("array") => value.is_array(),
         Some("object") => value.is_object(),
-        other => panic!("the type {other:?} is not read"),
+        other => panic!("unsupported type {other:?}"),
     };
     if types.is_array() { list(types).iter().any(is) } else { is(types) }
 }
 
-/// Returns whether a value has a format. A value of another type than the format is about has it.
+/// Whether a value has a format. A format allows values of other types.
 fn has_format(value: &Value, format: &Value) -> bool {
     match (format.as_str(), value) {
         (Some("int32"), Value::Number(number)) => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
@@ -166,6 +166,6 @@ fn has_format(value: &Value, format: &Value) -> bool {
         (Some("date-time"), Value::String(text)) => chrono::DateTime::parse_from_rfc3339(text).is_ok(),
         (Some("uri"), Value::String(text)) => text.starts_with("http://") || text.starts_with("https://"),
         (Some("int32" | "int64" | "date-time" | "uri" | "byte"), _) => true,
-        (other, _) => panic!("the format {other:?} is not read"),
+        (other, _) => panic!("unsupported format {other:?}"),
     }
 }

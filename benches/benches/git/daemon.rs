@@ -1,4 +1,4 @@
-//! Plain git: `git daemon` on the loopback address, with those settings of git-svc that decide how a push is stored.
+//! Plain git: `git daemon` on loopback, with git-svc's settings for how a push is stored.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,12 @@ use ferrite_benches::processes::Processes;
 pub(crate) const SETTINGS: &str = "[core]\n\tfsync = all\n[receive]\n\tunpackLimit = 1\n\tfsckObjects = true\n\tautogc = false\n\
     [transfer]\n\tfsckObjects = true\n[pack]\n\tallowPackReuse = single\n\tthreads = 2\n\twindowMemory = 100m\n[gc]\n\tauto = 0\n\
     [maintenance]\n\tauto = false\n[safe]\n\tdirectory = *\n";
-/// Shell script that runs the daemon and kills it when its standard input is closed, as happens when the bench ends in any way.
+/// Shell script that runs the daemon and kills it when its standard input is closed, however the
+/// bench ends.
 const WRAPPER_SCRIPT: &str = "\"$@\" & daemon=$!; cat >/dev/null; kill $daemon; wait $daemon";
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A running daemon, and the folder it serves.
+/// A running daemon and the folder it serves.
 pub(crate) struct Daemon {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -27,7 +28,6 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a daemon on an empty folder.
     pub(crate) async fn start(work: &Path) -> Result<Self, Failure> {
         let folder = work.join("plain");
         std::fs::create_dir(&folder)?;
@@ -53,23 +53,20 @@ impl Daemon {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Wait for the end of the child process that accepted the connection above.
+        // Waits until the child process that accepted the connection above has ended.
         std::thread::sleep(Duration::from_millis(300));
         let processes = Processes::of(child.id());
         Ok(Self { stdin: child.stdin.take(), child, port, folder, processes })
     }
 
-    /// The path of a repository.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.git"))
     }
 
-    /// The URL of a repository.
     pub(crate) fn url(&self, name: &str) -> String {
         format!("git://127.0.0.1:{}/{name}.git", self.port)
     }
 
-    /// Its processes.
     pub(crate) fn processes(&self) -> &Processes {
         &self.processes
     }

@@ -1,5 +1,5 @@
-//! A history that looks like a real one: text files of several KB that change by a few lines, binary files, folders several levels deep,
-//! topic branches that are merged, tags.
+//! A realistic history: text files of several KB that change by a few lines, binary files, folders
+//! several levels deep, merged topic branches, tags.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ferrite_benches::Failure;
 use ferrite_benches::history::{Import, MAIN, Random, cached};
 
-/// One file in this many is binary.
+/// One in this many files is binary.
 const FILES_PER_BINARY: u64 = 40;
 
 const WORDS: &str = "account archive async await batch block branch buffer bytes cache call change channel check child client \
@@ -58,7 +58,6 @@ impl Files {
         line
     }
 
-    /// Adds a file.
     fn add(&mut self) -> u64 {
         let number = self.count as u64;
         self.count += 1;
@@ -76,7 +75,7 @@ impl Files {
         number
     }
 
-    /// Changes a few lines of a file, or a few bytes.
+    /// Changes a few lines of a file, or a few bytes of a binary one.
     fn change(&mut self, number: u64) {
         let index = number as usize;
         if !self.binary[index].is_empty() {
@@ -106,7 +105,6 @@ impl Files {
     }
 }
 
-/// Writes the history.
 pub(crate) fn large(cache: &Path, commits: u64, files: u64) -> Result<PathBuf, Failure> {
     cached(cache, &format!("history-{commits}-{files}"), |import| {
         let mut all = Files {
@@ -172,7 +170,7 @@ struct Topic {
     changed: BTreeSet<u64>,
 }
 
-/// Writes tags, and deletes old branches.
+/// Writes tags and deletes old branches.
 fn name(import: &mut Import, mark: u64, commits: u64) -> Result<(), Failure> {
     let time = 1_500_000_000 + mark * 300;
     let out = import.stream()?;
@@ -180,7 +178,7 @@ fn name(import: &mut Import, mark: u64, commits: u64) -> Result<(), Failure> {
         writeln!(out, "tag v{}\nfrom :{mark}\ntagger Committer <committer@example.com> {time} +0100", mark / 500)?;
         writeln!(out, "data 8\nRelease\n")?;
     }
-    // Older branches were deleted after their merge.
+    // Older branches are deleted after their merge.
     if mark % 40 == 39 && mark + 1_600 < commits {
         writeln!(out, "reset refs/heads/topic/{}\nfrom {}\n", mark / 40, "0".repeat(40))?;
     }

@@ -1,11 +1,12 @@
-//! Promises of the design about git, measured in turn with plain git on the same machine.
+//! The design's promises about git, compared with plain git on the same machine.
 //!
-//!   make bench-git                    every row, which takes most of an hour
-//!   make bench-git ROWS="clone push"  some rows
-//!   make bench-git REPO=/path/to/bare.git
+//!     make bench-git                    every row, which takes most of an hour
+//!     make bench-git ROWS="clone push"  some rows
+//!     make bench-git REPO=/path/to/bare.git
 //!
-//! The service is the shipped binary, `ferrite up` on SQLite with its usual settings. `docs/benchmarks.md` describes the
-//! rows. Without `--bench`, as `cargo test --benches` runs it, every row is measured once on small repositories: a test that it works.
+//! Measures the release binary, `ferrite up` on SQLite with default settings. `docs/benchmarks.md`
+//! describes the rows. Without `--bench`, as in `cargo test --benches`, every row runs once on
+//! small repositories, as a test of the bench.
 
 mod daemon;
 mod large;
@@ -30,11 +31,11 @@ use servers::{LARGE, Large, Scale, Servers, Source};
 /// git through Ferrite and without it.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Groups of rows; all if none is given.
+    /// Groups of rows; all by default.
     #[arg(value_enum)]
     groups: Vec<Group>,
 
-    /// Measure on this repository instead of a generated one; it is copied, not changed.
+    /// Repository to measure instead of a generated one; it is copied, not changed.
     #[arg(long)]
     repository: Option<PathBuf>,
 
@@ -46,7 +47,7 @@ struct Args {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(20..))]
     files: u64,
 
-    /// Rounds of each row; rows that take long have fewer.
+    /// Rounds of each row; slow rows have fewer.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
@@ -81,7 +82,7 @@ impl Args {
         }
     }
 
-    /// Makes the repositories that the chosen groups need.
+    /// Creates the repositories that the groups need.
     fn sources(&self, groups: &[Group], scale: &Scale, cache: &Path, work: &Path) -> Result<Vec<Source>, Failure> {
         let (commits, files) = if self.bench { (self.commits, self.files) } else { (120, 40) };
         let large = match &self.repository {
@@ -138,6 +139,6 @@ fn main() -> Result<(), Failure> {
     let work = temporary(&cache)?;
     let sources = args.sources(&groups, &scale, &cache, work.path())?;
     let failed = block_on(measure(&groups, &sources, (scale, &cache, work.path())))?;
-    // A missed bar is not a failure; as a test it has to run.
+    // A missed bar does not fail the bench; a test must run without failures.
     if args.bench || failed.is_empty() { Ok(()) } else { Err(format!("{} groups failed", failed.len()).into()) }
 }

@@ -1,4 +1,4 @@
-//! The largest memory of a process and of all below a server, while something is done.
+//! Peak memory of one process and of a whole server during an action.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use ferrite_benches::memory::{Private, private, proportional};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
-/// Samples of one process for each sample of the whole tree, which takes longer.
+/// Samples of one process per sample of the whole tree, which takes longer.
 const SAMPLES_PER_TREE: u32 = 10;
 
-/// The largest values that a [`Sampler`] has read.
+/// Peak values of a [`Sampler`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Peak {
     /// Private memory of the one process.
@@ -20,14 +20,14 @@ pub(crate) struct Peak {
     pub(crate) tree: u64,
 }
 
-/// Reads memory in a thread until [`Sampler::peak`] is called.
+/// Samples memory in a thread until [`Sampler::peak`] is called.
 pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Peak>,
 }
 
 impl Sampler {
-    /// Reads the memory of `process`, and less often that of all processes below `root`.
+    /// Samples the memory of `process`, and less often that of the process tree below `root`.
     pub(crate) fn start(process: u32, root: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let is_stopped = Arc::clone(&stop);
@@ -47,7 +47,7 @@ impl Sampler {
         Self { stop, thread }
     }
 
-    /// Ends the thread and returns the largest values.
+    /// Stops the thread.
     pub(crate) fn peak(self) -> Peak {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_default()

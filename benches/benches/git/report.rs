@@ -1,18 +1,17 @@
-//! Measurements, and the table of their results.
+//! Measurements and the table of results.
 
 use std::time::Duration;
 
 use ferrite_benches::memory::Private;
 use ferrite_benches::percentile_ms;
 
-/// Wall time and the server's CPU time of one measured action.
+/// Wall time of an action, and the server's CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) wall: Duration,
     pub(crate) cpu: Duration,
 }
 
-/// Samples of one action.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series(Vec<Sample>);
 
@@ -25,17 +24,17 @@ impl Series {
         self.0.len()
     }
 
-    /// The median of wall times, in milliseconds.
+    /// Median wall time in milliseconds.
     pub(crate) fn wall(&self) -> f64 {
         median(self.0.iter().map(|sample| sample.wall))
     }
 
-    /// The median of CPU times, in milliseconds.
+    /// Median CPU time in milliseconds.
     pub(crate) fn cpu(&self) -> f64 {
         median(self.0.iter().map(|sample| sample.cpu))
     }
 
-    /// The mean of CPU times, in milliseconds, for actions shorter than the kernel's clock tick.
+    /// Mean CPU time in milliseconds, for actions shorter than the kernel's clock tick.
     pub(crate) fn mean_cpu(&self) -> f64 {
         let sum: Duration = self.0.iter().map(|sample| sample.cpu).sum();
         ms(sum) / f64::from(u32::try_from(self.0.len().max(1)).unwrap_or(u32::MAX))
@@ -48,12 +47,12 @@ impl Series {
     }
 }
 
-/// Returns a time in milliseconds.
+/// In milliseconds.
 pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The median in milliseconds.
+/// Median in milliseconds.
 pub(crate) fn median(times: impl Iterator<Item = Duration>) -> f64 {
     let mut times: Vec<_> = times.collect();
     times.sort_unstable();
@@ -73,12 +72,12 @@ impl Figure {
         Self { value, text: format!("{text}{} ms", digits(value)) }
     }
 
-    /// Puts `text` before the text.
+    /// Prepends `text`.
     pub(crate) fn after(self, text: &str) -> Self {
         Self { text: format!("{text}{}", self.text), ..self }
     }
 
-    /// Puts `text` after the text.
+    /// Appends `text`.
     pub(crate) fn with(self, text: &str) -> Self {
         Self { text: format!("{}{text}", self.text), ..self }
     }
@@ -90,7 +89,7 @@ impl std::fmt::Display for Figure {
     }
 }
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     case: String,
@@ -106,20 +105,20 @@ fn verdict(holds: bool) -> &'static str {
 }
 
 impl Row {
-    /// A row whose bar is a ratio of ours to git: less is better.
+    /// A row whose bar is a ratio of Ferrite to git: lower is better.
     pub(crate) fn ratio(case: &str, ours: &Figure, git: &Figure, bar: f64) -> Self {
         let holds = ours.value <= bar * git.value;
         let row = Self::compared(case, ours, git);
         Self { bar: format!("<= {bar}x"), verdict: verdict(holds), ..row }
     }
 
-    /// A row with a ratio and without a bar.
+    /// A row with a ratio, but without a bar.
     pub(crate) fn compared(case: &str, ours: &Figure, git: &Figure) -> Self {
         let value = if git.value > 0.0 { format!("{}x", digits(ours.value / git.value)) } else { "-".to_owned() };
         Self::plain(case, ours.text.clone(), &git.text, &value)
     }
 
-    /// A row with a bar of its own.
+    /// A row with a different kind of bar.
     pub(crate) fn limit(case: &str, ours: String, value: String, bar: &str, holds: bool) -> Self {
         Self { case: case.to_owned(), ours, git: "-".into(), value, bar: bar.to_owned(), verdict: verdict(holds) }
     }
@@ -136,7 +135,7 @@ impl Row {
         }
     }
 
-    /// A row for an action that failed.
+    /// A row for a failed action.
     pub(crate) fn failed(case: &str, why: &str) -> Self {
         let mut row = Self::plain(case, "-".into(), "-", "-");
         row.ours = format!("failed: {}", why.lines().next().unwrap_or_default().replace('|', "/"));
@@ -145,7 +144,7 @@ impl Row {
     }
 }
 
-/// Formats a number with three decimals, or fewer if it is large.
+/// Three decimals, or fewer for large numbers.
 pub(crate) fn digits(number: f64) -> String {
     match number {
         _ if number >= 100.0 => format!("{number:.0}"),
@@ -154,41 +153,39 @@ pub(crate) fn digits(number: f64) -> String {
     }
 }
 
-/// The wall time of a series, shown with its CPU time.
+/// Median wall time, with the CPU time in its text.
 pub(crate) fn wall(series: &Series) -> Figure {
     let text = format!("{} ms (CPU {} ms), n={}", digits(series.wall()), digits(series.cpu()), series.len());
     Figure { value: series.wall(), text }
 }
 
-/// The CPU time of a series, shown with its wall time.
+/// Median CPU time, with the wall time in its text.
 pub(crate) fn cpu(series: &Series) -> Figure {
     let text = format!("CPU {} ms ({} ms), n={}", digits(series.cpu()), digits(series.wall()), series.len());
     Figure { value: series.cpu(), text }
 }
 
-/// As [`cpu`], with the mean, for short actions.
+/// Like [`cpu`] with the mean, for short actions.
 pub(crate) fn mean_cpu(series: &Series) -> Figure {
     let text = format!("CPU {} ms ({} ms), n={}", digits(series.mean_cpu()), digits(series.wall()), series.len());
     Figure { value: series.mean_cpu(), text }
 }
 
-/// Returns bytes in MiB.
+/// Bytes in MiB.
 pub(crate) fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Formats private memory, with its part that is not backed by files.
+/// Private memory, and the part that is not backed by files.
 pub(crate) fn shown(private: Private) -> String {
     format!("{} MiB ({} dirty)", digits(mib(private.all)), digits(mib(private.dirty)))
 }
 
-/// Prints the head of the table.
 pub(crate) fn head() {
     println!("| case | ours | plain git | ratio | bar | verdict |");
     println!("|------|------|-----------|-------|-----|---------|");
 }
 
-/// Prints a row.
 pub(crate) fn print(row: &Row) {
     let Row { case, ours, git, value, bar, verdict } = row;
     println!("| {case} | {ours} | {git} | {value} | {bar} | {verdict} |");

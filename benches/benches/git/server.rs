@@ -1,4 +1,4 @@
-//! The service under test: the shipped binary, `ferrite up` on SQLite.
+//! The service under test: the release binary, `ferrite up` on SQLite.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use ferrite_benches::processes::{Processes, child_of};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::json;
 
-/// Settings with which maintenance packs every change at once.
+/// Settings that make maintenance pack every change immediately.
 pub(crate) const EAGER_MAINTENANCE: Settings =
     &[("FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", "1"), ("FERRITE_GIT_UPKEEP_REPACK_SECONDS", "1")];
-/// Limit for packing a large repository.
+/// Time limit for packing a large repository.
 const PACK_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// A running installation. Ends when it is dropped, and when the bench ends.
+/// A running installation. Ends on drop, and with the bench.
 pub(crate) struct Ferrite {
     installation: Installation,
     data: PathBuf,
@@ -35,62 +35,56 @@ impl Ferrite {
         Ok(Self { installation, data: data.to_owned(), client: client()?, processes, git })
     }
 
-    /// A request to the API with the token of [`USER`].
+    /// An API request with the token of [`USER`].
     pub(crate) fn api(&self, method: Method, path: &str) -> RequestBuilder {
         self.installation.request(&self.client, method, path)
     }
 
-    /// The path of a repository below the API.
     pub(crate) fn repo(&self, name: &str, rest: &str) -> String {
         format!("/repos/{USER}/{name}{rest}")
     }
 
-    /// Makes an empty public repository and returns its id.
+    /// Creates an empty public repository and returns its id.
     pub(crate) async fn new_repository(&self, name: &str) -> Result<i64, Failure> {
         id_of(&self.installation.create("/user/repos", &json!({ "name": name })).await?)
     }
 
-    /// Returns the id of a repository.
     pub(crate) async fn id(&self, name: &str) -> Result<i64, Failure> {
         id_of(&json_of(self.api(Method::GET, &self.repo(name, "")), 200).await?)
     }
 
-    /// The URL for fetching, without credentials.
+    /// Fetch URL, without credentials.
     pub(crate) fn url(&self, name: &str) -> String {
         format!("{}/{USER}/{name}.git", self.installation.url)
     }
 
-    /// The URL for pushing, with the token of [`USER`].
+    /// Push URL, with the token of [`USER`].
     pub(crate) fn push_url(&self, name: &str) -> String {
         self.installation.remote(name)
     }
 
-    /// `HOST:PORT`.
     pub(crate) fn authority(&self) -> &str {
         self.installation.url.trim_start_matches("http://")
     }
 
-    /// The data folder.
     pub(crate) fn data(&self) -> &Path {
         &self.data
     }
 
-    /// All processes.
     pub(crate) fn processes(&self) -> &Processes {
         &self.processes
     }
 
-    /// The process of git-svc.
     pub(crate) fn git_svc(&self) -> u32 {
         self.git
     }
 
-    /// Returns whether git-svc is still the process that was started.
+    /// Whether git-svc is still the original process.
     pub(crate) fn is_alive(&self) -> bool {
         child_of(self.processes.root(), "git-svc") == Some(self.git)
     }
 
-    /// The last warnings and errors of the log.
+    /// The last warnings and errors in the log.
     pub(crate) fn warnings(&self) -> String {
         let log = std::fs::read_to_string(self.installation.log_path()).unwrap_or_default();
         let lines: Vec<_> =
@@ -104,7 +98,7 @@ impl Ferrite {
         let begin = Instant::now();
         while !is_packed(&path) {
             if begin.elapsed() > PACK_TIMEOUT {
-                return Err(format!("maintenance does not pack repository {id}").into());
+                return Err(format!("maintenance did not pack repository {id}").into());
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -112,7 +106,7 @@ impl Ferrite {
         Ok(())
     }
 
-    /// Returns the path of a repository in the store.
+    /// Path of a repository in the store.
     pub(crate) fn path(&self, id: i64) -> Result<PathBuf, Failure> {
         self.installation.path_in_store(id)
     }

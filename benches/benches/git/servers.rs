@@ -1,5 +1,3 @@
-//! Ferrite and plain git with the same repositories, and measurements on both in turn.
-
 use std::cell::Cell;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -13,20 +11,17 @@ use crate::daemon::Daemon;
 use crate::report::{Sample, Series};
 use crate::server::{EAGER_MAINTENANCE, Ferrite};
 
-/// The name of the repository that most rows are about.
+/// The repository of most rows.
 pub(crate) const LARGE: &str = "large";
-/// A repository with more refs is not pushed whole; see [`push_all`].
+/// Repositories with more refs are not pushed completely; see [`push_all`].
 const MAX_PUSHED_REFS: usize = 5_000;
-/// Rows whose rounds take longer have fewer rounds.
+/// Rows with longer rounds have fewer rounds.
 const LONG_ROUND: Duration = Duration::from_secs(5);
 const VERY_LONG_ROUND: Duration = Duration::from_secs(15);
 
-/// The server that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Ferrite.
     Ours,
-    /// git itself.
     Git,
 }
 
@@ -37,21 +32,21 @@ pub(crate) struct Scale {
     pub(crate) rounds: u32,
     /// Short calls in a round.
     pub(crate) calls: u32,
-    /// Pushes to the repository that gets many.
+    /// Pushes to the often-pushed repository.
     pub(crate) pushes: u32,
-    /// Numbers of clones at once.
+    /// Numbers of concurrent clones.
     pub(crate) clones: Vec<u32>,
-    /// Clones at once while git-svc's memory is measured.
+    /// Concurrent clones while measuring git-svc's memory.
     pub(crate) memory_clones: u32,
-    /// MiB of the push while git-svc's memory is measured.
+    /// Size of the push while measuring git-svc's memory, in MiB.
     pub(crate) heavy_mib: u32,
     /// Branches of the repository with many.
     pub(crate) refs: u32,
-    /// Numbers of files in the trees that a file is added to.
+    /// Numbers of files in the trees that get another file.
     pub(crate) trees: Vec<u32>,
 }
 
-/// A repository that both servers get a copy of.
+/// A repository copied to both servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -61,9 +56,8 @@ pub(crate) struct Source {
 /// Facts about the large repository.
 #[derive(Debug)]
 pub(crate) struct Large {
-    /// The path that it was copied from.
+    /// Where it was copied from.
     pub(crate) source: PathBuf,
-    /// Its default branch.
     pub(crate) branch: String,
     /// Commits of that branch, newest first.
     pub(crate) commits: Vec<String>,
@@ -95,7 +89,7 @@ impl Large {
     }
 }
 
-/// Returns the path of an ordinary file of 2 to 8 KB from a line of `ls-tree -l`.
+/// Path of an ordinary file of 2 to 8 KB from a line of `ls-tree -l`.
 fn readable(line: &str) -> Option<&str> {
     let (about, path) = line.split_once('\t')?;
     let (mut fields, is_plain) =
@@ -116,12 +110,13 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Starts both servers in the folder `work` with these repositories, which Ferrite's maintenance and git have packed.
+    /// Starts both servers in the folder `work` with these repositories, packed by Ferrite's
+    /// maintenance and by git.
     pub(crate) async fn start(work: &Path, sources: &[Source], large: Large, scale: Scale) -> Result<Self, Failure> {
         let daemon = Daemon::start(work).await?;
         let data = work.join("data");
         let eager = Ferrite::start(&data, EAGER_MAINTENANCE).await?;
-        // Files to copy while Ferrite does not run.
+        // Files to copy while Ferrite is stopped.
         let mut later = Vec::new();
         for Source { name, path: source } in sources {
             let begin = Instant::now();
@@ -143,18 +138,16 @@ impl Servers {
         Ok(Self { ferrite, daemon, large, scale, work, branches: Cell::new(0), folders: Cell::new(0) })
     }
 
-    /// The folder of the bench.
     pub(crate) fn work(&self) -> &Path {
         &self.work
     }
 
-    /// The path of a new folder, which does not exist yet.
+    /// Path of a new folder, not created yet.
     pub(crate) fn folder(&self) -> PathBuf {
         self.folders.set(self.folders.get() + 1);
         self.work.join(format!("folder-{}", self.folders.get()))
     }
 
-    /// The processes of a server.
     pub(crate) fn processes(&self, side: Side) -> &Processes {
         match side {
             Side::Ours => self.ferrite.processes(),
@@ -162,7 +155,6 @@ impl Servers {
         }
     }
 
-    /// The URL for fetching.
     pub(crate) fn url(&self, side: Side, name: &str) -> String {
         match side {
             Side::Ours => self.ferrite.url(name),
@@ -170,7 +162,6 @@ impl Servers {
         }
     }
 
-    /// The URL for pushing.
     pub(crate) fn push_url(&self, side: Side, name: &str) -> String {
         match side {
             Side::Ours => self.ferrite.push_url(name),
@@ -212,7 +203,6 @@ impl Servers {
         Ok((ours, git))
     }
 
-    /// Prints the CPU time of Ferrite by process.
     fn print_cpu_by_process(&self, before: &[(String, Duration)], rounds: usize) {
         let spent = self.ferrite.processes().each();
         let spent = before.iter().zip(&spent).map(|((name, before), (_, now))| (name, now.saturating_sub(*before)));
@@ -223,7 +213,7 @@ impl Servers {
         eprintln!("CPU ms of our {rounds} rounds: {}", shown.join(", "));
     }
 
-    /// Returns the number of rounds, given the longest one so far.
+    /// Number of rounds, given the longest one so far.
     pub(crate) fn rounds(&self, longest: Duration) -> u32 {
         match longest {
             _ if longest > VERY_LONG_ROUND => self.scale.rounds.min(3),
@@ -232,7 +222,7 @@ impl Servers {
         }
     }
 
-    /// Makes a bare clone and removes it.
+    /// Creates and removes a bare clone.
     pub(crate) async fn clone(&self, side: Side, name: &str) -> Result<(), Failure> {
         let to = self.folder();
         let url = self.url(side, name);
@@ -243,7 +233,7 @@ impl Servers {
         outcome.map(drop)
     }
 
-    /// Adds a branch at a commit that has none, so that a clone needs a pack that is not cached.
+    /// Adds a branch at a commit without one, so that a clone needs an uncached pack.
     pub(crate) async fn add_branch(&self, name: &str) -> Result<(), Failure> {
         let number = self.branches.get() + 1;
         self.branches.set(number);
@@ -256,10 +246,10 @@ impl Servers {
     }
 }
 
-/// Pushes branches and tags, and returns whether these are all refs.
+/// Pushes branches and tags. Returns whether these are all refs.
 ///
-/// Over HTTP git compares every ref it pushes with all others. So of very many refs only the default branch is pushed, if it contains
-/// all objects.
+/// Over HTTP, git compares every ref it pushes with all others. So with very many refs it pushes
+/// only the default branch, if that contains all objects.
 async fn push_all(ferrite: &Ferrite, source: &Path, name: &str) -> Result<bool, Failure> {
     let url = ferrite.push_url(name);
     let refs = git::text(source, &["for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"]).await?;

@@ -1,4 +1,4 @@
-//! Smaller repositories, each for one row or two.
+//! Smaller repositories, each for one or two rows.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use ferrite_benches::history::{MAIN, Random, cached};
 /// Branches in one folder of [`many_refs`].
 const BRANCHES_PER_FOLDER: u32 = 5_000;
 
-/// One commit with this many small files, 40 in a folder.
+/// One commit with this many small files, 40 per folder.
 pub(crate) fn tree(cache: &Path, files: u32) -> Result<PathBuf, Failure> {
     cached(cache, &format!("tree-{files}"), |import| {
         import.commit(MAIN, 1, &[])?;
@@ -20,7 +20,7 @@ pub(crate) fn tree(cache: &Path, files: u32) -> Result<PathBuf, Failure> {
     })
 }
 
-/// The path of a file of [`tree`].
+/// Path of a file in [`tree`].
 pub(crate) fn path(number: u32) -> String {
     format!("area-{}/part-{}/file-{number}.txt", number / 2_000, number / 40 % 50)
 }
@@ -42,7 +42,7 @@ pub(crate) fn many_refs(cache: &Path, refs: u32) -> Result<PathBuf, Failure> {
     })
 }
 
-/// One commit of this many MiB that do not compress.
+/// One commit with this many MiB of incompressible data.
 pub(crate) fn heavy(cache: &Path, mib: u32) -> Result<PathBuf, Failure> {
     const FILE_MIB: u32 = 2;
     cached(cache, &format!("heavy-{mib}"), |import| {

@@ -1,4 +1,5 @@
-//! Clients that implement just enough of the protocol to request a pack, and read it fast or slowly.
+//! Clients that implement just enough of the protocol to request a pack, and read it fast or
+//! slowly.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::net::TcpSocket;
 
 const CONTENT_TYPE: &str = "application/x-git-upload-pack-request";
 
-/// The body of a fetch request (protocol version 2) for everything that is reachable from these ids.
+/// Body of a fetch request (protocol version 2) for everything reachable from these ids.
 pub(crate) fn clone_request(ids: &[String]) -> Vec<u8> {
     let mut body = Vec::new();
     let mut line = |text: &str| body.extend(format!("{:04x}{text}", text.len() + 4).into_bytes());
@@ -31,21 +32,21 @@ pub(crate) fn clone_request(ids: &[String]) -> Vec<u8> {
 /// The result of a clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// A whole pack arrived.
+    /// A complete pack arrived.
     Whole(u64),
-    /// The answer was 503.
+    /// The response was 503.
     Busy,
     /// Another error.
     Failed(String),
 }
 
-/// Returns a loopback address for each client, so that the service counts them as different clients.
+/// A loopback address for each client, so that the service counts them separately.
 fn address(client: u32) -> Ipv4Addr {
     let [.., high, low] = client.to_be_bytes();
     Ipv4Addr::new(127, 7, high, low.saturating_add(2))
 }
 
-/// Returns the client of a number, with an address of its own.
+/// A client with its own address.
 pub(crate) fn client(number: u32) -> Result<Client, Failure> {
     Ok(Client::builder().no_proxy().local_address(IpAddr::V4(address(number))).build()?)
 }
@@ -76,12 +77,12 @@ async fn try_clone(http: &Client, url: &str, body: Vec<u8>) -> Result<Ending, Fa
         503 => Ending::Busy,
         200 if said.get(4..7) == Some("ERR") => Ending::Busy,
         200 if last == b"0000" => Ending::Whole(count),
-        200 => Ending::Failed(format!("the pack ends after {count} bytes")),
+        200 => Ending::Failed(format!("the pack ended after {count} bytes")),
         _ => Ending::Failed(format!("{status}: {said}")),
     })
 }
 
-/// Reads a clone slowly until it is dropped, and counts the bytes.
+/// Reads a clone slowly until dropped, and counts the bytes.
 pub(crate) async fn slow_reader(
     authority: String,
     path: String,

@@ -1,7 +1,8 @@
-//! Queued deliveries to many receivers: the rate at which they are sent while some of the receivers hang, and the memory of hook-svc.
+//! Queued deliveries to many receivers: the rate of healthy receivers while others hang, and the
+//! memory of hook-svc.
 //!
-//! The hooks belong to an organization and are paused by SQL while issues of its repositories make the events, so that all deliveries
-//! are queued before the first one is sent.
+//! The hooks belong to an organization and are paused by SQL while issues of its repositories emit
+//! the events, so that all deliveries are queued before the first one is sent.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use serde_json::json;
 use crate::Scale;
 use crate::repositories::Hook;
 
-/// The rate of the healthy receivers may be so much lower when others hang.
+/// Smallest allowed ratio of the healthy receivers' rate while others hang.
 const RATE_BAR: f64 = 0.9;
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(300);
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(600);
@@ -40,7 +41,7 @@ struct Round {
     peak_mib: f64,
 }
 
-/// The sum of some turns.
+/// Sum over turns.
 #[derive(Default)]
 struct Total {
     delivered: usize,
@@ -53,10 +54,7 @@ impl Total {
     }
 }
 
-/// Prints the rates without and with receivers that hang, and the memory of hook-svc.
-///
-/// # Errors
-/// If a delivery does not arrive.
+/// Prints the rates with and without hanging receivers, and the memory of hook-svc.
 pub(crate) async fn measure(database: &str, installation: &Installation, scale: Scale) -> Result<(), Failure> {
     let db = Db::open(&installation.databases.url("hook-svc")?, 2).await?;
     let mut totals = [Total::default(), Total::default()];
@@ -125,7 +123,8 @@ async fn round(
     Ok(Round { delivered, time: last - first, queued, resident_mib, peak_mib })
 }
 
-/// Opens issues while all hooks are paused, and waits until their deliveries are queued. Returns the number of deliveries.
+/// Opens issues while all hooks are paused, and waits until their deliveries are queued. Returns
+/// the number of deliveries.
 async fn queue(installation: &Installation, db: &Db, organization: &str, scale: Scale) -> Result<i64, Failure> {
     db.execute(PAUSE_HOOKS, &[]).await?;
     for number in 0..scale.repositories {
@@ -150,7 +149,7 @@ async fn queue(installation: &Installation, db: &Db, organization: &str, scale: 
     }
 }
 
-/// Lets the sender have all deliveries. It finds them when it looks next.
+/// Makes all deliveries due. The sender finds them on its next poll.
 async fn resume(db: &Db) -> Result<(), Failure> {
     let mut tx = db.begin().await?;
     tx.execute(RESUME_HOOKS, &[]).await?;

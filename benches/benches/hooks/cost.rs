@@ -1,4 +1,5 @@
-//! Cost of a push in a repository without hooks: time and CPU of `PUT contents` over all processes, by what hooks there are.
+//! Cost of a push in a repository without hooks: time and CPU of `PUT contents` over all processes,
+//! depending on existing hooks.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,24 +17,24 @@ use serde_json::json;
 use crate::Scale;
 use crate::repositories::{Hook, Repository};
 
-/// Pushes before those that are measured, as one of so many.
+/// Warmup pushes, as a fraction (1/N) of the measured ones.
 const WARMUP_PART: u32 = 10;
-/// Longest wait for the events of git-svc to reach hook-svc, which may wait for a repeated attempt.
+/// Time limit for git-svc's events to reach hook-svc, including a retry.
 const RELAY_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const ORGANIZATION: &str = "elsewhere";
 
-/// Events of git-svc that hook-svc has not got.
+/// Events of git-svc that have not reached hook-svc.
 const WAITING: &str = "SELECT CAST(COALESCE(SUM(waiting_count), 0) AS BIGINT) FROM outbox_lanes WHERE subscriber = $1";
 
 /// Circumstances of a push.
 #[derive(Clone, Copy, Debug)]
 enum Case {
-    /// hook-svc is stopped by a signal, and its events stay with git-svc: what a push costs without it.
+    /// hook-svc is stopped by a signal, and its events stay in git-svc: the cost of a push alone.
     Unreached,
-    /// There is no hook, and the push is in the feed of events.
+    /// There is no hook; the push goes to the feed of events.
     NoHook,
-    /// An organization that does not own the repository has a hook.
+    /// Another organization has a hook.
     HookElsewhere,
     /// The repository has a hook.
     OneHook,
@@ -48,7 +49,6 @@ impl Case {
     ];
 }
 
-/// A process that is stopped by a signal until this is dropped.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -65,7 +65,7 @@ impl Drop for Stopped {
     }
 }
 
-/// The sum of all turns of a case.
+/// Sum over all turns of a case.
 #[derive(Default)]
 struct Total {
     pushes: u32,
@@ -73,10 +73,8 @@ struct Total {
     cpu: CpuTimes,
 }
 
-/// Prints the table of costs. The cases take turns, so that what else the machine does disturbs all of them.
-///
-/// # Errors
-/// If a push fails.
+/// Prints the table of costs. The cases alternate, so that other load on the machine affects all of
+/// them.
 pub(crate) async fn measure(database: &str, installation: &Arc<Installation>, scale: Scale) -> Result<(), Failure> {
     let events = Db::open(&installation.databases.url("git-svc")?, 1).await?;
     let receiver = Receiver::start(&Arrivals::default(), false).await?;
@@ -133,7 +131,8 @@ async fn turn(
     Ok(())
 }
 
-/// Waits until hook-svc has all events of git-svc, so that a turn does not pay for the one before.
+/// Waits until hook-svc has all events of git-svc, so that a turn does not include work of the
+/// previous one.
 async fn until_relayed(events: &Db) -> Result<(), Failure> {
     let begin = Instant::now();
     loop {
@@ -142,7 +141,7 @@ async fn until_relayed(events: &Db) -> Result<(), Failure> {
             return Ok(());
         }
         if begin.elapsed() > RELAY_TIMEOUT {
-            return Err(format!("{waiting} events do not reach hook-svc").into());
+            return Err(format!("{waiting} events did not reach hook-svc").into());
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }

@@ -12,21 +12,21 @@ use tokio::task::JoinSet;
 use crate::Scale;
 use crate::repositories::{Hook, Push, Repository, WorkTree};
 
-/// Repositories that are pushed to at once, each by one writer.
+/// Repositories with concurrent pushes, one writer each.
 const WRITERS: u32 = 8;
-/// Time that the slowest of a hundred webhooks may take at half of the highest rate.
+/// Limit for the slowest of a hundred webhooks at half of the highest rate.
 const P99_BAR: Duration = Duration::from_millis(250);
-/// Longest wait for the webhooks of a row.
+/// Time limit for the webhooks of a row.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The pushes of one row, and when they began.
+/// The pushes of one row, and their start.
 struct Pushes {
     begin: Instant,
     all: Vec<Push>,
 }
 
 impl Pushes {
-    /// Pushes accepted a second.
+    /// Accepted pushes per second.
     fn rate(&self) -> f64 {
         let last = self.all.iter().map(|push| push.accepted).max().unwrap_or(self.begin);
         per_second(self.all.len(), last - self.begin)
@@ -36,14 +36,14 @@ impl Pushes {
 /// The rate of one writer.
 #[derive(Clone, Copy, Debug)]
 enum WriteRate {
-    /// One push in each interval, so many times. A late one delays no other.
+    /// One push per interval, this many times. A late one does not delay others.
     Every(Duration, u32),
-    /// Each push as soon as the one before is accepted, for some time.
     Unlimited(Duration),
 }
 
 impl WriteRate {
-    /// Makes commits from `begin` on. The first one of a [`WriteRate::Every`] waits for a part of the interval, so that writers take turns.
+    /// Makes commits from `begin` on. The first one of a [`WriteRate::Every`] waits for `part` of
+    /// the interval, so that writers alternate.
     async fn write(self, repository: &mut Repository, begin: Instant, part: f64) -> Result<Vec<Push>, Failure> {
         let mut all = Vec::new();
         match self {
@@ -69,9 +69,6 @@ fn per_second(count: usize, time: Duration) -> f64 {
 }
 
 /// Prints the table of latencies.
-///
-/// # Errors
-/// If a push fails, or a webhook does not arrive.
 pub(crate) async fn measure(
     database: &str,
     installation: &Arc<Installation>,
@@ -96,7 +93,7 @@ pub(crate) async fn measure(
     );
     let pushes = by_git(&mut tree, scale).await?;
     row(database, "git push", &pushes, &arrivals, None).await?;
-    // Not the repository that git has pushed to, so that its writer is like the others.
+    // Not the repository that git pushes to, so that its writer is like the others.
     let mut steady = repositories.split_off(repositories.len() - 1);
     let pushes = write(&mut steady, WriteRate::Every(scale.steady_interval, scale.steady_pushes)).await?;
     row(database, "PUT contents", &pushes, &arrivals, None).await?;
@@ -125,7 +122,7 @@ async fn by_git(tree: &mut WorkTree, scale: Scale) -> Result<Pushes, Failure> {
     Ok(Pushes { begin, all })
 }
 
-/// Makes commits in all repositories at once.
+/// Makes commits in all repositories concurrently.
 async fn write(repositories: &mut Vec<Repository>, pace: WriteRate) -> Result<Pushes, Failure> {
     let (begin, mut all) = (Instant::now(), Vec::new());
     let count = u32::try_from(repositories.len())?;
@@ -154,7 +151,7 @@ async fn row(
 ) -> Result<(), Failure> {
     let commits: Vec<_> = pushes.all.iter().map(|push| push.commit.as_str()).collect();
     let times = arrivals.of_commits(&commits, ARRIVAL_TIMEOUT).await?;
-    // A webhook may be there before the git program has ended.
+    // A webhook may arrive before the git program has ended.
     let late = pushes.all.iter().zip(&times).map(|(push, at)| at.saturating_duration_since(push.accepted));
     let mut late: Vec<_> = late.collect();
     late.sort_unstable();

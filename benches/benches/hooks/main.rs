@@ -1,10 +1,11 @@
-//! Webhooks on both databases: their latency, the rate of queued deliveries, and the cost of a push.
+//! Webhooks on both databases: latency, rate of queued deliveries, and cost of a push.
 //!
-//!   make bench-hooks
+//!     make bench-hooks
 //!
-//! The service is the shipped binary: `ferrite up` on SQLite, and five processes on new databases of the PostgreSQL server that
-//! FERRITE_TEST_POSTGRES_URL names. Receivers are in this process, on loopback, and share the machine with the service. Without
-//! `--bench`, as `cargo test --benches` runs it, everything is done a few times: a test that it works.
+//! Measures the release binary: `ferrite up` on SQLite, and five processes on new databases of the
+//! PostgreSQL server in FERRITE_TEST_POSTGRES_URL. Receivers are in this process, on loopback, and
+//! share the machine with the service. Without `--bench`, as in `cargo test --benches`, everything
+//! runs a few times, as a test of the bench.
 
 mod backlog;
 mod cost;
@@ -19,13 +20,13 @@ use ferrite_benches::Failure;
 use ferrite_benches::installation::{Installation, Settings};
 use ferrite_benches::rounds::{Round, RoundArgs};
 
-/// Settings with which an installation delivers to loopback, and has hooks for every receiver.
+/// Settings that allow deliveries to loopback, and enough hooks for all receivers.
 const SETTINGS: Settings = &[("FERRITE_OUTBOUND_ALLOW", "127.0.0.0/8"), ("FERRITE_HOOK_OWNER_LIMIT", "1000")];
 
 /// Measures webhooks.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The measurements; all of them if none is named.
+    /// Measurements; all by default.
     #[arg(value_enum)]
     measurements: Vec<Measurement>,
 
@@ -43,19 +44,19 @@ enum Measurement {
     Backlog,
 }
 
-/// How often things are done.
+/// Numbers of repetitions.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
-    /// Rounds of measurements that are compared. They take turns.
+    /// Turns of the compared measurements, which alternate.
     turns: u32,
-    /// Pushes whose cost is measured, in each turn.
+    /// Measured pushes per turn.
     cost_pushes: u32,
-    /// Pushes one after the other, and the time between them.
+    /// Sequential pushes, and the interval between them.
     steady_pushes: u32,
     steady_interval: Duration,
-    /// Time for which pushes are made as fast as possible, and at half of that rate.
+    /// Duration of pushes at full speed, and at half of that rate.
     busy: Duration,
-    /// Receivers of queued deliveries, those of them that hang, and events for each receiver.
+    /// Receivers of queued deliveries, how many of them hang, and events per receiver.
     receivers: usize,
     hanging: usize,
     repositories: usize,
@@ -92,7 +93,7 @@ impl Args {
     }
 }
 
-/// Measures one kind of database. The cost comes first: later on there are hooks.
+/// Measures one kind of database. Cost comes first, because later there are hooks.
 async fn measure(round: &Round, args: &Args) -> Result<(), Failure> {
     let (database, folder) = (round.name, round.folder.as_path());
     let scale = if args.rounds.bench { SCALE } else { TEST_SCALE };

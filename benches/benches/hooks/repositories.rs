@@ -1,4 +1,4 @@
-//! Repositories that are pushed to, by commits over REST and by git, and hooks.
+//! Repositories with commits over REST and by git, and hooks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use ferrite_benches::{Failure, git};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-/// Files in one folder: trees stay small.
+/// Files per folder, so that trees stay small.
 const FILES_IN_FOLDER: u32 = 100;
 
 /// An accepted push.
@@ -20,7 +20,7 @@ pub(crate) struct Push {
     pub(crate) accepted: Instant,
 }
 
-/// A repository of [`USER`] to which commits are made over one connection.
+/// A repository of [`USER`] that gets commits over one connection.
 pub(crate) struct Repository {
     installation: Arc<Installation>,
     name: String,
@@ -29,10 +29,7 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// Makes a repository with a first commit.
-    ///
-    /// # Errors
-    /// If a request fails.
+    /// Creates a repository with a first commit.
     pub(crate) async fn new(installation: &Arc<Installation>, name: &str) -> Result<Self, Failure> {
         installation.create("/user/repos", &json!({ "name": name })).await?;
         let installation = Arc::clone(installation);
@@ -41,15 +38,12 @@ impl Repository {
         Ok(new)
     }
 
-    /// The path of its hooks below the API.
+    /// Path of its hooks below `/api/v1`.
     pub(crate) fn hooks(&self) -> String {
         format!("/repos/{USER}/{}/hooks", self.name)
     }
 
-    /// Commits a new file by `PUT contents`.
-    ///
-    /// # Errors
-    /// If the request fails.
+    /// Commits a new file with `PUT contents`.
     pub(crate) async fn commit(&mut self) -> Result<Push, Failure> {
         let number = self.commits;
         self.commits += 1;
@@ -63,7 +57,7 @@ impl Repository {
     }
 }
 
-/// A clone of a repository, from which git pushes.
+/// A clone from which git pushes.
 pub(crate) struct WorkTree {
     folder: PathBuf,
     commits: u32,
@@ -71,9 +65,6 @@ pub(crate) struct WorkTree {
 
 impl WorkTree {
     /// Clones a repository into a new folder.
-    ///
-    /// # Errors
-    /// If git fails.
     pub(crate) async fn new(repository: &Repository, folder: PathBuf) -> Result<Self, Failure> {
         let url = repository.installation.remote(&repository.name);
         let target = folder.display().to_string();
@@ -81,10 +72,7 @@ impl WorkTree {
         Ok(Self { folder, commits: 0 })
     }
 
-    /// Commits a change and pushes it. The commit is not part of the push.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Commits a change and pushes it.
     pub(crate) async fn push(&mut self) -> Result<Push, Failure> {
         self.commits += 1;
         std::fs::write(self.folder.join("pushed.txt"), format!("line {}\n", self.commits))?;
@@ -96,18 +84,14 @@ impl WorkTree {
     }
 }
 
-/// A hook, which may be deleted.
 #[derive(Clone, Debug)]
 pub(crate) struct Hook {
-    /// Below the API.
+    /// Below `/api/v1`.
     path: String,
 }
 
 impl Hook {
-    /// Makes a hook for one event, below the path of the hooks of its owner.
-    ///
-    /// # Errors
-    /// If the request fails.
+    /// Creates a hook for one event, below the path of its owner's hooks.
     pub(crate) async fn new(installation: &Installation, hooks: &str, url: &str, event: &str) -> Result<Self, Failure> {
         let config = json!({ "url": url, "content_type": "json", "secret": "it stays between us" });
         let body = json!({ "type": "native", "config": config, "events": [event], "active": true });
@@ -115,10 +99,6 @@ impl Hook {
         Ok(Self { path: format!("{hooks}/{}", id_of(&made)?) })
     }
 
-    /// Deletes the hook.
-    ///
-    /// # Errors
-    /// If the request fails.
     pub(crate) async fn delete(self, installation: &Installation, client: &Client) -> Result<(), Failure> {
         let answer = installation.request(client, Method::DELETE, &self.path).send().await?;
         if answer.status() == 204 { Ok(()) } else { Err(format!("DELETE {}: {}", self.path, answer.status()).into()) }

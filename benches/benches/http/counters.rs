@@ -1,4 +1,4 @@
-//! The cost of a measurement: statements of the services, and CPU time by process.
+//! Cost of a measurement: SQL statements of the services, and CPU time by process.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -24,7 +24,6 @@ pub(crate) struct Counters<'a> {
     cpu: CpuMeter,
 }
 
-/// The cost of a measurement.
 pub(crate) struct Used {
     pub(crate) statements: f64,
     redis: Duration,
@@ -32,19 +31,13 @@ pub(crate) struct Used {
 }
 
 impl<'a> Counters<'a> {
-    /// Waits until the installation is idle, and begins.
-    ///
-    /// # Errors
-    /// If a process does not tell its counters.
+    /// Waits until the installation is idle, and reads the counters.
     pub(crate) async fn start(site: &'a Site) -> Result<Self, Failure> {
         let cpu = CpuMeter::start(&site.installation).await?;
         Ok(Self { site, statements: statements(site)?, redis: redis_cpu(site)?, cpu })
     }
 
-    /// Returns what was used since the start.
-    ///
-    /// # Errors
-    /// If a process does not tell its counters.
+    /// The cost since the start.
     pub(crate) async fn since(self) -> Result<Used, Failure> {
         let statements = statements(self.site)? - self.statements;
         let redis = redis_cpu(self.site)?.saturating_sub(self.redis);
@@ -55,7 +48,7 @@ impl<'a> Counters<'a> {
 }
 
 impl Used {
-    /// Returns the CPU time of one of `requests` by process, in microseconds.
+    /// CPU time per request by process, in microseconds.
     pub(crate) fn cpu_of_each(&self, requests: f64) -> String {
         let mut times = self.cpu.by_name();
         if self.redis > Duration::ZERO {
@@ -68,7 +61,7 @@ impl Used {
     }
 }
 
-/// Returns the statements of all services so far.
+/// Statements of all services so far.
 fn statements(site: &Site) -> Result<f64, Failure> {
     let mut sum = 0.0;
     for (role, port) in ROLES_WITH_DATABASE.iter().zip(PRIVATE_PORTS) {
@@ -85,7 +78,7 @@ fn statements(site: &Site) -> Result<f64, Failure> {
     Ok(sum)
 }
 
-/// Asks a private listener for its metrics.
+/// Requests the metrics of a private listener.
 fn answer(mut stream: impl Read + Write) -> Result<String, Failure> {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: bench\r\nconnection: close\r\n\r\n")?;
     let mut text = String::new();
@@ -93,7 +86,7 @@ fn answer(mut stream: impl Read + Write) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Returns the CPU time of Redis so far; zero without one.
+/// CPU time of Redis so far; zero without Redis.
 fn redis_cpu(site: &Site) -> Result<Duration, Failure> {
     let Some(address) = &site.redis else { return Ok(Duration::ZERO) };
     let mut stream = TcpStream::connect(address.as_str())?;

@@ -1,4 +1,4 @@
-//! The load: clients that each keep one connection and have one request on its way.
+//! The load: clients with one connection each and one request at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,39 +15,35 @@ use tokio::task::JoinSet;
 use crate::reads::Read;
 use crate::site::Site;
 
-/// Requests so far, by which those are told apart that have to differ.
+/// Requests so far. Requests that must differ use this number.
 static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 
-/// The outcome of one measurement.
 pub(crate) struct Measured {
-    /// Times of all requests, ascending.
+    /// Ascending.
     times: Vec<Duration>,
     elapsed: Duration,
-    /// Statements of one request, over all services.
+    /// SQL statements per request, over all services.
     pub(crate) statements: f64,
 }
 
 impl Measured {
-    /// The number of requests.
+    /// Number of requests.
     pub(crate) fn requests(&self) -> f64 {
         self.times.len() as f64
     }
 
-    /// Requests a second.
+    /// Requests per second.
     pub(crate) fn rate(&self) -> f64 {
         self.requests() / self.elapsed.as_secs_f64()
     }
 
-    /// The time within which this part of the requests was answered, in milliseconds.
+    /// Response time of this percentile, in milliseconds.
     pub(crate) fn percentile_ms(&self, percent: usize) -> f64 {
         percentile_ms(&self.times, percent)
     }
 }
 
-/// Makes requests over `connections` for `time`.
-///
-/// # Errors
-/// If one of them is not answered as expected.
+/// Sends requests over `connections` for `time`. Fails on an unexpected response.
 pub(crate) async fn run(site: &Site, read: Read, connections: usize, time: Duration) -> Result<Measured, Failure> {
     let authority = site.installation.url.trim_start_matches("http://").to_owned();
     let token = format!("token {}", site.installation.token);
@@ -65,7 +61,7 @@ pub(crate) async fn run(site: &Site, read: Read, connections: usize, time: Durat
     Ok(Measured { times, elapsed, statements: 0.0 })
 }
 
-/// Makes requests over one connection until `end`, at least one, and returns their times.
+/// Sends requests over one connection until `end`, at least one, and returns their times.
 async fn client(authority: String, token: String, read: Read, end: Instant) -> Result<Vec<Duration>, Failure> {
     let stream = TcpStream::connect(&authority).await?;
     stream.set_nodelay(true)?;

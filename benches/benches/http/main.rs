@@ -1,11 +1,12 @@
-//! Requests a second of small reads over REST, on both profiles, by 1 and by 32 connections.
+//! Throughput of small reads over REST, on both profiles, with 1 and with 32 connections.
 //!
-//!   make bench-http
+//!     make bench-http
 //!
-//! The service is the shipped binary: `ferrite up` on SQLite, and five processes on new databases of the PostgreSQL server that
-//! FERRITE_TEST_POSTGRES_URL names, with the Redis of FERRITE_TEST_REDIS_URL. The clients are in this process and share the machine with
-//! the service; each keeps its connection and sends a request as soon as it has the answer to the one before. Without `--bench`, as
-//! `cargo test --benches` runs it, every request is made a few times: a test that it works.
+//! Measures the release binary: `ferrite up` on SQLite, and five processes on new databases of the
+//! PostgreSQL server in FERRITE_TEST_POSTGRES_URL, with the Redis in FERRITE_TEST_REDIS_URL. The
+//! clients are in this process and share the machine with the service. Each keeps its connection
+//! and sends the next request as soon as it gets a response. Without `--bench`, as in `cargo test
+//! --benches`, every request runs a few times, as a test of the bench.
 
 mod counters;
 mod load;
@@ -23,16 +24,16 @@ use load::Measured;
 use reads::Read;
 use site::Site;
 
-/// Connections of the measurements.
+/// Numbers of connections.
 const CONNECTIONS: [usize; 2] = [1, 32];
 const TEST_TIME: Duration = Duration::from_millis(50);
-/// Part of the rate of the embedded profile that the other one should reach, in percent.
+/// Target rate of the production profile, in percent of the embedded one.
 const AIM_PERCENT: f64 = 60.0;
 
 /// Measures reads over REST.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The requests; all of them if none is named. The ratio is against the unknown path, which is always measured.
+    /// Requests; all by default. The unknown path, which the ratios refer to, is always measured.
     #[arg(value_enum)]
     reads: Vec<Read>,
 
@@ -43,7 +44,7 @@ struct Args {
     #[command(flatten)]
     rounds: RoundArgs,
 
-    /// The Redis beside PostgreSQL.
+    /// Redis URL for the production profile.
     #[arg(long, env = "FERRITE_TEST_REDIS_URL", hide_env_values = true)]
     redis: Option<String>,
 }
@@ -99,7 +100,7 @@ async fn measure(profile: &str, site: &Site, args: &Args) -> Result<Vec<Row>, Fa
     Ok(rows)
 }
 
-/// Starts an installation, measures it and removes it.
+/// Starts, measures and removes an installation.
 async fn profile(round: &Round, args: &Args) -> Result<Vec<Row>, Failure> {
     let databases = round.databases(&round.folder).await?;
     let redis = args.redis.as_deref().filter(|_| databases.is_postgres());
@@ -109,7 +110,7 @@ async fn profile(round: &Round, args: &Args) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Prints the rates of one profile as parts of those of the other.
+/// Prints the rates of one profile relative to the other.
 fn compare(embedded: &[Row], other: &[Row]) {
     println!("\n| PostgreSQL and Redis against `ferrite up` | connections | ratio |      |");
     println!("|-------------------------------------------|------------:|------:|------|");

@@ -1,25 +1,25 @@
-//! The requests that are measured.
+//! The measured requests.
 
 use clap::ValueEnum;
 use ferrite_benches::installation::USER;
 
 use crate::site::{BRANCHES, FOUND, REPOSITORY, SEARCHED};
 
-/// Characters of a searched text, at least: shorter ones are part of other names, too.
+/// Minimum length of a search text: shorter ones are also part of other names.
 const MIN_SEARCHED_CHARS: usize = 6;
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Read {
-    /// A path that does not exist: what a request costs that no service is asked for.
+    /// A path that does not exist: the cost of a request without calls to services.
     Unknown,
     /// A user.
     User,
     /// A repository.
     Repository,
-    /// A search for repositories that finds a page of fifty, the same each time.
+    /// A search for repositories with the same page of fifty results each time.
     Search,
-    /// Searches for different texts that find such a page.
+    /// Searches for different texts with such a page.
     Searches,
     /// An issue with labels and a milestone, by another user.
     Issue,
@@ -90,7 +90,7 @@ impl Read {
     }
 }
 
-/// A part of the searched name.
+/// Part of the searched name.
 fn searched(number: usize) -> &'static str {
     let chars = MIN_SEARCHED_CHARS + number % (SEARCHED.len() - MIN_SEARCHED_CHARS);
     let begin = number / (SEARCHED.len() - MIN_SEARCHED_CHARS) % (SEARCHED.len() - chars + 1);

@@ -1,4 +1,4 @@
-//! An installation with what the requests read, made over REST.
+//! An installation with the data for the requests, created over REST.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 pub(crate) const REPOSITORY: &str = "demo";
-/// Part of the names of the repositories that a search finds, with more parts than repo-svc keeps pages of.
+/// Part of the names of the repositories that a search finds. It has more substrings than repo-svc
+/// caches pages.
 pub(crate) const SEARCHED: &str = "needle-qhzjvwkyxgbpmfudcotirlsnea-qwfpgjluyarstdhneiozxcvbkm-ybvzkjxqwg";
 pub(crate) const BRANCHES: usize = 10;
 /// Repositories that the search finds.
@@ -22,7 +23,7 @@ const ISSUES: usize = 100;
 const TEST_REPOSITORIES: usize = 2;
 const TEST_ISSUES: usize = 3;
 
-/// Settings without which the bench would meet the limits of one user.
+/// Without these settings, the bench would reach the limits of one user.
 const SETTINGS: [(&str, &str); 4] = [
     ("FERRITE_ISSUE_ISSUES_PER_HOUR", "0"),
     ("FERRITE_ISSUE_COMMENTS_PER_HOUR", "0"),
@@ -34,7 +35,7 @@ const SETTINGS: [(&str, &str); 4] = [
 pub(crate) struct Site {
     pub(crate) installation: Installation,
     pub(crate) folder: PathBuf,
-    /// Host and port of the Redis, if there is one.
+    /// Host and port of Redis, if there is one.
     pub(crate) redis: Option<String>,
 }
 
@@ -62,7 +63,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Makes repositories that the search finds, others, and issues.
+    /// Creates repositories that the search finds, others, and issues.
     async fn fill(&self, (found, others, issues): (usize, usize, usize)) -> Result<(), Failure> {
         let account = json!({"username": AUTHOR, "email": "author@example.com", "password": PASSWORD});
         self.installation.create("/admin/users", &account).await?;
@@ -83,7 +84,7 @@ impl Site {
         self.open_issues(&path, issues).await
     }
 
-    /// Opens issues with labels and a milestone, which the owner gives to those of another author.
+    /// Opens issues with labels and a milestone. The owner sets them on issues by another author.
     async fn open_issues(&self, path: &str, count: usize) -> Result<(), Failure> {
         let token = create_token(&client()?, &self.installation.url, AUTHOR, PASSWORD).await?;
         let mut labels = Vec::new();

@@ -1,11 +1,12 @@
-//! Times of the issue tracker by the number of issues in a repository, on both databases.
+//! Times of the issue tracker by number of issues in a repository, on both databases.
 //!
-//!   make bench-issues SIZES="1000 1000000"
+//!     make bench-issues SIZES="1000 1000000"
 //!
-//! The service is the shipped binary: `ferrite up` on SQLite, and five processes on new databases of the PostgreSQL server that
-//! FERRITE_TEST_POSTGRES_URL names. Each size has an installation of its own, with one repository that is filled by SQL; requests go over
-//! REST to all of them in turn. Without `--bench`, as `cargo test --benches` runs it, every request is made a few times on few issues: a
-//! test that it works.
+//! Measures the release binary: `ferrite up` on SQLite, and five processes on new databases of the
+//! PostgreSQL server in FERRITE_TEST_POSTGRES_URL. Each size has its own installation, with one
+//! repository that is filled by SQL; requests over REST alternate between them. Without `--bench`,
+//! as in `cargo test --benches`, every request runs a few times on few issues, as a test of the
+//! bench.
 
 mod reads;
 mod seed;
@@ -29,7 +30,7 @@ const TEST_SIZES: [i64; 2] = [200, 400];
 /// Measures the issue tracker.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Numbers of issues, each in an installation of its own; the last one is compared with the first.
+    /// Numbers of issues, each in a separate installation; the last one is compared with the first.
     #[arg(value_parser = clap::value_parser!(i64).range(200..))]
     sizes: Vec<i64>,
 
@@ -41,7 +42,7 @@ struct Args {
     rounds: RoundArgs,
 }
 
-/// How often things are measured.
+/// Numbers of repetitions.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     calls: u32,
@@ -78,7 +79,6 @@ async fn filled(database: &str, databases: Databases, folder: &Path, place: u8, 
     Ok(site)
 }
 
-/// Measures one kind of database.
 async fn measure(round: &Round, args: &Args) -> Result<(), Failure> {
     let (database, mut sites) = (round.name, Vec::new());
     let first_place = round.place * u8::try_from(args.sizes().len())?;

@@ -1,4 +1,4 @@
-//! Reads that are measured, and the table of their times.
+//! Measured reads, and the table of their times.
 
 use std::time::{Duration, Instant};
 
@@ -7,18 +7,18 @@ use ferrite_benches::{Failure, percentile_ms};
 use crate::seed::{RARE_WORD, WORD_OF_ALL, WORD_OF_PERCENT, recent};
 use crate::site::{LABELS, Site, label, member, repository};
 
-/// Requests before those that are measured.
+/// Requests before the measured ones.
 const WARMUP_CALLS: u32 = 20;
-/// A read in a large repository should take at most as many times as long as in a small one.
+/// Highest allowed ratio of a read's times in a large and in a small repository.
 const BAR: f64 = 2.0;
-/// Issues on a page.
+/// Issues per page.
 const ISSUE_PAGE: i64 = 10;
 const COMMENT_PAGE: i64 = 50;
 const TOTAL_COUNT: &str = "x-total-count";
-/// Numbers of issues that are read one after the other are this far apart, modulo the number of issues.
+/// Distance between the numbers of issues that are read one after the other, modulo the number of
+/// issues.
 const STRIDE: i64 = 7_919;
 
-/// The page of a list.
 #[derive(Clone, Copy, Debug)]
 enum Page {
     First,
@@ -26,18 +26,18 @@ enum Page {
     Last,
 }
 
-/// A request of which times are taken.
+/// A measured request.
 #[derive(Clone, Debug)]
 enum Read {
-    /// One issue, each time another one.
+    /// A different issue each time.
     Issue,
-    /// The comments of one issue, each time another one.
+    /// Comments of a different issue each time.
     Comments,
-    /// A list: its path with a query, the number of its items on a page, and the page.
+    /// A list: its path with a query, items per page, and the page.
     List(String, i64, Page),
 }
 
-/// Returns all reads with their names.
+/// All reads with their names.
 fn all(size: i64) -> Vec<(&'static str, Read)> {
     let issues = |query: &str, page| Read::List(format!("/issues?{query}"), ISSUE_PAGE, page);
     let comments = |page| Read::List(format!("/issues/comments?limit={COMMENT_PAGE}"), COMMENT_PAGE, page);
@@ -72,7 +72,7 @@ fn all(size: i64) -> Vec<(&'static str, Read)> {
 }
 
 impl Read {
-    /// Returns the path of a list with its page; empty for others, whose path has a number.
+    /// Path of a list with its page; empty for other reads, whose path has a number.
     async fn path(&self, site: &Site) -> Result<String, Failure> {
         let Self::List(list, size, page) = self else { return Ok(String::new()) };
         let path = |page: i64| repository(&format!("{list}&page={page}"));
@@ -85,7 +85,7 @@ impl Read {
         Ok(path(if matches!(page, Page::Last) { last } else { last / 2 }))
     }
 
-    /// Makes the request with this number, of which `path` is the result of [`Read::path`].
+    /// Sends the request with this number; `path` is the result of [`Read::path`].
     async fn make(&self, site: &Site, path: &str, number: u32) -> Result<Duration, Failure> {
         let issue = i64::from(number) * STRIDE % site.size + 1;
         let path = match self {
@@ -100,7 +100,8 @@ impl Read {
     }
 }
 
-/// Prints the table of reads. The installations take turns, so that what else the machine does disturbs all of them.
+/// Prints the table of reads. The installations alternate, so that other load on the machine
+/// affects all of them.
 pub(crate) async fn measure(database: &str, sites: &[Site], calls: u32) -> Result<(), Failure> {
     head(sites);
     for (place, (name, _)) in all(0).into_iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Issues and comments in bulk, made by SQL because millions of requests would take hours. The rows are those that issue-svc would
-//! write: counts of lists and search words among them.
+//! Issues and comments in bulk, inserted by SQL because millions of requests would take hours. The
+//! rows match those of issue-svc, including list counts and search words.
 //!
-//! All values are computed from the number of the issue or comment, so that two runs have the same data.
+//! All values are computed from the number of the issue or comment, so every run has the same data.
 
 use ferrite_benches::Failure;
 use ferrite_db::args;
@@ -9,36 +9,37 @@ use ferrite_db::{Db, Query, Tx, Value};
 
 use crate::site::{LABELS, Site};
 
-/// Comments of each issue. They are in an order that has nothing to do with that of the issues.
+/// Comments per issue, in an order unrelated to that of the issues.
 pub(crate) const ISSUE_COMMENTS: i64 = 5;
 /// Issues with the rare word, and issues that changed after [`recent`].
 pub(crate) const FEW: i64 = 20;
-/// Words that are in no phrase: in every issue, in every hundredth, and in [`FEW`].
+/// Words outside all phrases: in every issue, in every hundredth, and in [`FEW`].
 pub(crate) const WORD_OF_ALL: &str = "everywhere";
 pub(crate) const WORD_OF_PERCENT: &str = "seldom";
 pub(crate) const RARE_WORD: &str = "unique";
-/// Of so many issues one has the label.
+/// One in this many issues has the label.
 const LABEL_PERIODS: [i64; LABELS] = [2, 3, 4, 5, 6, 8, 10, 12, 15, 16, 20, 25, 30, 33, 40, 50, 60, 70, 80, 100];
-/// Words of the vocabulary: three syllables each.
+/// Words in the vocabulary: three syllables each.
 const VOCABULARY: usize = 4_913;
 const SYLLABLES: [&str; 17] =
     ["ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "ri", "so", "tu", "va", "ze"];
-/// Texts consist of phrases of four words.
+/// Number of phrases of four words, of which texts consist.
 const PHRASES: i64 = 5_000;
 const PHRASE_WORDS: usize = 4;
 const PHRASES_IN_STATEMENT: i64 = 1_000;
-/// Rows that one statement adds.
+/// Rows per statement.
 const BATCH_SIZE: i64 = 250_000;
-/// Factors that turn numbers into numbers without a pattern. The last one is prime, and so makes an order of all issues.
+/// Factors that scatter numbers. The last one is prime, so it permutes all issues.
 const FACTORS: [i64; 4] = [2_654_435_761, 2_246_822_519, 3_266_489_917, 2_147_483_647];
-/// Steps between the factors of labels.
+/// Difference between the factors of labels.
 const FACTOR_STEP: i64 = 198_491_316;
-/// The first issue is of 1 January 2026; then one is opened every second, and after the last one all change in turn.
+/// The first issue is from 1 January 2026. One is opened every second, and after the last one all
+/// change in turn.
 const BEGIN_US: i64 = 1_767_225_600_000_000;
 const STEP_US: i64 = 1_000_000;
-/// Tables that are filled, whose indexes are made afterwards.
+/// Filled tables, whose indexes are created afterwards.
 const TABLES: &str = "('issues', 'issue_labels', 'issue_words', 'comments')";
-/// Page cache of SQLite, and memory for making indexes on PostgreSQL, while tables are filled.
+/// Page cache of SQLite, and memory for index creation on PostgreSQL, while tables are filled.
 const SQLITE_MEMORY: &str = "PRAGMA cache_size = -2000000";
 const POSTGRES_MEMORY: &str = "SET LOCAL maintenance_work_mem = '1GB'";
 const POSTGRES_UNCHECKED: &str = "SET LOCAL session_replication_role = replica";
@@ -87,7 +88,7 @@ const ADD_COMMENTS: &str = "WITH RECURSIVE numbers (i) AS (SELECT CAST($1 AS BIG
      || ' ' || (SELECT text FROM bench_values WHERE kind = 0 AND n = (a + b) % 5000), \
      $9 + i * $10, $9 + i * $10 FROM mixed";
 const FIRST_ISSUE: &str = "SELECT MIN(id) FROM issues WHERE repository_id = $1";
-/// Lists 0 to 5 of issue-svc's counts: for each its id and the number that has the block.
+/// Lists 0 to 5 of issue-svc's counts, each with its id and the number that determines the block.
 const ADD_TALLIES: [&str; 6] = [
     "SELECT repository_id, 0, 0, class, number FROM issues",
     "SELECT repository_id, 1, user_id, class, number FROM issues",
@@ -104,12 +105,12 @@ const INDEXES_SQLITE: &str =
 const INDEXES_POSTGRES: &str = "SELECT CAST(indexname AS TEXT), indexdef FROM pg_indexes \
      WHERE indexname NOT IN (SELECT conname FROM pg_constraint) AND tablename IN ";
 
-/// Returns a time after which [`FEW`] of `size` issues changed, in seconds since 1970.
+/// A time after which [`FEW`] of `size` issues changed, in seconds since 1970.
 pub(crate) fn recent(size: i64) -> i64 {
     (BEGIN_US + (2 * size - FEW) * STEP_US) / 1_000_000
 }
 
-/// Fills the repository of an installation, which must be stopped, with issues and their comments.
+/// Fills the repository of a stopped installation with issues and comments.
 pub(crate) async fn fill(site: &Site) -> Result<(), Failure> {
     let (url, size) = (site.database()?, site.size);
     let (db, repository) = (Db::open(&url, 2).await?, site.repository_id);
@@ -160,7 +161,7 @@ async fn add_issues(db: &Db, repository: i64, size: i64, (first, last): (i64, i6
     unchecked(db, ADD_ISSUES, &args).await
 }
 
-/// Counts the lists as issue-svc does: in all under block -1, and by blocks of 1,024 numbers.
+/// Counts the lists as issue-svc does: totals in block -1, and blocks of 1,024 numbers.
 async fn count(db: &Db, repository: i64, size: i64) -> Result<(), Failure> {
     let mut tx = filling(db).await?;
     for rows in ADD_TALLIES {
@@ -178,7 +179,7 @@ async fn count(db: &Db, repository: i64, size: i64) -> Result<(), Failure> {
     Ok(tx.commit().await?)
 }
 
-/// Makes the table of values that issues refer to: phrases, accounts, milestones and labels.
+/// Creates the table of values that issues refer to: phrases, accounts, milestones and labels.
 async fn add_values(db: &Db, repository: i64, accounts: &[i64]) -> Result<(), Failure> {
     let mut tx = db.begin().await?;
     tx.execute(MAKE_VALUES, &[]).await?;
@@ -196,7 +197,7 @@ async fn add_values(db: &Db, repository: i64, accounts: &[i64]) -> Result<(), Fa
     }
     tx.execute(ADD_MILESTONES, &args![repository]).await?;
     for (number, period) in (0_i64..).zip(LABEL_PERIODS) {
-        // Even factors would leave the low bits without a change.
+        // Even factors would not change the low bits.
         let factor = ((FACTORS[0] + number * FACTOR_STEP) % (1 << 32)) | 1;
         tx.execute(ADD_LABEL, &args![repository, number, factor, period]).await?;
     }
@@ -220,7 +221,8 @@ fn batches(rows: i64) -> impl Iterator<Item = (i64, i64)> {
         .filter(|(first, last)| first <= last)
 }
 
-/// Begins a transaction with much memory and without the checks of foreign keys on PostgreSQL, which take as long as the rest.
+/// Begins a transaction with much memory and, on PostgreSQL, without foreign key checks, which take
+/// as long as the rest.
 async fn filling(db: &Db) -> Result<Tx, Failure> {
     let mut tx = db.begin().await?;
     for sql in tx.pick(&[POSTGRES_MEMORY, POSTGRES_UNCHECKED][..], &[SQLITE_MEMORY]) {
@@ -235,7 +237,8 @@ async fn unchecked(db: &Db, sql: &str, args: &[Value]) -> Result<(), Failure> {
     Ok(tx.commit().await?)
 }
 
-/// Drops the indexes of the tables, which are faster to make at once than row by row, and returns their definitions.
+/// Drops the indexes of the tables, because creating them at the end is faster, and returns their
+/// definitions.
 async fn set_indexes_aside(db: &Db) -> Result<Vec<String>, Failure> {
     let sql = format!("{}{TABLES}", db.pick(INDEXES_POSTGRES, INDEXES_SQLITE));
     let indexes: Vec<(String, String)> = db.all(&sql, &[]).await?;

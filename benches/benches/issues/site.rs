@@ -10,9 +10,8 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, Method};
 use serde_json::json;
 
-/// The repository whose issues are measured.
 const REPOSITORY: &str = "tracker";
-/// Accounts that open issues and to whom issues are assigned.
+/// Accounts that open issues and are assigned to them.
 const MEMBERS: usize = 10;
 pub(crate) const LABELS: usize = 20;
 const MILESTONES: usize = 5;
@@ -20,20 +19,16 @@ const MILESTONES: usize = 5;
 /// An installation with accounts and a repository.
 pub(crate) struct Site {
     pub(crate) installation: Installation,
-    /// Number of issues.
     pub(crate) size: i64,
     pub(crate) repository_id: i64,
-    /// The ids of the accounts.
+    /// Ids of the accounts.
     pub(crate) members: Vec<i64>,
     client: Client,
 }
 
 impl Site {
-    /// Starts an installation in an empty folder and makes its accounts and its repository with labels and milestones. `place` tells
-    /// installations of one bench apart.
-    ///
-    /// # Errors
-    /// If it does not start, or a request fails.
+    /// Starts an installation in an empty folder and creates its accounts and its repository with
+    /// labels and milestones. `place` distinguishes the installations of a bench.
     pub(crate) async fn new(databases: Databases, folder: &Path, place: u8, size: i64) -> Result<Self, Failure> {
         let installation = Installation::new(databases, folder, place, &[]).await?;
         let mut members = Vec::new();
@@ -55,23 +50,18 @@ impl Site {
         Ok(Self { installation, size, repository_id, members, client: installation::client()? })
     }
 
-    /// The URL of issue-svc's database.
+    /// URL of issue-svc's database.
     pub(crate) fn database(&self) -> Result<Secret, Failure> {
         self.installation.databases.url("issue-svc")
     }
 
-    /// Gathers statistics of the database.
-    ///
-    /// # Errors
-    /// Failures of the database.
+    /// Updates the database statistics.
     pub(crate) async fn settle(&self) -> Result<(), Failure> {
         databases::settle(&self.database()?).await
     }
 
-    /// Sends a GET over the connection that is kept, and returns the headers and the body of the answer.
-    ///
-    /// # Errors
-    /// If the answer is not 200.
+    /// Sends a GET over the shared connection and returns headers and body. Fails unless the status
+    /// is 200.
     pub(crate) async fn get(&self, path: &str) -> Result<(HeaderMap, bytes::Bytes), Failure> {
         let answer = self.installation.request(&self.client, Method::GET, path).send().await?;
         let (status, headers) = (answer.status(), answer.headers().clone());
@@ -83,17 +73,16 @@ impl Site {
     }
 }
 
-/// The path of the repository below the API, with `rest` behind it.
+/// Path of the repository below `/api/v1`, followed by `rest`.
 pub(crate) fn repository(rest: &str) -> String {
     format!("/repos/{USER}/{REPOSITORY}{rest}")
 }
 
-/// The name of an account.
 pub(crate) fn member(number: usize) -> String {
     format!("member{number}")
 }
 
-/// The name of a label. The first one is the most frequent.
+/// Label 0 is the most frequent.
 pub(crate) fn label(number: usize) -> String {
     format!("label{number:02}")
 }

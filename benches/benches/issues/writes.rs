@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::site::{Site, repository};
 
 const CLIENTS: u32 = 32;
-/// CPU time that opening one issue may cost.
+/// Highest allowed CPU time to open one issue.
 const CPU_BAR: Duration = Duration::from_millis(2);
 const TITLE: &str = "The page of a list is empty when the last issue on it was closed meanwhile";
 const BODY: &str = "Open the last page in one window, close its only issue in another, and load the first again.";
@@ -23,13 +23,11 @@ async fn open(site: &Site, client: &Client, number: u32) -> Result<i64, Failure>
     let body = json!({ "title": format!("{TITLE} ({number})"), "body": BODY });
     let request = site.installation.request(client, Method::POST, &repository("/issues")).json(&body);
     let made: Value = installation::created(request).await?;
-    made["number"].as_i64().ok_or_else(|| "no number in the answer".into())
+    made["number"].as_i64().ok_or_else(|| "no number in the response".into())
 }
 
-/// Opens `issues` issues from [`CLIENTS`] clients at once, and prints the rate.
-///
-/// # Errors
-/// If a number is left out or given out twice, besides failures of requests.
+/// Opens `issues` issues from [`CLIENTS`] concurrent clients, and prints the rate. Fails if a
+/// number is missing or used twice.
 pub(crate) async fn open_at_once(database: &str, site: &Arc<Site>, issues: u32) -> Result<(), Failure> {
     let first = open(site, &installation::client()?, 0).await? + 1;
     let next = Arc::new(AtomicU32::new(0));
@@ -66,10 +64,8 @@ pub(crate) async fn open_at_once(database: &str, site: &Arc<Site>, issues: u32) 
     Ok(())
 }
 
-/// Opens `issues` issues over one connection, and prints the mean CPU time of one over all processes.
-///
-/// # Errors
-/// Failures of requests.
+/// Opens `issues` issues over one connection, and prints the mean CPU time of one over all
+/// processes.
 pub(crate) async fn cpu_of_one(database: &str, site: &Site, issues: u32) -> Result<(), Failure> {
     let client = installation::client()?;
     for number in 0..issues / 5 {

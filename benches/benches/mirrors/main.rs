@@ -1,10 +1,12 @@
-//! Mirrors that are all due at once, on both databases: the rate of their syncs, how many run at once, and the memory of git-svc.
+//! Many mirrors due at the same time, on both databases: rate and concurrency of their syncs, and
+//! the memory of git-svc.
 //!
-//!   make bench-mirrors
+//!     make bench-mirrors
 //!
-//! The service is the shipped binary: `ferrite up` on SQLite, and five processes on new databases of the PostgreSQL server that
-//! FERRITE_TEST_POSTGRES_URL names. The remote is one repository on loopback, whose server shares the machine with the service. Without
-//! `--bench`, as `cargo test --benches` runs it, there are few mirrors: a test that it works.
+//! Measures the release binary: `ferrite up` on SQLite, and five processes on new databases of the
+//! PostgreSQL server in FERRITE_TEST_POSTGRES_URL. The remote is one repository on loopback, whose
+//! server shares the machine with the service. Without `--bench`, as in `cargo test --benches`,
+//! there are few mirrors, as a test of the bench.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,7 +23,7 @@ use ferrite_db::args;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-/// Syncs at once, which the remote must see as the most requests at once.
+/// Concurrent syncs. The remote must see no more concurrent requests.
 const SYNCS_AT_ONCE: &str = "4";
 const SETTINGS: Settings = &[
     ("FERRITE_OUTBOUND_ALLOW", "127.0.0.0/8"),
@@ -29,22 +31,22 @@ const SETTINGS: Settings = &[
     ("FERRITE_GIT_MIGRATION_AT_ONCE", "8"),
     ("FERRITE_GIT_MIRROR_AT_ONCE", SYNCS_AT_ONCE),
 ];
-/// Mirrors that are made at once.
+/// Mirrors created concurrently.
 const MADE_AT_ONCE: usize = 8;
 const TEST_MIRRORS: usize = 4;
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Limit for the syncs of all mirrors.
+/// Time limit for the syncs of all mirrors.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Samples of memory that are printed.
+/// Printed memory samples.
 const SHOWN_SAMPLES: usize = 10;
 const MAKE_DUE: &str = "UPDATE mirrors SET next_sync_us = $1";
-/// Counts the mirrors that were not synced well since a time.
+/// Counts the mirrors that have not synced successfully since a time.
 const COUNT_LEFT: &str = "SELECT COUNT(*) FROM mirrors WHERE last_sync_us < $1 OR last_error <> ''";
 
 /// Measures mirrors.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Mirrors.
+    /// Number of mirrors.
     #[arg(long, default_value_t = 5_000)]
     mirrors: usize,
 
@@ -56,7 +58,7 @@ fn now_us() -> Result<i64, Failure> {
     Ok(i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?)
 }
 
-/// Makes `count` mirrors of the remote, several at once.
+/// Creates `count` mirrors of the remote, several concurrently.
 async fn make(installation: &Arc<Installation>, remote: &Remote, count: usize) -> Result<(), Failure> {
     let uid = installation.user_id().await?;
     let mut makers = JoinSet::new();
@@ -77,7 +79,7 @@ async fn make(installation: &Arc<Installation>, remote: &Remote, count: usize) -
     Ok(())
 }
 
-/// Makes all mirrors due at once, and waits until each was synced.
+/// Makes all mirrors due at the same time, and waits until each has synced.
 async fn measure(title: &str, installation: &Installation, remote: &Remote, count: usize) -> Result<(), Failure> {
     let db = Db::open(&installation.databases.url("git-svc")?, 2).await?;
     let (process, mut samples) = (Process::of_role(installation, "git-svc")?, Vec::new());
@@ -93,7 +95,7 @@ async fn measure(title: &str, installation: &Installation, remote: &Remote, coun
             break;
         }
         if begin.elapsed() > SYNC_TIMEOUT {
-            return Err(format!("{left} mirrors are not synced").into());
+            return Err(format!("{left} mirrors have not synced").into());
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -103,7 +105,7 @@ async fn measure(title: &str, installation: &Installation, remote: &Remote, coun
     let mirrors = u32::try_from(count)?;
     let rate = count as f64 / elapsed.as_secs_f64();
     println!("{title}: {count} mirrors in {:.1} s, {rate:.0} a second", elapsed.as_secs_f64());
-    println!("  {requests} requests at the remote, at most {most} at once; the bound is {SYNCS_AT_ONCE}");
+    println!("  {requests} requests at the remote, at most {most} concurrent; the limit is {SYNCS_AT_ONCE}");
     let shown = samples.iter().step_by(samples.len().div_ceil(SHOWN_SAMPLES)).map(|mib| format!("{mib:.0}"));
     println!("  CPU of a sync, ms: {:.1} ({})", cpu.each(mirrors), cpu.by_process(mirrors));
     println!("  wall time of a sync, ms: {:.1}", milliseconds(elapsed, mirrors));
@@ -113,12 +115,11 @@ async fn measure(title: &str, installation: &Installation, remote: &Remote, coun
         process.peak_mib()?
     );
     if most > SYNCS_AT_ONCE.parse()? {
-        return Err("more syncs at once than permitted".into());
+        return Err("more concurrent syncs than allowed".into());
     }
     Ok(())
 }
 
-/// Measures one kind of database.
 async fn measure_round(round: &Round, args: &Args) -> Result<(), Failure> {
     let (database, folder) = (round.name, round.folder.as_path());
     let count = if args.rounds.bench { args.mirrors } else { TEST_MIRRORS };
@@ -127,7 +128,7 @@ async fn measure_round(round: &Round, args: &Args) -> Result<(), Failure> {
     let installation = Arc::new(Installation::new(databases, folder, round.place, SETTINGS).await?);
     let begin = Instant::now();
     make(&installation, &remote, count).await?;
-    println!("{database}: {count} mirrors made in {:.1} s", begin.elapsed().as_secs_f64());
+    println!("{database}: {count} mirrors created in {:.1} s", begin.elapsed().as_secs_f64());
     let installation = Arc::into_inner(installation).ok_or("a request has not ended")?;
     measure(&format!("{database}, nothing changed"), &installation, &remote, count).await?;
     let commit = remote.commit().await?;
@@ -136,7 +137,7 @@ async fn measure_round(round: &Round, args: &Args) -> Result<(), Failure> {
         let path = format!("/repos/{USER}/mirror-{number}/branches/main");
         let request = installation.request(&client()?, reqwest::Method::GET, &path);
         if !request.send().await?.text().await?.contains(&commit) {
-            return Err(format!("mirror {number} has not followed").into());
+            return Err(format!("mirror {number} does not match the remote").into());
         }
     }
     args.rounds.finish(installation, database, "git-svc").await

@@ -1,4 +1,4 @@
-//! Databases of the bench, and the events that wait in them.
+//! Databases of the bench, and the pending events in them.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::RepositoryId;
 use prost::Message;
 
-/// The subscriber that was away.
+/// The subscriber that was offline.
 pub(crate) const AWAY: &str = "away";
 
 const CLEAR: [&str; 2] = ["DELETE FROM outbox", "DELETE FROM outbox_lanes"];
@@ -24,7 +24,7 @@ const ADD_LANES: &str = "INSERT INTO outbox_lanes \
      (subscriber, repository_id, waiting_count, due_us, claim_id, attempts, delivered_id) \
      SELECT subscriber, repository_id, COUNT(*), MIN(created_us), 0, 0, 0 FROM outbox GROUP BY subscriber, repository_id";
 
-/// The repositories of the events that wait.
+/// Repositories of the pending events.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {
     /// A hundred events in each.
@@ -38,7 +38,7 @@ impl Shape {
 
     fn repositories(self, size: i64) -> i64 {
         match self {
-            // A claim takes events of up to 64: there are as many from the smallest size on.
+            // A claim takes up to 64 events, so even the smallest size has that many repositories.
             Self::ManyRepositories => (size / 100).max(100),
             Self::OneRepository => 1,
         }
@@ -54,7 +54,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Replaces everything in the outbox by `size` events that wait for [`AWAY`].
+/// Replaces the contents of the outbox by `size` events pending for [`AWAY`].
 pub(crate) async fn fill(db: &Db, url: &Secret, shape: Shape, size: i64) -> Result<(), Failure> {
     for sql in CLEAR {
         db.execute(sql, &[]).await?;

@@ -1,4 +1,4 @@
-//! A relay that drains a backlog, and the events of another subscriber meanwhile.
+//! A relay drains a backlog, while another subscriber gets events.
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +14,17 @@ use ferrite_proto::id::RepositoryId;
 use crate::backlog::AWAY;
 use crate::subscribers::{Counter, Stopwatch, serve};
 
-/// The subscriber that was there all the time.
+/// The subscriber that was always online.
 const PRESENT: &str = "present";
 /// The repository of its events.
 const REPOSITORY: RepositoryId = RepositoryId(1_000_000_000);
-/// Time between two of its events.
+/// Interval between its events.
 const EVENT_INTERVAL: Duration = Duration::from_millis(20);
-/// Time for which its events are measured without the backlog.
+/// Duration of the measurement of its events without the backlog.
 const QUIET: Duration = Duration::from_secs(2);
 const RETENTION: Duration = Duration::from_secs(1800);
 const WAITING: &str = "SELECT COUNT(*) FROM outbox WHERE subscriber = $1 AND delivered_us IS NULL";
 
-/// The outcome of a drain.
 #[derive(Debug)]
 pub(crate) struct Drained {
     /// Events per second.
@@ -34,7 +33,7 @@ pub(crate) struct Drained {
     pub(crate) late_meanwhile: Vec<Duration>,
 }
 
-/// Writes an event of the present subscriber every 20 ms, until `end` returns true.
+/// Writes an event for the online subscriber every 20 ms, until `end` returns true.
 async fn write_events(db: &Db, relay: &Relay, watch: &Stopwatch, end: impl Fn() -> bool) -> Result<(), Failure> {
     let mut ticks = tokio::time::interval(EVENT_INTERVAL);
     let clock = Clock::system();

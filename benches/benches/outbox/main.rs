@@ -1,10 +1,11 @@
-//! Times of claims and of marks by the number of events that wait, and the rate at which a backlog drains, on both databases.
+//! Times of claims and marks by number of pending events, and the rate at which a backlog drains,
+//! on both databases.
 //!
-//!   make bench-outbox SIZES="1000 1000000"
+//!     make bench-outbox SIZES="1000 1000000"
 //!
-//! The tables are those of issue-svc, on a new SQLite file and on a new database of the PostgreSQL server that
-//! FERRITE_TEST_POSTGRES_URL names. Without `--bench`, as `cargo test --benches` runs it, few events wait and everything is measured
-//! once: a test that it works.
+//! The tables are those of issue-svc, in a new SQLite file and in a new database of the PostgreSQL
+//! server in FERRITE_TEST_POSTGRES_URL. Without `--bench`, as in `cargo test --benches`, there are
+//! few events and everything is measured once, as a test of the bench.
 
 mod backlog;
 mod drain;
@@ -23,13 +24,13 @@ use backlog::Shape;
 
 const SIZES: [i64; 2] = [1_000, 1_000_000];
 const TEST_SIZES: [i64; 1] = [1_000];
-/// Connections to PostgreSQL, as many as a service has.
+/// Connections to PostgreSQL: as many as a service has.
 const MAX_CONNECTIONS: u32 = 16;
 
 /// Measures the outbox.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Numbers of events that wait, one for each round.
+    /// Numbers of pending events, one per round.
     #[arg(value_parser = clap::value_parser!(i64).range(1_000..))]
     sizes: Vec<i64>,
 
@@ -37,7 +38,7 @@ struct Args {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     claims: u32,
 
-    /// Most seconds for which a backlog drains.
+    /// Time limit for draining a backlog, in seconds.
     #[arg(long, default_value_t = 30)]
     drain_seconds: u64,
 
@@ -45,7 +46,7 @@ struct Args {
     rounds: RoundArgs,
 }
 
-/// The extent of a run.
+/// Numbers of repetitions.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     claims: u32,
@@ -58,7 +59,7 @@ async fn round(database: &str, url: &Secret, size: i64, extent: Extent) -> Resul
     for shape in Shape::ALL {
         let begin = Instant::now();
         backlog::fill(&db, url, shape, size).await?;
-        eprintln!("{database}: {size} events made in {:.1} s", begin.elapsed().as_secs_f64());
+        eprintln!("{database}: {size} events created in {:.1} s", begin.elapsed().as_secs_f64());
         let mut times = rounds::measure(&db, url, shape, size, extent.claims).await?;
         times.claims.sort_unstable();
         times.marks.sort_unstable();

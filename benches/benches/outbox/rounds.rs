@@ -1,4 +1,4 @@
-//! Claims and marks, one after the other, without deliveries in between.
+//! Claims and marks, one after the other, without deliveries.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,18 @@ use ferrite_events::{ClaimRequest, Settlement, claim, settle_and_claim};
 use crate::backlog::{self, AWAY, Shape};
 
 const LEASE_US: i64 = 20_000_000;
-/// Claims before the measurement, for the prepared statements.
+/// Claims before the measurement, which prepare the statements.
 const WARM_UP: u32 = 4;
-/// Claims on one backlog of the smallest size: it shrinks by half at most.
+/// Claims per backlog of the smallest size, which shrinks by at most half.
 const MAX_CLAIMS_PER_THOUSAND: i64 = 8;
 
-/// The times of all claims and marks.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     pub(crate) claims: Vec<Duration>,
     pub(crate) marks: Vec<Duration>,
 }
 
-/// Claims and marks `count` times. The backlog is made anew when half of it is gone.
+/// Claims and marks `count` times. Refills the backlog when half of it is gone.
 pub(crate) async fn measure(db: &Db, url: &Secret, shape: Shape, size: i64, count: u32) -> Result<Times, Failure> {
     let clock = Clock::system();
     let mut times = Times::default();

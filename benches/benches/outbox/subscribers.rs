@@ -1,4 +1,4 @@
-//! Subscribers that accept everything at once: one counts events, one measures how late they are.
+//! Subscribers that accept everything immediately: one counts events, one measures their latency.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,6 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-/// Counts the events that it receives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counter(Arc<AtomicU64>);
 
@@ -38,12 +37,12 @@ impl Counter {
 }
 
 impl Stopwatch {
-    /// Notes the time of an event that is about to be committed.
+    /// Records the time of an event that is about to be committed.
     pub(crate) fn start(&self, event_id: &str) {
         self.laps(|laps| laps.committed.insert(event_id.to_owned(), Instant::now()));
     }
 
-    /// Returns the times since the last call.
+    /// Times since the last call.
     pub(crate) fn take(&self) -> Vec<Duration> {
         self.laps(|laps| std::mem::take(&mut laps.late))
     }
@@ -83,7 +82,7 @@ pub(crate) fn serve<S: EventSink>(
     let path = folder.join(name);
     let incoming = UnixListenerStream::new(UnixListener::bind(&path)?);
     let server = Server::builder().add_service(EventSinkServer::new(sink)).serve_with_incoming(incoming);
-    #[expect(clippy::disallowed_methods, reason = "the bench has no lifecycle")]
+    #[expect(clippy::disallowed_methods, reason = "the bench does not use a lifecycle")]
     let task = tokio::spawn(server);
     Ok((channel(Address::Unix(path), None), task))
 }

@@ -1,10 +1,10 @@
-//! Times of searches and lists of repositories, by the number of repositories, on both databases.
+//! Times of searches and lists of repositories by number of repositories, on both databases.
 //!
-//!   make bench-search SIZES="10000 100000 1000000"
+//!     make bench-search SIZES="10000 100000 1000000"
 //!
-//! repo-svc answers in this process over a Unix socket, on a new SQLite file and on a new database of the PostgreSQL server that
-//! FERRITE_TEST_POSTGRES_URL names. Without `--bench`, as `cargo test --benches` runs it, every call is measured twice on few
-//! repositories: a test that it works.
+//! repo-svc runs in this process on a Unix socket, with a new SQLite file and with a new database
+//! of the PostgreSQL server in FERRITE_TEST_POSTGRES_URL. Without `--bench`, as in `cargo test
+//! --benches`, every call is measured twice on few repositories, as a test of the bench.
 
 mod seed;
 mod server;
@@ -28,7 +28,7 @@ const PAGE_SIZE: i32 = 50;
 /// Measures searches.
 #[derive(Debug, Parser)]
 struct Args {
-    /// Numbers of repositories, one for each round.
+    /// Numbers of repositories, one per round.
     #[arg(value_parser = clap::value_parser!(i64).range(2_000..))]
     sizes: Vec<i64>,
 
@@ -40,18 +40,18 @@ struct Args {
     rounds: RoundArgs,
 }
 
-/// A measured call. Its number chooses the words, so that no two calls in a row are the same.
+/// A measured call. Its number selects the words, so that consecutive calls differ.
 #[derive(Clone, Copy, Debug)]
 enum Call {
-    /// A whole name that one repository has.
+    /// A full name of one repository.
     Rare,
-    /// A part that every hundredth name has.
+    /// A part of every hundredth name.
     Common,
-    /// A part of two characters, which is too short for the index.
+    /// Two characters, too short for the index.
     Short,
-    /// A part of a user's name.
+    /// A part of a user name.
     Users,
-    /// All repositories that one user owns, collaborates on or has through a team.
+    /// All repositories that one user owns, collaborates on or can access through a team.
     Own,
 }
 
@@ -94,7 +94,6 @@ fn signed<T>(message: T, token: Option<&str>) -> Result<Request<T>, Failure> {
     Ok(request)
 }
 
-/// The times of one call.
 struct Times {
     median: Duration,
     p95: Duration,
@@ -129,7 +128,7 @@ async fn round(database: &str, url: &Secret, size: i64, calls: u32) -> Result<()
     let server = Server::start(url).await?;
     let begin = Instant::now();
     let dataset = Dataset::fill(url, server.user_id(), size).await?;
-    eprintln!("{database}: {size} repositories made in {:.1} s", begin.elapsed().as_secs_f64());
+    eprintln!("{database}: {size} repositories created in {:.1} s", begin.elapsed().as_secs_f64());
     for (call, name) in Call::ALL {
         for token in [None, Some(server.token())] {
             if token.is_none() && matches!(call, Call::Own) {

@@ -1,4 +1,4 @@
-//! A dataset with many repositories, made by SQL because a million requests would take hours.
+//! A dataset with many repositories, inserted by SQL because a million requests would take hours.
 
 use ferrite_benches::Failure;
 use ferrite_core::Secret;
@@ -9,18 +9,19 @@ use crate::server;
 
 /// Accounts that own the other repositories.
 const OWNERS: i64 = 1_000;
-/// Numbers of repositories that the user owns, has through a team, and collaborates on. They are the first ones.
+/// Numbers of repositories that the user owns, can access through a team, and collaborates on. They
+/// come first.
 const OWNED: i64 = 400;
 const BY_TEAM: i64 = 300;
 const COLLABORATING: i64 = 300;
 /// All repositories of the user.
 pub(crate) const OWN: i64 = OWNED + BY_TEAM + COLLABORATING;
-/// Repositories that one statement adds.
+/// Repositories per statement.
 const BATCH_SIZE: i64 = 50_000;
-/// Factors that turn the number of a repository into numbers without a pattern.
+/// Factors that scatter the numbers of repositories.
 const PRIMES: [i64; 5] = [2_654_435_761, 2_246_822_519, 3_266_489_917, 668_265_263, 374_761_393];
 
-/// Words of which names have two. Each is in about every hundredth name.
+/// A name has two of these words. Each is in about every hundredth name.
 const WORDS: &str = "amber anchor apex arrow atlas aurora badger basil beacon birch blaze bolt bramble breeze bridge bronze brook \
      cactus canyon cargo cedar chalk cinder cipher citrus clover cobalt comet copper coral cosmos cotton crane crater crimson \
      crystal cypress dahlia delta desert diamond dingo dolphin dragon drift dune eagle ebony echo eclipse ember emerald falcon fern \
@@ -39,7 +40,7 @@ const WHAT: &str =
     "library tool server client parser compiler framework toolkit driver wrapper plugin engine daemon shell proxy";
 const FOR: &str =
     "json yaml graphs images logs metrics queues caches maps audio video tests builds patches email payments";
-/// Words that are in names alone.
+/// Words that are only in names.
 const COMMON: [&str; 6] = ["falcon", "walnut", "pebble", "saffron", "juniper", "glacier"];
 /// Pairs of characters that are in a few words.
 const SHORT: [&str; 4] = ["zo", "yx", "wi", "kw"];
@@ -71,7 +72,7 @@ const ADD_REPOSITORIES: &str = "WITH RECURSIVE numbers (i) AS (SELECT CAST($1 AS
 const PLACE: &str = "INSERT INTO placements (repository_id, store, epoch) SELECT id, 'default', 1 FROM repositories";
 const INDEX: &str = "INSERT INTO repositories_text (rowid, name_key, description_key) \
      SELECT id, name_key, description_key FROM repositories";
-/// Merges segments of SQLite's index of one size, as repo-svc does by itself within minutes.
+/// Merges segments of SQLite's index, as repo-svc does by itself within minutes.
 const PREPARE_MERGES: &str = "INSERT INTO repositories_text (repositories_text, rank) VALUES ('usermerge', 2)";
 const MERGE: &str = "INSERT INTO repositories_text (repositories_text, rank) VALUES ('merge', 500)";
 const CHANGES: &str = "SELECT total_changes()";
@@ -87,7 +88,6 @@ const NAMES: &str = "SELECT name FROM repositories WHERE id > (SELECT MIN(id) FR
 
 const CHANGE: &str = "UPDATE users SET created_us = created_us + 1 WHERE id = $1";
 
-/// The dataset, and search words for it.
 #[derive(Debug)]
 pub(crate) struct Dataset {
     db: Db,
@@ -149,39 +149,37 @@ impl Dataset {
         Ok(Self { db, user, rare })
     }
 
-    /// Changes a row, so that no result that is kept until the next change is used again.
+    /// Changes a row to invalidate results that are cached until the next change.
     pub(crate) async fn change(&self) -> Result<(), Failure> {
         self.db.execute(CHANGE, &args![self.user]).await?;
         Ok(())
     }
 
-    /// Closes the database.
     pub(crate) async fn close(self) {
         self.db.close().await;
     }
 
-    /// A whole name.
     pub(crate) fn rare(&self, number: u32) -> String {
         self.rare[number as usize % self.rare.len()].clone()
     }
 
-    /// A part of about every hundredth name.
+    /// Part of about every hundredth name.
     pub(crate) fn common(&self, number: u32) -> String {
         COMMON[number as usize % COMMON.len()].to_owned()
     }
 
-    /// A part of two characters.
+    /// Part of two characters.
     pub(crate) fn short(&self, number: u32) -> String {
         SHORT[number as usize % SHORT.len()].to_owned()
     }
 
-    /// A part of the names of a few users.
+    /// Part of a few user names.
     pub(crate) fn user(&self, number: u32) -> String {
         format!("ber{}", number % 90 + 10)
     }
 }
 
-/// Runs a statement without the checks of foreign keys on PostgreSQL, which take as long as the rest.
+/// Runs a statement, on PostgreSQL without foreign key checks, which take as long as the rest.
 async fn unchecked(db: &Db, sql: &str, args: &[Value]) -> Result<(), Failure> {
     let mut tx = db.begin().await?;
     if tx.pick(true, false) {
@@ -191,7 +189,8 @@ async fn unchecked(db: &Db, sql: &str, args: &[Value]) -> Result<(), Failure> {
     Ok(tx.commit().await?)
 }
 
-/// Merges segments of SQLite's index until there are none of one size. A merge without effect changes one row.
+/// Merges segments of SQLite's index until no two have one size. A merge without effect changes one
+/// row.
 async fn merge(db: &Db) -> Result<(), Failure> {
     db.execute(PREPARE_MERGES, &[]).await?;
     loop {
@@ -221,7 +220,8 @@ async fn add_words(db: &Db) -> Result<[i64; 4], Failure> {
     Ok(lengths)
 }
 
-/// Adds the owners and the organization, and returns the ids of the organization and of the first owner.
+/// Adds the owners and the organization, and returns the ids of the organization and of the first
+/// owner.
 async fn add_accounts(db: &Db) -> Result<(i64, i64), Failure> {
     let mut tx = db.begin().await?;
     let (organization,): (i64,) = tx.one(ADD_ORGANIZATION, &args![false, true]).await?;

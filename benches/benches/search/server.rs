@@ -23,7 +23,6 @@ use tempfile::TempDir;
 
 const USER: &str = "ada";
 
-/// repo-svc on a Unix socket.
 #[derive(Debug)]
 pub(crate) struct Server {
     channel: Channel,
@@ -94,7 +93,7 @@ impl Server {
         while !life.is_ready() {
             if running.is_finished() {
                 running.await??;
-                return Err("repo-svc ended at once".into());
+                return Err("repo-svc exited immediately".into());
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -110,34 +109,32 @@ impl Server {
         Ok(Self { channel, life, token, user_id, _folder: folder })
     }
 
-    /// A client of the repository service, with the credentials of the gateway.
+    /// With the credentials of the gateway.
     pub(crate) fn repositories(&self) -> RepositoryServiceClient<Channel> {
         RepositoryServiceClient::new(self.channel.clone())
     }
 
-    /// A client of the account service.
     pub(crate) fn accounts(&self) -> AccountServiceClient<Channel> {
         AccountServiceClient::new(self.channel.clone())
     }
 
-    /// The token of the user.
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
 
-    /// The id of the user.
     pub(crate) fn user_id(&self) -> i64 {
         self.user_id
     }
 
-    /// Stops repo-svc, which closes its connections to the database.
+    /// Stops repo-svc, which closes its database connections.
     pub(crate) async fn stop(self) {
         self.life.stop();
         self.life.finished().await;
     }
 }
 
-/// Drops the trigram indexes, which are faster to make at once than row by row, and returns their definitions. Empty on SQLite.
+/// Drops the trigram indexes, because creating them at the end is faster, and returns their
+/// definitions. Empty on SQLite.
 pub(crate) async fn set_indexes_aside(url: &Secret) -> Result<Vec<String>, Failure> {
     if url.expose().starts_with("sqlite:") {
         return Ok(Vec::new());
@@ -156,7 +153,8 @@ pub(crate) async fn set_indexes_aside(url: &Secret) -> Result<Vec<String>, Failu
     Ok(made_by)
 }
 
-/// Makes the indexes again and updates the statistics of PostgreSQL, which it does by itself within minutes.
+/// Creates the indexes again and updates PostgreSQL's statistics, as it does by itself within
+/// minutes.
 pub(crate) async fn restore(url: &Secret, indexes: Vec<String>) -> Result<(), Failure> {
     for definition in indexes {
         administer(url.expose(), definition).await?;

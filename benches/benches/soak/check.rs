@@ -1,4 +1,5 @@
-//! Checks after the load: every acknowledged commit is in its branch, and git finds the repositories sound.
+//! Checks after the load: every acknowledged commit is in its branch, and git finds no damage in
+//! the repositories.
 
 use std::collections::HashSet;
 
@@ -7,11 +8,11 @@ use ferrite_benches::git;
 use crate::record::Record;
 use crate::site::Site;
 
-/// Losses that are printed.
+/// Printed losses.
 const MAX_PRINTED_LOSSES: usize = 10;
 
-/// Looks for each acknowledged commit in its branch and runs `git fsck --strict`; prints and counts what is lost or damaged. The
-/// installation has stopped.
+/// Looks for each acknowledged commit in its branch and runs `git fsck --strict`. Prints and counts
+/// losses and damage. The installation has stopped.
 pub(crate) async fn losses(site: &Site, record: &Record) -> usize {
     let (mut losses, mut checked) = (Vec::new(), 0);
     for ((number, branch), commits) in record.acknowledged() {

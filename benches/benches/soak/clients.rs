@@ -1,4 +1,5 @@
-//! The clients that go on as soon as they are answered: writers by API, pushers, cloners, readers, and creators of repositories.
+//! Clients that continue as soon as they get a response: writers through the API, pushers, cloners,
+//! readers, and creators of repositories.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -17,28 +18,27 @@ use crate::record::{Kind, Record};
 use crate::site::{Account, REQUEST_TIMEOUT, Site};
 use crate::{material, plain};
 
-/// One write by API in this many is to a path of the client's own, which is new at first.
+/// One in this many API writes goes to a path of the client, new at first.
 const WRITES_PER_NEW_PATH: u64 = 8;
-/// Paths of its own that a client writes to in a repository, so that trees do not grow for as long as the load lasts.
+/// Paths per client and repository, so that trees do not keep growing.
 const NEW_PATHS: u64 = 50;
-/// Files of a pushed commit, at most.
+/// Most files in a pushed commit.
 const MAX_PUSHED_FILES: u64 = 5;
 /// Pushes after which a client packs its own repository, which is not measured.
 const PUSHES_PER_PACK: u64 = 100;
-/// Characters of an answer that a failure shows.
+/// Characters of a response shown in a failure.
 const MAX_ANSWER_CHARACTERS: usize = 200;
 
-/// A client and all it needs.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) site: Arc<Site>,
     pub(crate) record: Arc<Record>,
     pub(crate) account: Account,
-    /// Tells the clients apart.
+    /// Distinguishes the clients.
     pub(crate) number: u64,
 }
 
-/// Sends a request, which has to succeed, and returns the body.
+/// Sends a request, which must succeed, and returns the body.
 async fn send(request: RequestBuilder) -> Result<bytes::Bytes, Failure> {
     let answer = request.send().await?;
     let (path, status) = (answer.url().path().to_owned(), answer.status());
@@ -50,7 +50,7 @@ async fn send(request: RequestBuilder) -> Result<bytes::Bytes, Failure> {
     Err(format!("{path}: {status} {text}").into())
 }
 
-/// Runs git, which has to succeed in the time of a request.
+/// Runs git, which must succeed within the time limit of a request.
 async fn git(folder: &Path, arguments: &[&str]) -> Result<Vec<u8>, Failure> {
     match tokio::time::timeout(REQUEST_TIMEOUT, git::run(folder, arguments)).await {
         Ok(result) => result,
@@ -77,7 +77,7 @@ impl Client {
         self.record.note(kind, begin, result)
     }
 
-    /// Writes a file to the main branch by API.
+    /// Writes a file to the main branch through the API.
     pub(crate) async fn put(&self, repository: usize, random: &mut Random, change: u64) {
         let file = random.below(self.site.files);
         let path = if change.is_multiple_of(WRITES_PER_NEW_PATH) {
@@ -98,10 +98,8 @@ impl Client {
         }
     }
 
-    /// Commits in a work tree and pushes the branch of the same name.
-    ///
-    /// # Errors
-    /// If git fails at something other than the push.
+    /// Commits in a work tree and pushes the branch of the same name. A failed push is recorded,
+    /// other failures are returned.
     pub(crate) async fn push(
         &self,
         repository: usize,
@@ -123,7 +121,7 @@ impl Client {
         Ok(())
     }
 
-    /// Writes files by API.
+    /// Writes files through the API.
     pub(crate) async fn write(self) -> Result<(), Failure> {
         let (mut random, mut change) = (self.random(), 0);
         while !self.is_over() {
@@ -134,7 +132,7 @@ impl Client {
         Ok(())
     }
 
-    /// Pushes to a branch of its own in each repository, from these work trees.
+    /// Pushes from these work trees to the client's branch in each repository.
     pub(crate) async fn push_all(self, branch: String, trees: Vec<PathBuf>) -> Result<(), Failure> {
         let (mut random, mut turn) = (self.random(), 0_u64);
         while !self.is_over() {
@@ -150,7 +148,7 @@ impl Client {
         Ok(())
     }
 
-    /// Clones into a fresh folder each time; by plain git once there are copies.
+    /// Clones into a new folder each time, with plain git once there are copies.
     pub(crate) async fn clone_all(self) -> Result<(), Failure> {
         let (mut random, folder) = (self.random(), self.site.work.join(format!("clone-{}", self.number)));
         let target = folder.display().to_string();
@@ -169,7 +167,8 @@ impl Client {
         Ok(())
     }
 
-    /// Reads one of everything in turn, and the archive of the newest commit; that by plain git once there are copies.
+    /// Reads everything in turn, including the archive of the newest commit: that one with plain
+    /// git once there are copies.
     pub(crate) async fn read(self) -> Result<(), Failure> {
         let (mut random, archive) = (self.random(), self.site.work.join(format!("archive-{}", self.number)));
         while !self.is_over() {
@@ -196,7 +195,7 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a repository, writes its first file and deletes it.
+    /// Creates a repository, writes its first file and deletes it.
     pub(crate) async fn create_and_delete(self) -> Result<(), Failure> {
         let mut turn = 0_u64;
         while !self.is_over() {

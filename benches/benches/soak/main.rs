@@ -1,12 +1,14 @@
-//! A steady load of writes and reads for minutes: whether answers get slower while repositories are written to.
+//! A steady load of writes and reads for minutes: do responses get slower while repositories are
+//! written to?
 //!
-//!   make bench-soak SECONDS=600 SHAPES=mixed
+//!     make bench-soak SECONDS=600 SHAPES=mixed
 //!
-//! The service is the shipped binary, as `ferrite up` on SQLite; another binary is named by FERRITE_BENCH_BINARY. The clients have an
-//! account each, and share the machine with the service. Afterwards plain git is measured on freshly packed copies, each repository is
-//! checked, and every acknowledged write is looked for. A bar that is missed is printed and fails nothing; a request that failed and a
-//! write that is lost do. Without `--bench`, as `cargo test --benches` runs it, everything is done for a few seconds: a test that it
-//! works.
+//! Measures the release binary, `ferrite up` on SQLite, or the one in FERRITE_BENCH_BINARY. The
+//! clients have one account each, and share the machine with the service. Afterwards it measures
+//! plain git on freshly packed copies, checks every repository, and looks for every acknowledged
+//! write. A missed bar is only printed; failed requests and lost writes fail the bench. Without
+//! `--bench`, as in `cargo test --benches`, everything runs for a few seconds, as a test of the
+//! bench.
 
 mod check;
 mod clients;
@@ -34,30 +36,30 @@ use record::{Record, Span};
 use shape::{Load, Shape};
 use site::Site;
 
-/// Seconds of a test that the bench works.
+/// Duration of a test of the bench.
 const TEST_SECONDS: u64 = 3;
 const SECONDS_PER_MINUTE: u64 = 60;
 
 /// Writes to and reads from an installation for minutes.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The shapes of the load; all of them if none is named.
+    /// Shapes of the load; all by default.
     #[arg(value_enum)]
     shapes: Vec<Shape>,
 
-    /// Seconds that are measured.
+    /// Measured seconds.
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
 
-    /// Seconds of load before these.
+    /// Seconds of load before the measurement.
     #[arg(long, default_value_t = 10)]
     warm_up_seconds: u64,
 
-    /// Seconds between two writes to one repository of many.
+    /// Seconds between writes to one repository of many.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     interval_seconds: u64,
 
-    /// Leave the data folders.
+    /// Keep the data folders.
     #[arg(long)]
     keep: bool,
 
@@ -67,7 +69,7 @@ struct Args {
 }
 
 impl Args {
-    /// The time of a measurement that begins now with its warm-up.
+    /// The time span of a measurement that starts now with its warmup.
     fn span(&self) -> Result<Span, Failure> {
         let seconds = if self.bench { self.seconds } else { TEST_SECONDS };
         let warm_up = Duration::from_secs(if self.bench { self.warm_up_seconds } else { 0 });
@@ -76,7 +78,7 @@ impl Args {
     }
 }
 
-/// A client of one kind.
+/// The kind of a client.
 enum Role {
     Writer,
     Pusher(String, Vec<PathBuf>),
@@ -86,7 +88,7 @@ enum Role {
     Scheduled(scheduled::Schedule),
 }
 
-/// Makes an account and, for those who push, work trees for each client.
+/// Creates an account for each client, and work trees for those that push.
 async fn prepare(site: &mut Site, load: &Load) -> Result<Vec<(site::Account, Role)>, Failure> {
     let (mut clients, all) = (Vec::new(), (0..load.repositories).collect::<Vec<_>>());
     for number in 0..load.writers {
@@ -134,7 +136,7 @@ async fn run_client(client: Client, role: Role) -> Result<(), Failure> {
     }
 }
 
-/// Measures one shape, and returns whether no request failed and nothing is lost.
+/// Measures one shape. Returns whether no request failed and nothing is lost.
 async fn measure(args: &Args, shape: Shape, folder: &Path) -> Result<bool, Failure> {
     let load = shape.load(args.bench, Duration::from_secs(args.interval_seconds));
     let history = tokio::task::block_in_place(|| {
@@ -179,5 +181,5 @@ fn main() -> Result<(), Failure> {
             std::fs::remove_dir_all(&place)?;
         }
     }
-    if is_sound { Ok(()) } else { Err("requests failed, or data is lost".into()) }
+    if is_sound { Ok(()) } else { Err("requests failed or data was lost".into()) }
 }

@@ -1,18 +1,17 @@
-//! The files of the load: a history that every repository begins with, and changes of a few lines.
+//! Files of the load: a history that every repository starts with, and changes of a few lines.
 
 use std::path::{Path, PathBuf};
 
 use ferrite_benches::Failure;
 use ferrite_benches::history::{MAIN, Random, cached};
 
-/// Lengths of files, in lines of about 55 bytes: 1 to 20 KB. Most files are short, a few are long.
+/// File lengths, in lines of about 55 bytes: 1 to 20 KB. Most files are short, a few are long.
 const MIN_LINES: u64 = 20;
 const LONGEST_LINES: [u64; 5] = [40, 60, 90, 180, 360];
-/// Lines that a change replaces, at most.
+/// Most lines that a change replaces.
 const MAX_CHANGED_LINES: u64 = 4;
-/// Files in a folder.
 const FILES_PER_FOLDER: u64 = 20;
-/// Files that a commit of the history changes, at most; the first one has all files.
+/// Most files that a commit of the history changes. The first one has all files.
 const MAX_FILES_PER_COMMIT: u64 = 3;
 
 const WORDS: [&str; 32] = [
@@ -21,7 +20,6 @@ const WORDS: [&str; 32] = [
     "query", "record", "request", "session", "signal", "stream", "thread", "update", "window",
 ];
 
-/// The path of a file.
 pub(crate) fn path(number: u64) -> String {
     let folder = number / FILES_PER_FOLDER;
     format!("area-{}/part-{folder}/file-{number}.txt", folder % 5)
@@ -37,7 +35,7 @@ fn line(random: &mut Random) -> String {
     line
 }
 
-/// The text of a file, of which a few lines differ for each `change`.
+/// Text of a file. A few lines differ for each `change`.
 pub(crate) fn text(number: u64, change: u64) -> String {
     let mut random = Random::new(number);
     let longest = LONGEST_LINES[random.index(LONGEST_LINES.len())];
@@ -51,10 +49,7 @@ pub(crate) fn text(number: u64, change: u64) -> String {
     lines.concat()
 }
 
-/// Returns the path of a repository with this history, which is made once.
-///
-/// # Errors
-/// If git fails.
+/// Returns the path of a repository with this history, which is created once.
 pub(crate) fn history(cache: &Path, commits: u64, files: u64) -> Result<PathBuf, Failure> {
     cached(cache, &format!("soak-{commits}-{files}"), |import| {
         let mut random = Random::new(1);

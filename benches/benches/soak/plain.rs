@@ -1,4 +1,4 @@
-//! Plain git on freshly packed copies of the repositories: in the load, and right after it.
+//! Plain git on freshly packed copies of the repositories: during the load, and right after it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,24 +12,23 @@ use crate::record::{Kind, Record};
 use crate::shape::Load;
 use crate::site::Site;
 
-/// Times that each client clones, and makes an archive.
+/// Clones and archives per client.
 const ROUNDS: usize = 8;
 const TEST_ROUNDS: usize = 1;
 
 /// Medians of plain git, in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
-    /// In the place of the clients that clone and make archives, beside all others.
+    /// Instead of the clients that clone and create archives, beside all others.
     pub(crate) in_load: f64,
-    /// By one client.
+    /// With one client.
     pub(crate) alone: f64,
-    /// By as many clients at once as in the load.
+    /// With as many concurrent clients as in the load.
     pub(crate) at_once: f64,
-    /// The same of the history that every repository began with.
+    /// The same for the initial history.
     pub(crate) before: f64,
 }
 
-/// `git clone` and `git archive`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Baseline {
     pub(crate) clone: Plain,
@@ -42,10 +41,7 @@ enum Act {
     Archive,
 }
 
-/// Clones a copy into a folder, which is removed again, and returns the time of the clone.
-///
-/// # Errors
-/// If git fails.
+/// Clones a copy into a folder, removes the folder, and returns the time of the clone.
 pub(crate) async fn clone(copy: &Path, folder: &Path) -> Result<Duration, Failure> {
     let (url, target) = (format!("file://{}", copy.display()), folder.display().to_string());
     let begin = Instant::now();
@@ -55,10 +51,7 @@ pub(crate) async fn clone(copy: &Path, folder: &Path) -> Result<Duration, Failur
     Ok(time)
 }
 
-/// Makes an archive of a copy in a file, which is removed again, and returns the time of the archive.
-///
-/// # Errors
-/// If git fails.
+/// Creates an archive of a copy in a file, removes the file, and returns the time of the archive.
 pub(crate) async fn archive(copy: &Path, file: &Path) -> Result<Duration, Failure> {
     let begin = Instant::now();
     git::run(copy, &["archive", "--format=tar.gz", "--output", &file.display().to_string(), MAIN]).await?;
@@ -67,7 +60,7 @@ pub(crate) async fn archive(copy: &Path, file: &Path) -> Result<Duration, Failur
     Ok(time)
 }
 
-/// The median of what `clients` do at once.
+/// Median over `clients` concurrent clients.
 async fn median(what: Act, copies: &Arc<Vec<PathBuf>>, clients: usize, rounds: usize) -> Result<f64, Failure> {
     let mut running = JoinSet::new();
     for client in 0..clients {
@@ -92,7 +85,7 @@ async fn median(what: Act, copies: &Arc<Vec<PathBuf>>, clients: usize, rounds: u
     Ok(percentile_ms(&times, 50))
 }
 
-/// The copies that are measured: of the repositories, and of what they began with.
+/// Measured copies: of the repositories, and of the initial history.
 struct Copies {
     after: Arc<Vec<PathBuf>>,
     before: Arc<Vec<PathBuf>>,
@@ -113,9 +106,6 @@ impl Copies {
 }
 
 /// Measures git on the copies. The installation has stopped.
-///
-/// # Errors
-/// If git fails.
 pub(crate) async fn measure(site: &Site, load: &Load, record: &Record, is_full: bool) -> Result<Baseline, Failure> {
     let copies = Copies {
         after: Arc::new(site.copies().to_vec()),

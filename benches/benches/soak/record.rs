@@ -1,4 +1,4 @@
-//! The requests of all clients: times by kind and minute, failures, and the writes that were acknowledged.
+//! Requests of all clients: times by kind and minute, failures, and acknowledged writes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use ferrite_benches::{Failure, percentile_ms};
 
-/// Failures that are printed word for word.
+/// Failures printed in full.
 const MAX_PRINTED_FAILURES: usize = 10;
-/// A scheduled write that begins later than this after its time is counted as late.
+/// A scheduled write that starts later than this counts as late.
 const LATE_AFTER: Duration = Duration::from_secs(1);
 
-/// Kinds of requests, in the order of the tables.
+/// Kinds of requests, in table order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Put,
@@ -37,18 +37,17 @@ impl Kind {
     }
 }
 
-/// The requests of one kind that ended in one minute.
+/// Requests of one kind that ended in one minute.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Requests {
-    /// Times of those that succeeded; ascending in a minute that is over.
+    /// Times of successful requests; ascending once the minute is over.
     pub(crate) times: Vec<Duration>,
     pub(crate) failures: usize,
 }
 
-/// Requests by kind.
 pub(crate) type Minute = BTreeMap<Kind, Requests>;
 
-/// The time of a measurement: it begins after the warm-up and has minutes of one length.
+/// Time span of a measurement: starts after the warmup, in minutes of equal length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) begin: Instant,
@@ -57,7 +56,6 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// The end of a minute, counted from 0.
     pub(crate) fn end_of(&self, minute: u32) -> Instant {
         self.begin + self.minute * (minute + 1)
     }
@@ -69,7 +67,7 @@ impl Span {
     }
 }
 
-/// A branch of a repository, by the repository's place in the list.
+/// A repository's index in the list, and a branch.
 pub(crate) type Branch = (usize, String);
 
 #[derive(Debug, Default)]
@@ -84,7 +82,7 @@ struct State {
     plain: BTreeMap<Kind, Vec<Duration>>,
 }
 
-/// The requests of all clients.
+/// Requests of all clients.
 pub(crate) struct Record {
     pub(crate) span: Span,
     is_over: AtomicBool,
@@ -101,8 +99,9 @@ impl Record {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes a request that began at `begin`, and returns what it returned if it succeeded. It belongs to the minute in which it ended;
-    /// in the warm-up and after the end only its failure counts.
+    /// Records a request that started at `begin`, and returns its result if it succeeded. It
+    /// belongs to the minute in which it ended. During the warmup and after the end only failures
+    /// count.
     pub(crate) fn note<T>(&self, kind: Kind, begin: Instant, result: Result<T, Failure>) -> Option<T> {
         let now = Instant::now();
         let (time, index) = (now - begin, self.span.index(now));
@@ -129,34 +128,33 @@ impl Record {
         })
     }
 
-    /// Returns whether clients are to end.
+    /// Whether clients should stop.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Makes clients end after what they are doing.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Notes the time of plain git in the load.
+    /// Records the time of plain git during the load.
     pub(crate) fn note_plain(&self, kind: Kind, time: Duration) {
         self.with(|state| state.plain.entry(kind).or_default().push(time));
     }
 
-    /// The median of plain git in the load, in milliseconds.
+    /// Median of plain git during the load, in milliseconds.
     pub(crate) fn plain_median_ms(&self, kind: Kind) -> f64 {
         let mut times = self.with(|state| state.plain.get(&kind).cloned().unwrap_or_default());
         times.sort_unstable();
         percentile_ms(&times, 50)
     }
 
-    /// Notes a commit that a client was told is the newest one of a branch.
+    /// Records a commit that was acknowledged as the newest one of a branch.
     pub(crate) fn acknowledge(&self, branch: Branch, commit: String) {
         self.with(|state| state.acknowledged.entry(branch).or_default().push(commit));
     }
 
-    /// Notes how long after its time a scheduled write began.
+    /// Records how late a scheduled write started.
     pub(crate) fn note_lateness(&self, lateness: Duration) {
         self.with(|state| {
             state.scheduled += 1;
@@ -165,19 +163,19 @@ impl Record {
         });
     }
 
-    /// The requests of a minute that is over.
+    /// Requests of a minute that is over.
     pub(crate) fn minute(&self, index: usize) -> Minute {
         let mut minute = self.with(|state| state.minutes[index].clone());
         minute.values_mut().for_each(|requests| requests.times.sort_unstable());
         minute
     }
 
-    /// The commits that were acknowledged, by branch.
+    /// Acknowledged commits by branch.
     pub(crate) fn acknowledged(&self) -> BTreeMap<Branch, Vec<String>> {
         self.with(|state| state.acknowledged.clone())
     }
 
-    /// Prints the failures and the scheduled writes, and returns how many requests failed.
+    /// Prints failures and scheduled writes, and returns the number of failed requests.
     pub(crate) fn print_failures(&self) -> usize {
         self.with(|state| {
             println!("\nfailed requests: {}", state.failed);

@@ -1,4 +1,5 @@
-//! Clients that write by a schedule: each repository gets a write at its times, however long the one before took.
+//! Clients that write on a schedule: each repository gets its writes on time, however long the
+//! previous one took.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -8,24 +9,22 @@ use ferrite_benches::history::Random;
 
 use crate::clients::Client;
 
-/// One write in this many is a push, the others are by API.
+/// One in this many writes is a push, the others go through the API.
 const WRITES_PER_PUSH: u64 = 4;
 
-/// The repositories that one client writes to, and when.
+/// The repositories that a client writes to, and when.
 pub(crate) struct Schedule {
-    /// Repositories, with a work tree of each.
+    /// Repositories with their work trees.
     pub(crate) repositories: Vec<(usize, PathBuf)>,
-    /// Time between two writes to one repository.
+    /// Interval between writes to one repository.
     pub(crate) interval: Duration,
-    /// Time until the first write of this client, so that clients take turns.
+    /// Time until this client's first write, so that clients alternate.
     pub(crate) offset: Duration,
     pub(crate) branch: String,
 }
 
-/// Writes to each repository of a schedule in turn. A write whose time has passed is made at once.
-///
-/// # Errors
-/// If git fails at something other than a push.
+/// Writes to each repository of a schedule in turn. An overdue write starts immediately. A failed
+/// push is recorded, other failures of git are returned.
 pub(crate) async fn run(client: Client, schedule: Schedule) -> Result<(), Failure> {
     let Schedule { repositories, interval, offset, branch } = schedule;
     let (mut random, begin) = (Random::new(client.number), Instant::now());

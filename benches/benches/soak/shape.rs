@@ -1,20 +1,20 @@
-//! The shapes of the load: how many repositories and clients.
+//! Shapes of the load: numbers of repositories and clients.
 
 use std::time::Duration;
 
 use clap::ValueEnum;
 
-/// Time between two writes to one repository in a test that the bench works.
+/// Interval between writes to one repository in a test of the bench.
 const MAX_TEST_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A shape of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
-    /// All kinds of clients on 4 repositories, each as fast as it is answered.
+    /// All kinds of clients on 4 repositories, each at full speed.
     Mixed,
     /// The same on one repository.
     One,
-    /// A write to each of 200 repositories every few seconds, beside clients that clone and read.
+    /// A write to each of 200 repositories every few seconds, with clients that clone and read.
     Many,
 }
 
@@ -22,16 +22,16 @@ pub(crate) enum Shape {
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) repositories: usize,
-    /// Commits and files of the history that every repository begins with.
+    /// Commits and files of the initial history.
     pub(crate) commits: u64,
     pub(crate) files: u64,
-    /// Clients that go on as soon as they are answered.
+    /// Clients that continue as soon as they get a response.
     pub(crate) writers: usize,
     pub(crate) pushers: usize,
     pub(crate) cloners: usize,
     pub(crate) readers: usize,
     pub(crate) creators: usize,
-    /// Clients that write by a schedule, and the time between two writes to one repository.
+    /// Clients that write on a schedule, and the interval between writes to one repository.
     pub(crate) scheduled: usize,
     pub(crate) interval: Duration,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Load {
 impl Shape {
     pub(crate) const ALL: [Self; 3] = [Self::Mixed, Self::One, Self::Many];
 
-    /// The numbers of the shape; for a test that the bench works, few of everything.
+    /// The numbers of the shape, all of them small in a test of the bench.
     pub(crate) fn load(self, is_full: bool, interval: Duration) -> Load {
         let is_many = self == Self::Many;
         let closed = usize::from(!is_many);
@@ -48,7 +48,7 @@ impl Shape {
             Self::One => 1,
             Self::Many => 200,
         };
-        // Two hundred of the long history would take more time to push than to measure.
+        // Pushing the long history two hundred times would take longer than the measurement.
         let (commits, files) = if is_many { (200, 100) } else { (2_000, 300) };
         let load = Load {
             repositories,

@@ -1,4 +1,5 @@
-//! The installation under load: its repositories with their history, and an account for each client.
+//! The installation under load: its repositories with their history, and an account for each
+//! client.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -14,18 +15,17 @@ use serde_json::json;
 
 use crate::shape::Load;
 
-/// One account makes and deletes repositories, and writes, for as long as the load lasts.
+/// One account creates and deletes repositories and writes during the whole load.
 const SETTINGS: Settings = &[
     ("FERRITE_REPO_CREATIONS_PER_HOUR", "0"),
     ("FERRITE_WRITES_PER_HOUR", "0"),
     ("FERRITE_WRITE_BYTES_PER_HOUR", "0"),
 ];
-/// Repositories that are copied for plain git, at most.
+/// Most repositories copied for plain git.
 const MAX_COPIES: usize = 4;
-/// Limit for one request, by HTTP and by git alike. A request that takes longer has failed.
+/// Time limit for a request over HTTP or by git. A longer one has failed.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A repository under load.
 #[derive(Clone, Debug)]
 pub(crate) struct Repository {
     pub(crate) name: String,
@@ -33,7 +33,7 @@ pub(crate) struct Repository {
     pub(crate) path: PathBuf,
 }
 
-/// The account of one client, with an address of its own over HTTP.
+/// The account of a client, with its own address over HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub(crate) name: String,
@@ -43,26 +43,24 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// A request to the API.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let url = format!("{}/api/v1{path}", self.url);
         self.client.request(method, url).header("authorization", format!("token {}", self.token))
     }
 
-    /// The URL of a repository for git.
+    /// Git URL of a repository.
     pub(crate) fn remote(&self, repository: &str) -> String {
         let url = self.url.replacen("http://", &format!("http://{}:{}@", self.name, self.token), 1);
         format!("{url}/{USER}/{repository}.git")
     }
 }
 
-/// The installation under load.
 pub(crate) struct Site {
     pub(crate) installation: Installation,
     pub(crate) repositories: Vec<Repository>,
-    /// The repository that was pushed into each of them.
+    /// The repository pushed to each of them.
     pub(crate) history: PathBuf,
-    /// Files of that history.
+    /// Files in that history.
     pub(crate) files: u64,
     /// For the clients' files.
     pub(crate) work: PathBuf,
@@ -71,10 +69,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Starts an installation and pushes the history into each repository.
-    ///
-    /// # Errors
-    /// If something does not start, or a request or git fails.
+    /// Starts an installation and pushes the history to each repository.
     pub(crate) async fn new(work: &Path, history: PathBuf, load: &Load) -> Result<Self, Failure> {
         let data = work.join("data");
         let installation = Installation::new(Databases::in_folder(&data), &data, 0, SETTINGS).await?;
@@ -91,10 +86,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Makes an account, which may write to the repositories `writes_to`.
-    ///
-    /// # Errors
-    /// If a request fails.
+    /// Creates an account with write access to the repositories `writes_to`.
     pub(crate) async fn account(&mut self, name: &str, writes_to: &[usize]) -> Result<Account, Failure> {
         self.accounts += 1;
         let address = IpAddr::V4(Ipv4Addr::new(127, 3, 0, self.accounts));
@@ -115,10 +107,7 @@ impl Site {
         Ok(Account { name: name.to_owned(), token, url, client })
     }
 
-    /// A work tree with the history and a branch of its own.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// A work tree with the history and a new branch.
     pub(crate) async fn work_tree(&self, branch: &str, repository: usize) -> Result<PathBuf, Failure> {
         let folder = self.work.join(format!("tree-{branch}-{repository}"));
         let (history, target) = (self.history.display().to_string(), folder.display().to_string());
@@ -127,22 +116,16 @@ impl Site {
         Ok(folder)
     }
 
-    /// Copies some of the repositories and packs the copies; from now on [`Self::copy`] has them.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Creates packed copies of some repositories, which [`Self::copy`] returns afterwards.
     pub(crate) async fn make_copies(&self) -> Result<(), Failure> {
         let mut copies = Vec::new();
         for repository in self.repositories.iter().take(MAX_COPIES) {
             copies.push(self.packed_copy(&repository.path, &repository.name).await?);
         }
-        self.copies.set(copies).map_err(|_| "copies were made before".into())
+        self.copies.set(copies).map_err(|_| "the copies already exist".into())
     }
 
-    /// Makes a packed copy of the history that every repository began with.
-    ///
-    /// # Errors
-    /// If git fails.
+    /// Creates a packed copy of the initial history.
     pub(crate) async fn copy_of_history(&self) -> Result<PathBuf, Failure> {
         self.packed_copy(&self.history, "history").await
     }
@@ -156,12 +139,12 @@ impl Site {
         Ok(copy)
     }
 
-    /// The copies of repositories, once they are made.
+    /// The copies of repositories, once they exist.
     pub(crate) fn copies(&self) -> &[PathBuf] {
         self.copies.get().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The copy to use for a repository, once there are copies.
+    /// The copy of a repository, once copies exist.
     pub(crate) fn copy(&self, repository: usize) -> Option<&Path> {
         let copies = self.copies();
         copies.get(repository % copies.len().max(1)).map(PathBuf::as_path)

@@ -1,4 +1,4 @@
-//! The bars, and whether a measurement holds them.
+//! The bars, and whether a measurement meets them.
 
 use ferrite_benches::percentile_ms;
 
@@ -8,14 +8,14 @@ use crate::watch::MinuteSamples;
 
 const MAX_PACKS: usize = 50;
 const MAX_LOOSE_OBJECTS: usize = 3_000;
-/// Part of plain git's time that clones and archives of the last minute may take.
+/// Highest allowed ratio of clone and archive times in the last minute to plain git.
 const MAX_OF_PLAIN: f64 = 3.0;
 const MAX_READ_P99_MS: f64 = 100.0;
-/// Part of the first minute's times that writes of the last one may take.
+/// Highest allowed ratio of write times in the last minute to the first one.
 const MAX_OF_FIRST_TIME: f64 = 1.5;
-/// Part of the first minute's clones and archives that the last one must have.
+/// Lowest allowed ratio of clones and archives in the last minute to the first one.
 const MIN_OF_FIRST_RATE: f64 = 0.5;
-/// Part of the third minute's memory that the last one may have.
+/// Highest allowed ratio of memory in the last minute to the third one.
 const MAX_OF_THIRD_MEMORY: f64 = 1.2;
 
 fn line(what: &str, figure: &str, bar: &str, holds: bool) {
@@ -33,7 +33,7 @@ fn against_plain(kind: Kind, last: &MinuteSamples, plain: Plain) {
     for (how, theirs) in all {
         let ratio = ours / theirs;
         let figure = format!("{ours:.0} ms to {theirs:.0} ms, {ratio:.2}x");
-        // A minute without a single one holds nothing.
+        // A minute without any misses the bar.
         let holds = ours > 0.0 && ratio <= MAX_OF_PLAIN;
         line(&format!("{}, p50 of the last minute to plain git's, {how}", kind.name()), &figure, &bar, holds);
     }
@@ -49,8 +49,8 @@ fn against_first(kind: Kind, first: &MinuteSamples, last: &MinuteSamples) {
     }
 }
 
-/// Compares how many were done: as such, and by the time that plain git takes for a repository as it was and as it is, so that a repository
-/// that the load has made larger counts as what it is.
+/// Compares numbers of operations: directly, and scaled by the times of plain git for the initial
+/// and the final repository, so that the growth of a repository is taken into account.
 fn rate(kind: Kind, first: &MinuteSamples, last: &MinuteSamples, plain: Plain) {
     let count = |samples: &MinuteSamples| samples.requests.get(&kind).map_or(0, |requests| requests.times.len());
     let (before, after) = (count(first), count(last));
@@ -63,7 +63,7 @@ fn rate(kind: Kind, first: &MinuteSamples, last: &MinuteSamples, plain: Plain) {
     line(&format!("{what}, times the growth of plain git's time"), &figure, &bar, ratio * growth >= MIN_OF_FIRST_RATE);
 }
 
-/// Prints each bar with the figure, and whether it holds.
+/// Prints each bar with its figure, and whether it is met.
 pub(crate) fn print(minutes: &[MinuteSamples], baseline: &Baseline, failed: usize, lost: usize) {
     let (Some(first), Some(last)) = (minutes.first(), minutes.last()) else { return };
     let stores = || minutes.iter().flat_map(|minute| minute.stores.values());

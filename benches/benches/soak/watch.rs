@@ -1,4 +1,5 @@
-//! Samples of the installation, one a second: packs and loose objects of each repository, memory, and CPU time by process.
+//! Samples of the installation, one per second: packs and loose objects of each repository, memory,
+//! and CPU time by process.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +13,12 @@ use crate::record::{self, Minute, Record};
 use crate::site::Site;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Repositories that one sample looks into. With more of them, they take turns.
+/// Repositories per sample. If there are more, they take turns.
 const MAX_SAMPLED_REPOSITORIES: usize = 20;
-/// Repositories that a table shows: those with the most packs and loose objects.
+/// Repositories per table: those with the most packs and loose objects.
 const MAX_SHOWN_REPOSITORIES: usize = 4;
 
-/// The files of one repository: the largest numbers of a minute, the rest as it was last.
+/// Files of one repository: the highest numbers of a minute, otherwise the last values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Store {
     pub(crate) packs: usize,
@@ -51,7 +52,6 @@ impl Store {
     }
 }
 
-/// The samples and requests of one minute.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MinuteSamples {
     pub(crate) requests: Minute,
@@ -61,7 +61,7 @@ pub(crate) struct MinuteSamples {
 }
 
 impl MinuteSamples {
-    /// The mean of the memory of all processes, in MiB.
+    /// Mean memory of all processes, in MiB.
     pub(crate) fn memory_mib(&self) -> f64 {
         let sum: u64 = self.memory.iter().flat_map(BTreeMap::values).sum();
         sum as f64 / self.memory.len().max(1) as f64
@@ -116,11 +116,9 @@ fn sample(site: &Site, launcher: u32, round: usize, samples: &mut MinuteSamples)
     samples.memory.push(memory::sample(launcher));
 }
 
-/// Samples until the end of the load, and prints each minute when it is over; then has plain git take its share in the load for as long as a
-/// minute. `processes` are those of the service without git's.
-///
-/// # Errors
-/// If copies cannot be made.
+/// Samples until the end of the load, and prints each minute when it is over. Then lets plain git
+/// take its share in the load for up to a minute. `processes` are those of the service without
+/// git's.
 pub(crate) async fn run(site: &Site, processes: &Processes, record: &Record) -> Result<Vec<MinuteSamples>, Failure> {
     let (span, mut minutes, mut round) = (record.span, Vec::new(), 0);
     tokio::time::sleep_until(span.begin.into()).await;

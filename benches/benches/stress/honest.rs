@@ -1,4 +1,5 @@
-//! The honest client: it reads, writes, clones and pushes, one request after the other, with short pauses.
+//! The honest client: reads, writes, clones and pushes, one request after the other, with short
+//! pauses.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,22 +13,21 @@ use tokio::runtime::Runtime;
 
 use crate::latency::Seen;
 
-/// The repository that the client works in.
+/// The client's repository.
 const REPOSITORY: &str = "work";
-/// Files that the repository has at first.
+/// Initial files of the repository.
 const FIRST_FILES: usize = 200;
-/// Pause between two requests.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A client that does one of everything in turn.
+/// A client that runs every kind of request in turn.
 pub(crate) struct Client {
     url: String,
     token: String,
     client: reqwest::Client,
-    /// The work tree that it pushes from, and the folder that it clones into.
+    /// Its work tree, and the folder for clones.
     work: PathBuf,
     clones: PathBuf,
-    /// The repository that the client imports.
+    /// The repository that it imports.
     remote: Remote,
     remote_runtime: Option<Runtime>,
     user: i64,
@@ -43,10 +43,7 @@ impl Drop for Client {
 }
 
 impl Client {
-    /// Makes the repository of the client, and a work tree of it.
-    ///
-    /// # Errors
-    /// If a request or git fails.
+    /// Creates the client's repository and a work tree of it.
     pub(crate) async fn new(installation: &Installation, folder: &Path) -> Result<Self, Failure> {
         installation.create("/user/repos", &json!({ "name": REPOSITORY })).await?;
         let work = folder.join("work");
@@ -61,7 +58,7 @@ impl Client {
         git::run(&work, &["remote", "add", "origin", &remote]).await?;
         git::run(&work, &["push", "--quiet", "origin", "main", "main:api"]).await?;
         installation.create(&format!("/repos/{USER}/{REPOSITORY}/issues"), &json!({ "title": "An issue" })).await?;
-        // Its own threads: attacks on the installation do not slow other machines down.
+        // Separate threads: attacks on the installation do not slow down other machines.
         let remote_runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let remote = folder.join("remote");
         let remote = remote_runtime.spawn(async move { Remote::start(&remote).await }).await??;
@@ -78,7 +75,7 @@ impl Client {
         })
     }
 
-    /// Goes on until `end`, and returns what was seen. A failure is noted, and the client goes on.
+    /// Runs until `end` and returns the recorded requests. Continues after failures.
     pub(crate) async fn run_until(&mut self, end: tokio::time::Instant) -> Seen {
         let mut seen = Seen::default();
         while tokio::time::Instant::now() < end {
@@ -113,7 +110,6 @@ impl Client {
         self.send(seen, kind, request).await;
     }
 
-    /// Imports a repository, and deletes it.
     async fn import(&self, seen: &mut Seen) {
         let name = format!("import-{}", self.turns);
         let body = json!({ "clone_addr": self.remote.url(), "uid": self.user, "repo_name": name });

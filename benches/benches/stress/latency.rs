@@ -1,11 +1,11 @@
-//! Times of requests by kind, and the requests that failed.
+//! Times of requests by kind, and failed requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ferrite_benches::percentile_ms;
 
-/// Failures that are printed word for word.
+/// Failures printed in full.
 const MAX_PRINTED_FAILURES: usize = 10;
 
 /// The requests of a client.
@@ -16,7 +16,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Notes the time of a request, or its failure.
+    /// Records the time of a request, or its failure.
     pub(crate) fn note(&mut self, kind: &'static str, time: Duration, failure: Option<String>) {
         self.times.entry(kind).or_default().push(time);
         if let Some(failure) = failure {
@@ -24,7 +24,7 @@ impl Seen {
         }
     }
 
-    /// Prints a table of all kinds and of all requests together, and the failures.
+    /// Prints a table by kind and in total, and the failures.
     pub(crate) fn print(&self) {
         println!("| honest client | requests | p50 ms | p95 ms | p99 ms | max ms |");
         println!("|---|---:|---:|---:|---:|---:|");

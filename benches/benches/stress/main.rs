@@ -1,11 +1,12 @@
-//! All known attacks on an installation at once, beside an honest client: what the client sees, and what memory they take.
+//! All known attacks on an installation at the same time, beside an honest client: what the client
+//! sees, and how much memory the attacks take.
 //!
-//!   make stress SECONDS=600
+//!     make stress SECONDS=600
 //!
-//! The service is the shipped binary, as `ferrite up` on SQLite; another binary is named by FERRITE_BENCH_BINARY. The attackers have
-//! one account, without rights on anything of others, and one address; the honest client has another address. All of them share the
-//! machine with the service. Without `--bench`, as `cargo test --benches` runs it, everything is done for a few seconds: a test that
-//! it works.
+//! Measures the release binary, `ferrite up` on SQLite, or the one in FERRITE_BENCH_BINARY. The
+//! attackers have one account without any rights on other accounts' data, and one address; the
+//! honest client has another address. All share the machine with the service. Without `--bench`, as
+//! in `cargo test --benches`, everything runs for a few seconds, as a test of the bench.
 
 mod attacks;
 mod honest;
@@ -26,33 +27,33 @@ use tokio::time::Instant;
 
 use attacks::{Attack, Attacker, Tally};
 
-/// Remotes and receivers of webhooks are on this machine. All other settings are the defaults.
+/// Remotes and webhook receivers are on this machine. All other settings are the defaults.
 const SETTINGS: Settings = &[("FERRITE_OUTBOUND_ALLOW", "127.0.0.0/8")];
-/// Seconds of a test that the bench works.
+/// Duration of a test of the bench.
 const TEST_SECONDS: u64 = 5;
-/// Time that attacks and the honest client get to end.
+/// Time limit for attacks and the honest client to stop.
 const END_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Attacks an installation beside an honest client.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The attacks; all of them if none is named.
+    /// Attacks; all by default.
     #[arg(value_enum)]
     attacks: Vec<Attack>,
 
-    /// Seconds for which the attacks go on.
+    /// Duration of the attacks, in seconds.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
 
-    /// Seconds for which the honest client is measured alone before.
+    /// Seconds of measuring the honest client alone before.
     #[arg(long, default_value_t = 30)]
     alone_seconds: u64,
 
-    /// Runs the attacks one after the other, each for a share of the time.
+    /// Run the attacks one after the other, each for a share of the time.
     #[arg(long)]
     one_by_one: bool,
 
-    /// Leave the data folder.
+    /// Keep the data folder.
     #[arg(long)]
     keep: bool,
 
@@ -61,7 +62,7 @@ struct Args {
     bench: bool,
 }
 
-/// Runs the honest client beside `chosen` attacks for `time`, and prints what it saw.
+/// Runs the honest client beside the attacks `chosen` for `time`, and prints what it saw.
 async fn round(
     name: &str,
     client: &mut honest::Client,
@@ -84,7 +85,7 @@ async fn round(
         Ok::<(), Failure>(())
     };
     if tokio::time::timeout(END_TIMEOUT, ended).await.is_err() {
-        println!("some attacks did not end in {} s", END_TIMEOUT.as_secs());
+        println!("some attacks did not stop within {} s", END_TIMEOUT.as_secs());
     }
     tallies.sort_by_key(|(attack, _)| *attack);
     println!("\n## {name}");

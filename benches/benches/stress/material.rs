@@ -1,4 +1,5 @@
-//! The material of the attackers: their account, repositories with hostile trees, commits and messages, and issues.
+//! What the attackers need: their account, repositories with hostile trees, commits and messages,
+//! and issues.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,19 +14,18 @@ use tokio::io::AsyncWriteExt;
 
 use crate::attacks::{ATTACKER_ADDRESS, Attacker, SlowSource};
 
-/// The account of the attackers.
+/// The attackers' account.
 pub(crate) const ATTACKER: &str = "mallory";
 
-/// How large the material is.
 struct Sizes {
-    /// Placeholders in the file that is expanded in archives, and commits with a long message.
+    /// Placeholders in the file that archives expand, and commits with a long message.
     placeholders: usize,
     long_commits: usize,
     long_message: usize,
     /// Entries of a folder, and of one with long paths.
     entries: usize,
     long_paths: usize,
-    /// Levels of a tree of which each has ten subtrees.
+    /// Levels of a tree with ten subtrees each.
     levels: usize,
     patterns: usize,
     issues: usize,
@@ -56,11 +56,8 @@ const TEST_SIZES: Sizes = Sizes {
     body: 1 << 10,
 };
 
-/// Makes the account, its key for SSH, its repositories and issues. A push that is refused leaves its repository as it is: the attacks then
-/// get nothing from it.
-///
-/// # Errors
-/// If the account or its repositories cannot be made.
+/// Creates the account, its SSH key, its repositories and issues. A rejected push leaves its
+/// repository unchanged, so the attacks get nothing from it.
 pub(crate) async fn prepare(installation: &Installation, folder: &Path, is_full: bool) -> Result<Attacker, Failure> {
     let sizes = if is_full { SIZES } else { TEST_SIZES };
     let account = json!({ "username": ATTACKER, "email": "mallory@example.com", "password": PASSWORD });
@@ -80,7 +77,7 @@ pub(crate) async fn prepare(installation: &Installation, folder: &Path, is_full:
             made["ssh_url"].as_str().unwrap_or_default().clone_into(&mut attacker.ssh);
         }
         if let Err(refused) = import_and_push(&attacker, name, &stream).await {
-            println!("the push of {name} was refused: {}", last_line(&refused));
+            println!("the push of {name} failed: {}", last_line(&refused));
         }
     }
     wide_tree(&attacker, sizes.levels).await?;
@@ -94,7 +91,7 @@ pub(crate) async fn prepare(installation: &Installation, folder: &Path, is_full:
     Ok(attacker)
 }
 
-/// Makes what the attacks that write need: a release, a webhook with a delivery, and a slow remote.
+/// Creates what the writing attacks need: a release, a webhook with a delivery, and a slow remote.
 async fn prepare_writes(attacker: &mut Attacker) -> Result<(), Failure> {
     let repository = format!("/repos/{ATTACKER}/issues");
     let me = attacker.request(Method::GET, "/user").send().await?.bytes().await?;
@@ -126,7 +123,7 @@ async fn make_key(folder: &Path) -> Result<PathBuf, Failure> {
     if made.status.success() { Ok(path) } else { Err(String::from_utf8_lossy(&made.stderr).into()) }
 }
 
-/// Names and streams for `git fast-import`.
+/// Names and `git fast-import` streams.
 fn repositories(sizes: &Sizes) -> [(&'static str, Vec<u8>); 4] {
     let placeholder = "$Format:%B$\n".repeat(sizes.placeholders);
     let mut subst = Stream::default();
@@ -195,7 +192,7 @@ pub(crate) async fn feed(mut command: tokio::process::Command, input: &[u8]) -> 
     Err(String::from_utf8_lossy(&output.stderr).into())
 }
 
-/// Pushes a commit of some kilobytes that stands for ten files to the power of `levels`.
+/// Pushes a commit of a few kilobytes that represents ten files to the power of `levels`.
 async fn wide_tree(attacker: &Attacker, levels: usize) -> Result<(), Failure> {
     attacker.post("/user/repos", &json!({ "name": "wide" })).await?;
     let folder = attacker.folder.join("wide");
@@ -211,16 +208,13 @@ async fn wide_tree(attacker: &Attacker, levels: usize) -> Result<(), Failure> {
     let commit = git::text(&folder, &["commit-tree", "-m", "Wide", &object]).await?;
     git::run(&folder, &["update-ref", "refs/heads/main", &commit]).await?;
     if let Err(refused) = git::run(&folder, &["push", "--quiet", &attacker.remote("wide"), "main"]).await {
-        println!("the push of wide was refused: {}", last_line(&refused));
+        println!("the push of wide failed: {}", last_line(&refused));
     }
     Ok(())
 }
 
 impl Attacker {
-    /// Makes something with the token of the attackers.
-    ///
-    /// # Errors
-    /// If the answer is not 201.
+    /// Sends a POST with the attackers' token. Fails unless the status is 201.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         installation::created(self.request(Method::POST, path).json(body)).await
     }

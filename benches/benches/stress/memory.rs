@@ -1,4 +1,5 @@
-//! Memory of all processes of an installation over time: the proportional set size, so that shared pages count once.
+//! Memory of all processes of an installation over time: the proportional set size, which counts
+//! shared pages once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tokio::task::JoinSet;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The first sample, and the one with the largest sum.
+/// The first sample, and the one with the highest sum.
 #[derive(Debug, Default)]
 pub(crate) struct Peak {
     first: Sample,
@@ -27,7 +28,7 @@ impl Peak {
         self.last = sample;
     }
 
-    /// Prints the sums and the largest sample by process.
+    /// Prints the sums, and the largest sample by process.
     pub(crate) fn print(&self) {
         let parts: Vec<_> = self.largest.iter().map(|(name, mib)| format!("{name} {mib}")).collect();
         println!(
@@ -44,14 +45,13 @@ fn sum(sample: &Sample) -> u64 {
     sample.values().sum()
 }
 
-/// Samples until it is stopped.
 pub(crate) struct Sampler {
     peak: Arc<Mutex<Peak>>,
     task: JoinSet<()>,
 }
 
 impl Sampler {
-    /// Begins to sample the process `root` and everything below it.
+    /// Starts sampling the process `root` and everything below it.
     pub(crate) fn start(root: u32) -> Self {
         let peak = Arc::new(Mutex::new(Peak::default()));
         let (mut task, shared) = (JoinSet::new(), Arc::clone(&peak));
@@ -65,7 +65,6 @@ impl Sampler {
         Self { peak, task }
     }
 
-    /// Stops and returns what was seen.
     pub(crate) async fn stop(mut self) -> Peak {
         self.task.shutdown().await;
         std::mem::take(&mut *self.peak.lock().unwrap_or_else(PoisonError::into_inner))

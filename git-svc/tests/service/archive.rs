@@ -31,7 +31,7 @@ async fn get(service: &Service, id: i64, path: &str, headers: &[(&str, &str)]) -
     send(service, builder.body(Body::empty()).unwrap()).await
 }
 
-/// Starts a service with a repository of a few files. Returns both, and the newest commit.
+/// A service with a repository of a few files, and the newest commit.
 async fn filled() -> (Service, i64, String) {
     let service = Service::start().await;
     let id = service.create().await;
@@ -68,7 +68,7 @@ async fn archives_unpack_to_the_files_of_the_commit() {
             let (_, other, again) = get(&service, id, &path(id, revision, format), &[]).await;
             assert_eq!(other["etag"], headers["etag"]);
             assert!(again == file, "{revision}");
-            assert_eq!(other["content-length"].to_str().unwrap(), file.len().to_string(), "it was kept");
+            assert_eq!(other["content-length"].to_str().unwrap(), file.len().to_string(), "served from the cache");
         }
     }
 }
@@ -102,7 +102,7 @@ async fn ranges_are_served_and_a_known_archive_is_not_sent_again() {
     }
     service.put(id, "new", b"x").await;
     let (status, headers, _) = get(&service, id, &path, &[("if-none-match", &etag)]).await;
-    assert!(status == StatusCode::OK && headers["etag"] != etag.as_str(), "another commit is another file");
+    assert!(status == StatusCode::OK && headers["etag"] != etag.as_str(), "another commit gives another file");
 }
 
 #[tokio::test]
@@ -208,7 +208,6 @@ async fn bad_requests_say_what_is_wrong() {
     assert_eq!(send(&service, other).await.0, StatusCode::UNAUTHORIZED);
 }
 
-/// Writes a commit of a tree to the branch `odd`, directly on disk.
 fn branch(service: &Service, id: i64, build: impl Fn(&git2::Repository) -> Oid) {
     let repo = service.on_disk(id);
     let tree = repo.find_tree(build(&repo)).unwrap();
@@ -237,7 +236,6 @@ async fn a_tree_that_unpacks_to_a_billion_files_is_refused_at_once() {
     }
 }
 
-/// Writes ten megabytes of incompressible files to the branch `odd`.
 fn noise(service: &Service, id: i64) {
     branch(service, id, |repo| {
         let mut state = 1_u32;
@@ -254,7 +252,6 @@ fn noise(service: &Service, id: i64) {
     });
 }
 
-/// Requests an archive and disconnects after its first bytes.
 async fn get_first_bytes(service: &Service, id: i64, path: &str) {
     let stream = service.address.connect().await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
@@ -290,7 +287,7 @@ async fn an_archive_is_not_finished_after_its_client_left() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     }
-    panic!("what was begun is still there");
+    panic!("the started archive is still there");
 }
 
 #[tokio::test]
@@ -304,7 +301,7 @@ async fn concurrent_requests_share_one_file_and_one_that_leaves_stops_no_other()
         tokio::join!(get(&service, id, &path, &[]), get(&service, id, &path, &[("range", "bytes=5-")]), leaver);
     assert_eq!((one.0, two.0), (StatusCode::OK, StatusCode::PARTIAL_CONTENT));
     assert!(one.2.len() > 10 << 20 && one.2[5..] == two.2[..]);
-    assert_eq!(cached_archives(&service), 1, "it was made once");
+    assert_eq!(cached_archives(&service), 1, "created once");
 }
 
 #[tokio::test]
@@ -335,6 +332,6 @@ async fn archives_are_deleted_with_their_repository_and_readers_finish() {
         read = read => read,
         outcome = async { drop(connection.await); std::future::pending().await } => outcome,
     };
-    assert!(read == whole, "the reader gets all of it");
+    assert!(read == whole, "the reader gets everything");
     wait_for_cached_archives(&service, 1).await;
 }

@@ -24,7 +24,6 @@ pub(crate) const BLOB: u8 = 3;
 pub(crate) const OFS_DELTA: u8 = 6;
 pub(crate) const REF_DELTA: u8 = 7;
 
-/// Runs a program with `input` and returns its trimmed output.
 pub(crate) fn filter(folder: &Path, program: &str, args: &[&str], input: &[u8]) -> String {
     let mut command = Command::new(program);
     let mut child =
@@ -49,12 +48,10 @@ impl Workshop {
         self.0.path()
     }
 
-    /// Writes an object without checks and returns its id.
     pub(crate) fn object(&self, kind: &str, bytes: &[u8]) -> String {
         filter(self.path(), "git", &["hash-object", "-w", "--literally", "-t", kind, "--stdin"], bytes)
     }
 
-    /// Points a ref to an object, without checks.
     pub(crate) fn point(&self, name: &str, id: &str) {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -79,14 +76,13 @@ impl Workshop {
         self.object("commit", format!("tree {tree}\nauthor {who}\ncommitter {who}\n\nm\n").as_bytes())
     }
 
-    /// Writes a commit of one file and returns its id.
     pub(crate) fn file(&self, mode: &str, name: &[u8], content: &[u8]) -> String {
         let blob = self.object("blob", content);
         self.commit(&self.tree(&[(mode, name, &blob)]))
     }
 }
 
-/// Asserts that the store's only repository has sound objects, `refs` refs and no quarantine.
+/// Asserts that the store's only repository has intact objects, `refs` refs and no quarantine.
 pub(crate) async fn assert_unharmed(service: &Service, refs: usize) {
     let path: PathBuf = find_repository(&service.store());
     let text = git(&path, &["fsck", "--strict", "--no-progress"]).await;
@@ -97,7 +93,6 @@ pub(crate) async fn assert_unharmed(service: &Service, refs: usize) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Asserts that the store's only repository has no object.
 pub(crate) async fn assert_empty(service: &Service) {
     let text = git(&find_repository(&service.store()), &["count-objects", "-v"]).await;
     assert!(text.starts_with("count: 0") && text.contains("in-pack: 0") && text.contains("garbage: 0"), "{text}");
@@ -329,7 +324,7 @@ async fn too_many_objects_or_refs_are_refused_with_the_limit() {
     let (succeeded, text) = try_git(w.path(), &["push", &gateway.remote(id), "refs/heads/*:refs/heads/*"]).await;
     assert!(!succeeded && text.contains("a push may change at most 1100 refs"), "{text}");
     let kept = git(&find_repository(&gateway.service.store()), &["count-objects", "-v"]).await;
-    assert!(kept.contains("in-pack: 0"), "nothing refused is kept: {kept}");
+    assert!(kept.contains("in-pack: 0"), "rejected objects were kept: {kept}");
     assert_unharmed(&gateway.service, 1).await;
     gateway.service.updates(id, 1).await;
 }

@@ -105,7 +105,7 @@ async fn ranges_of_small_and_large_files_are_served() {
             (StatusCode::RANGE_NOT_SATISFIABLE, &format!("bytes */{size}").parse().unwrap())
         );
         let (status, _, body) = ask("bytes=2-4".to_owned(), "\"another\"").await;
-        assert_eq!((status, body.len()), (StatusCode::OK, size), "of another file it would be no part");
+        assert_eq!((status, body.len()), (StatusCode::OK, size), "not a part of another file");
     }
 }
 

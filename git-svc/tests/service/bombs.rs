@@ -56,7 +56,6 @@ async fn read(service: &Service, id: i64, path: &[u8]) -> Vec<String> {
     results
 }
 
-/// Asserts that another push and an API commit still succeed.
 async fn assert_open(gateway: &Gateway, id: i64) {
     let w = Workshop::new().await;
     let tip = w.file("100644", b"fine", b"fine");
@@ -88,7 +87,6 @@ async fn a_tree_of_very_many_entries_is_read_within_limits() {
     assert_unharmed(&gateway.service, 2).await;
 }
 
-/// Writes `levels` nested directories and returns their commit.
 fn chain(w: &Workshop, levels: usize) -> String {
     let objects = git2::Repository::open_bare(w.path()).unwrap();
     let mut id = objects.blob(b"x").unwrap();
@@ -153,8 +151,7 @@ async fn deltas_with_huge_results_are_refused() {
     let id = gateway.service.create().await;
     let base = entry(BLOB, 15 << 20, b"", &vec![0; 15 << 20]);
     let distance = distance(base.len());
-    // A delta that really makes three gigabytes, and two that only claim results larger than any
-    // memory.
+    // A delta that really makes three gigabytes, and two that claim results larger than any memory.
     let copies = copy(15 << 20).repeat(205);
     for (result, copies) in [(205 * (15 << 20), &copies), (1 << 50, &copies), (u64::MAX, &copies)] {
         let delta = [size(15 << 20), size(result), copies.clone()].concat();

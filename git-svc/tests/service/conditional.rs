@@ -17,7 +17,6 @@ use crate::{
 
 const WRITERS: usize = 8;
 
-/// Returns a request with a grant that asks for the version of its result.
 fn asking<T: Operation>(service: &Service, id: i64, message: T) -> Request<T> {
     let mut request = service.with_grant(id, message);
     request.metadata_mut().insert(VERSION, "?".parse().unwrap());
@@ -50,13 +49,11 @@ fn assert_one_succeeded<T>(outcomes: Vec<Result<T, Status>>) {
     }
 }
 
-/// Returns the precondition for the version of a file on a branch.
 async fn version(service: &Service, id: i64, branch: &str, path: &str) -> Option<String> {
     let message = GetContentsRequest { repository_id: id, revision: branch.into(), path: path.into() };
     told(&service.git().get_contents(asking(service, id, message)).await.unwrap())
 }
 
-/// Writes a file to a branch, with a precondition.
 async fn put(
     service: &Service,
     precondition: &str,
@@ -119,7 +116,7 @@ async fn the_version_is_that_of_the_branch_which_the_write_names() {
     let on =
         |branch: &str, content: &[u8]| PutContentsRequest { branch: branch.into(), ..put_request(id, "a", content) };
     let main = version(&service, id, "main", "a").await.unwrap();
-    assert!(is_refused(put(&service, "absent", on("topic", b"2")).await), "it begins with the files of main");
+    assert!(is_refused(put(&service, "absent", on("topic", b"2")).await), "starts with the files of main");
     put(&service, &main, on("topic", b"2")).await.unwrap();
     let topic = version(&service, id, "topic", "a").await.unwrap();
     assert!(is_refused(put(&service, &main, on("topic", b"3")).await));

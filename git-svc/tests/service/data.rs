@@ -47,8 +47,8 @@ async fn history_comes_in_pages_of_all_commits_or_of_a_path() {
     assert_eq!(listed(&service, commits(id, "", "-none", 1)).await, (vec![], false, Some(0)));
 }
 
-/// The walk along a path gives up after fewer commits than there are here, so `git rev-list` has to
-/// find them.
+/// The walk along a path stops after fewer commits than there are here, so `git rev-list` must find
+/// them.
 #[tokio::test]
 async fn the_history_of_a_rare_path_is_found_by_git() {
     let service = Service::start().await;
@@ -94,8 +94,8 @@ async fn trees_blobs_tags_and_refs_are_returned() {
         let target = repo.find_object(Oid::from_str(&commit).unwrap(), None).unwrap();
         repo.reference("refs/tags/v1", target.id(), false, "").unwrap();
         let annotated = repo.tag("v2", &target, &who(), "two\n", false).unwrap().to_string();
-        // A ref written by hand is noticed at once only in `packed-refs`; a loose one when the ref
-        // table is read again.
+        // A ref written directly to disk is noticed at once only in `packed-refs`; a loose one when
+        // the ref table is read again.
         let packed = std::process::Command::new("git").arg("-C").arg(repo.path()).args(["pack-refs", "--all"]).status();
         assert!(packed.unwrap().success());
         annotated

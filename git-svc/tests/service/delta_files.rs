@@ -23,7 +23,6 @@ use crate::{
     session::GitDaemon,
 };
 
-/// Size of the base of all deltas.
 const BASE: u32 = 64 << 10;
 /// File that marks a repository without large deltas.
 const MARK: &str = "no-large-deltas";
@@ -32,13 +31,11 @@ fn base() -> Vec<u8> {
     (0..BASE).map(|index| b'a' + u8::try_from(index / 999 % 26).unwrap()).collect()
 }
 
-/// Returns a delta that repeats the base.
 fn repeated(times: u32) -> Vec<u8> {
     let result = u64::from(BASE) * u64::from(times);
     [size(BASE.into()), size(result), copy(BASE).repeat(times as usize)].concat()
 }
 
-/// A pack, the id of its commit, and the id of the file in that commit.
 struct PackedFile {
     pack: Vec<u8>,
     tip: String,
@@ -66,7 +63,6 @@ async fn packed_file(content: &[u8], chain: &[Vec<u8>]) -> PackedFile {
     PackedFile { pack, tip, blob }
 }
 
-/// Pushes the commit of a [`packed_file`]. Returns the id of the file.
 async fn push_file(service: &Service, id: i64, content: &[u8], chain: &[Vec<u8>]) -> String {
     let mut file = packed_file(content, chain).await;
     let text = push(service, id, &[("refs/heads/main", &file.tip)], &mut file.pack).await;

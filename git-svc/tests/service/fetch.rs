@@ -74,8 +74,8 @@ fn ls_refs(arguments: &[&str]) -> Vec<u8> {
     format!("{}{}0001{arguments}0000", line("command=ls-refs"), line("object-format=sha1")).into_bytes()
 }
 
-/// Returns a response with the packets of the pack (band 1) joined: git splits the pack into
-/// packets as it is written.
+/// The response with the packets of the pack (band 1) joined: git splits the pack into packets as
+/// it writes it.
 fn content(mut bytes: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some((packet, used)) = Packet::decode(bytes).unwrap() {

@@ -1,5 +1,5 @@
 //! Starts git-svc, and fakes of repo-svc, issue-svc and hook-svc that receive events. The fake
-//! repo-svc rejects every repeated access check, unless a test lets it confirm some. Also clients,
+//! repo-svc rejects repeated access checks, unless a test lets it confirm some. Also clients,
 //! grants and requests for the tests.
 
 use std::{
@@ -62,24 +62,19 @@ pub(crate) struct Service {
     life: Lifecycle,
     done: Option<tokio::task::JoinHandle<()>>,
     subscriber: Subscriber,
-    /// The fake of issue-svc.
     issues: Subscriber,
-    /// The fake of hook-svc.
     webhooks: Subscriber,
-    /// Number of accesses that repo-svc still confirms.
+    /// Accesses that repo-svc will still confirm.
     confirmations: Arc<AtomicI64>,
     next: AtomicI64,
     others: Lifecycle,
-    /// Flags in addition to those of `config`.
     flags: Vec<String>,
 }
 
-/// Stores the events it receives.
 #[derive(Clone, Default)]
 struct Subscriber(Arc<Mutex<Vec<Event>>>);
 
 impl Subscriber {
-    /// Starts a subscriber that serves until `life` stops.
     async fn serve(address: &Address, trust: &ServiceCredentials, extra: axum::Router, life: &Lifecycle) -> Self {
         let subscriber = Self::default();
         let listener = address.bind().await.unwrap();
@@ -98,7 +93,6 @@ impl Subscriber {
         events.into_iter().filter(|event| event.repository_id == repository).filter_map(|event| event.fact).collect()
     }
 
-    /// Returns the update events of a repository, in order of arrival.
     fn updates(&self, repository: i64) -> Vec<RefsUpdated> {
         let events = self.0.lock().unwrap().clone();
         let of = events.into_iter().filter(|event| event.repository_id == repository);
@@ -136,7 +130,6 @@ fn confirmed() -> http::Response<axum::body::Body> {
     response.body(axum::body::Body::new(message)).unwrap()
 }
 
-/// A token authority without tokens.
 struct NoTokens;
 
 #[tonic::async_trait]
@@ -169,7 +162,6 @@ fn config(folder: &Path, more: &[String]) -> Config {
     Config::try_parse_from(["git-svc".to_owned()].into_iter().chain(flags).chain(more.iter().cloned())).unwrap()
 }
 
-/// Returns the address that a fake of another service listens on.
 fn first(addresses: &ServiceAddresses) -> &Address {
     addresses.iter().next().unwrap()
 }
@@ -192,7 +184,6 @@ impl Service {
         Self::start_with(tempfile::tempdir().unwrap(), &[]).await
     }
 
-    /// Starts the service in `folder`, with additional flags.
     pub(crate) async fn start_with(folder: tempfile::TempDir, flags: &[&str]) -> Self {
         let flags: Vec<_> = flags.iter().map(|flag| (*flag).to_owned()).collect();
         let signer = write_keys(folder.path());
@@ -248,10 +239,9 @@ impl Service {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("git-svc does not get ready");
+        panic!("git-svc is not ready");
     }
 
-    /// Stops git-svc as a signal does. Returns how long that took.
     pub(crate) async fn stop(&mut self) -> Duration {
         let start = std::time::Instant::now();
         self.life.stop();
@@ -315,7 +305,6 @@ impl Service {
         EventSinkClient::new(self.channel_of(ServiceRole::RepoSvc))
     }
 
-    /// Creates an empty repository and returns its id.
     pub(crate) async fn create(&self) -> i64 {
         let id = self.next.fetch_add(1, Ordering::SeqCst);
         self.storage().create_repository(creation(id)).await.unwrap();
@@ -353,7 +342,6 @@ impl Service {
         with_token(message, &self.sign(self.grant(repository, T::OPERATION)))
     }
 
-    /// Writes a file to the default branch and returns the new commit.
     pub(crate) async fn put(&self, repository: i64, path: &str, content: &[u8]) -> String {
         let request = self.with_grant(repository, put_request(repository, path, content));
         self.git().put_contents(request).await.unwrap().into_inner().commit.unwrap().id

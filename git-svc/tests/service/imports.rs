@@ -1,4 +1,4 @@
-//! Imports from another host, good and bad.
+//! Imports from another host, valid and invalid.
 
 use std::{path::Path, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     remote::{LOGIN, Remote, followed_refs},
 };
 
-/// Limits that end bad transfers soon.
+/// Limits that soon end bad transfers.
 const SHORT: [&str; 3] =
     ["--migration-idle-seconds=5", "--migration-total-seconds=60", "--migration-max-bytes=2000000"];
 
@@ -30,7 +30,7 @@ pub(crate) fn request(id: i64, url: &str) -> StartMigrationRequest {
     }
 }
 
-/// Starts the service with this host permitted, and further flags.
+/// Starts a service that may connect to this host, with additional flags.
 pub(crate) async fn service_for(remote: &Remote, flags: &[&str]) -> Service {
     service_for_all(&[remote], flags).await
 }
@@ -45,7 +45,7 @@ async fn state(service: &Service, id: i64) -> GetMigrationResponse {
     service.imports().get_migration(GetMigrationRequest { repository_id: id }).await.unwrap().into_inner()
 }
 
-/// Waits for the end of an import. Returns its last state and the event about it.
+/// Waits for an import to end. Returns its last state and its event.
 pub(crate) async fn end(service: &Service, id: i64) -> (GetMigrationResponse, MigrationEnded) {
     for _ in 0..3000 {
         let found = state(service, id).await;
@@ -61,7 +61,7 @@ pub(crate) async fn end(service: &Service, id: i64) -> (GetMigrationResponse, Mi
     panic!("the import of {id} does not end: {:?}", state(service, id).await);
 }
 
-/// Returns the files below a directory whose bytes contain `text`.
+/// Files below a directory that contain `text`.
 fn files_with(folder: &Path, text: &[u8]) -> Vec<String> {
     let (mut folders, mut found) = (vec![folder.to_owned()], Vec::new());
     while let Some(folder) = folders.pop() {
@@ -80,7 +80,7 @@ fn incoming(service: &Service) -> usize {
     std::fs::read_dir(service.store().join("incoming")).unwrap().count()
 }
 
-/// A repository with everything that is imported, and a pull request, which is not.
+/// A repository with everything that is imported, and a pull request, which is not imported.
 fn fill(remote: &Remote, name: &str) -> Oid {
     let repo = remote.repository(name);
     let first = repo.commit("refs/heads/trunk", "one", &[]);
@@ -123,7 +123,7 @@ async fn a_copy_has_what_the_remote_has_and_its_password_is_nowhere() {
     }
     assert!(remote.seen().iter().all(|(path, _)| !path.contains("hunter2")));
     assert_eq!(incoming(&service), 0);
-    assert!(service.facts(51).is_empty(), "no service is told of wikis");
+    assert!(service.facts(51).is_empty(), "wikis emit no events");
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn an_empty_repository_is_brought_an_old_server_spoken_to_and_a_redirect_f
         StartMigrationRequest { password: "hunter2".to_owned(), ..request(3, &remote.elsewhere(&other, "demo.git")) };
     service.imports().start_migration(asked).await.unwrap();
     assert_eq!(end(&service, 3).await.0.error, "");
-    assert!(remote.seen().last().unwrap().1.is_some(), "its own server is told the password");
+    assert!(remote.seen().last().unwrap().1.is_some(), "its own server gets the password");
     assert!(!other.seen().is_empty() && other.seen().iter().all(|(_, login)| login.is_none()), "{:?}", other.seen());
 }
 
@@ -188,11 +188,11 @@ async fn bad_remotes_fail_with_neutral_reasons_and_leave_nothing() {
     }
     for (id, (way, name, reason)) in (1..).zip(&cases) {
         let (state, told) = end(&service, id).await;
-        // What git found, and in which object, follows the reason.
+        // The reason is followed by git's finding and the object.
         let found = state.error.split(": `").next().unwrap_or_default();
         assert_eq!((state.phase(), found), (MigrationPhase::Failed, *reason), "{way}/{name}");
         assert_eq!(told.error, state.error);
-        assert!(service.facts(id).len() == 1, "no mirror was made");
+        assert!(service.facts(id).len() == 1, "no mirror was created");
         let gone =
             service.with_grant(id, ferrite_proto::git::ListBranchesRequest { repository_id: id, ..Default::default() });
         assert_eq!(self::reason(&service.git().list_branches(gone).await.unwrap_err()), "REPOSITORY_NOT_FOUND");
@@ -213,7 +213,7 @@ async fn an_import_that_is_given_up_leaves_no_wiki() {
     service.imports().start_migration(asked).await.unwrap();
     assert!(end(&service, 50).await.1.has_wiki);
     assert_eq!(walk_repositories(&service.store().join("repos")), 2);
-    // As repo-svc does if a repository exceeds the quota or its user lost the permission.
+    // repo-svc does this if a repository exceeds the quota or its user lost access.
     let deleted = ferrite_proto::git::DeleteRepositoryRequest { repository_id: 50 };
     service.storage().delete_repository(deleted).await.unwrap();
     assert_eq!(walk_repositories(&service.store().join("repos")), 0);
@@ -258,7 +258,7 @@ async fn an_import_goes_on_after_a_restart() {
     assert_eq!(incoming(&service), 0);
 }
 
-/// Counts the requests for packs to a remote. Each is preceded by one for refs.
+/// Requests for packs to a remote. Each follows one for refs.
 pub(crate) fn packs_asked_for(remote: &Remote) -> usize {
     remote.seen().iter().filter(|(path, _)| path.ends_with("/git-upload-pack")).count() / 2
 }
@@ -273,7 +273,7 @@ async fn imports_of_one_user_that_wait_together_take_all_places() {
     }
     wait_until("two fetches hang", || packs_asked_for(&remote) >= 2).await;
     service.stop().await;
-    // Now all of them wait when the first one starts.
+    // Now all of them are waiting when the first one starts.
     let before = packs_asked_for(&remote);
     service.launch().await;
     wait_until("two fetches hang again", || packs_asked_for(&remote) >= before + 2).await;
@@ -296,7 +296,7 @@ async fn slow_imports_of_one_user_do_not_hold_up_those_of_others() {
     for id in 4..=5 {
         assert_eq!(end(&service, id).await.0.error, "");
     }
-    assert_eq!(state(&service, 3).await.phase(), MigrationPhase::Queued, "the first user has its share");
+    assert_eq!(state(&service, 3).await.phase(), MigrationPhase::Queued, "the first user has reached its limit");
 }
 
 #[tokio::test]
@@ -308,7 +308,7 @@ async fn a_remote_has_to_send_a_minimum_after_some_time() {
     service.imports().start_migration(request(1, &remote.url("drip", "demo.git"))).await.unwrap();
     let (state, told) = end(&service, 1).await;
     assert_eq!(state.error, "the remote sent less than 100000 bytes per second");
-    assert!(told.received_bytes > 2000, "it was not silent: {told:?}");
+    assert!(told.received_bytes > 2000, "the remote was silent: {told:?}");
 }
 
 #[tokio::test]
@@ -332,7 +332,7 @@ async fn one_user_does_not_fill_the_queue() {
 async fn git_servers_are_asked_where_the_operator_permits_it() {
     let remote = Remote::start().await;
     fill(&remote, "demo.git");
-    // The daemon cannot choose a free port itself. At a separate address, no other test gets the
+    // The daemon cannot choose a free port itself. On a separate address, no other test takes the
     // port meanwhile.
     let host = "127.9.4.18";
     let port = std::net::TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port();
@@ -359,7 +359,6 @@ async fn git_servers_are_asked_where_the_operator_permits_it() {
     assert!(service.imports().start_migration(request(3, &remote.url("open", "demo.git"))).await.is_err());
 }
 
-/// Counts the repositories below a directory.
 fn walk_repositories(folder: &Path) -> usize {
     let mut count = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

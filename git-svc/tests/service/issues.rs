@@ -1,4 +1,4 @@
-//! Events of default branches and messages of pushed commits, which issue-svc uses to close issues.
+//! Events about default branches, and messages of pushed commits, by which issue-svc closes issues.
 
 use ferrite_proto::{
     ServiceRole,
@@ -25,7 +25,7 @@ async fn pushed(service: &Service, request: ListPushedCommitsRequest) -> Result<
     Ok(storage.list_pushed_commits(request).await?.into_inner().commits)
 }
 
-/// Commits a file with a message that names an issue.
+/// Commits a file with a message that refers to an issue.
 async fn put_for_issue(service: &Service, id: i64, path: &str, grant: &Grant) {
     let request = PutContentsRequest { message: "See ada/site#1".into(), ..put_request(id, path, b"x") };
     service.git().put_contents(with_token(request, &service.sign(grant.clone()))).await.unwrap();
@@ -39,7 +39,6 @@ async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_i
     git(&work, &["push", &remote, "main", "main:refs/tags/v1", "main:other"]).await;
     git(&work, &["push", &remote, "main:topic"]).await;
     git(&work, &["push", &remote, "main:late", ":topic"]).await;
-    // Its message names no issue.
     service.put(id, "a.txt", b"a").await;
     put_for_issue(service, id, "b.txt", &service.grant(id, PUT_CONTENTS)).await;
     let (all, of_issues) = (service.updates(id, 5).await, service.updates_for_issues(id, 2).await);

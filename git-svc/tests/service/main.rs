@@ -1,5 +1,5 @@
-//! Tests of git-svc as a whole: real sockets, keys, git and database, and subscribers that receive
-//! its events.
+//! Tests of git-svc as a whole: real sockets, keys, git and database, and fake subscribers of its
+//! events.
 
 #[cfg(test)]
 mod archive;

@@ -1,4 +1,4 @@
-//! Maintenance of a running service: requests are served correctly meanwhile.
+//! Maintenance of a running service: requests still work meanwhile.
 
 use std::{
     path::Path,
@@ -13,10 +13,10 @@ use crate::{
     push::{Gateway, find_repository, git, running_in, wait_until, work_tree},
 };
 
-/// Settings by which maintenance is always due.
+/// Settings that make maintenance always due.
 const EAGER: &[&str] = &["--upkeep-interval-seconds=0.02", "--upkeep-repack-seconds=0.2"];
 
-/// Starts a service that rebuilds a base at once, with an index that takes a minute.
+/// Starts a service that rebuilds a base immediately, with an index that takes a minute.
 async fn start_slow() -> Service {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("git");
@@ -78,7 +78,7 @@ async fn clones_and_writes_during_repacks_are_right_and_the_size_is_published() 
     };
     let start = Instant::now();
     while !is_done() {
-        assert!(start.elapsed() < Duration::from_secs(40), "everything is packed and the size published");
+        assert!(start.elapsed() < Duration::from_secs(40), "everything packed and the size published");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(path.join("objects/info/commit-graph").is_file());

@@ -22,7 +22,6 @@ fn states(service: &Service) -> Vec<MirrorChanged> {
     facts.filter_map(|fact| if let Fact::MirrorChanged(changed) = fact { Some(changed) } else { None }).collect()
 }
 
-/// Requests a sync and waits for the state after it.
 async fn sync(service: &Service) -> MirrorChanged {
     let before = states(service).len();
     let asked = SyncMirrorRequest { repository_id: ID };
@@ -87,7 +86,7 @@ async fn a_mirror_follows_its_remote_with_the_events_of_pushes() {
     let requests = remote.seen().len();
     let state = sync(&service).await;
     assert_eq!((state.version, state.state.unwrap().last_error.as_str()), (2, ""));
-    assert_eq!(remote.seen().len() - requests, 2, "an unchanged remote costs a look");
+    assert_eq!(remote.seen().len() - requests, 2, "an unchanged remote costs one request");
     assert_eq!(updates(&service, 0).0, BTreeSet::new());
 
     repo.commit("refs/heads/main", "pushed", &[first]);
@@ -188,7 +187,7 @@ async fn failures_are_told_and_a_mirror_recovers() {
     assert!((1050..=1330).contains(&delay(&failed)), "twice the interval: {}", delay(&failed));
     std::fs::rename(path.with_extension("away"), &path).unwrap();
 
-    // Over the limit, so nothing of it is kept.
+    // Over the limit, so nothing is kept.
     let mut noise = vec![0; 4 << 20];
     rand::RngCore::fill_bytes(&mut rand::rng(), &mut noise);
     let blob = repo.0.blob(&noise).unwrap();
@@ -226,7 +225,6 @@ async fn a_schedule_is_changed_and_other_repositories_are_no_mirrors() {
     let sync = service.with_grant(id, SyncMirrorRequest { repository_id: id });
     assert_eq!(reason(&service.mirrors().sync_mirror(sync).await.unwrap_err()), "NOT_A_MIRROR");
 
-    // Deleting a mirror deletes its schedule.
     let deleted = ferrite_proto::git::DeleteRepositoryRequest { repository_id: ID };
     service.storage().delete_repository(deleted).await.unwrap();
     assert_eq!(reason(&update(ID, 9000).await.unwrap_err()), "REPOSITORY_NOT_FOUND");
@@ -247,7 +245,7 @@ async fn a_repeated_change_of_a_schedule_changes_nothing() {
     };
     update(7200, "k1").await.unwrap();
     update(9000, "k2").await.unwrap();
-    // Setting the same interval again is a repeatable write too.
+    // Setting the same interval again is also a repeatable write.
     update(9000, "k3").await.unwrap();
     for (seconds, key) in [(7200, "k1"), (9000, "k2")] {
         update(seconds, key).await.unwrap();

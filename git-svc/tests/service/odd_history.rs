@@ -1,5 +1,5 @@
-//! Old histories with faults written by old tools: push, import and fork accept them, and every
-//! read and write works on them.
+//! Faulty histories from old tools: push, import and fork accept them, and every read and write
+//! works on them.
 
 use axum::body::Body;
 use ferrite_proto::{
@@ -25,7 +25,6 @@ use crate::{
     writes::{protect, rule},
 };
 
-/// Requests the bytes of a file or an archive.
 async fn bytes(service: &Service, id: i64, operation: &str, path: &str) -> Vec<u8> {
     let request = bodies::request(service, Method::GET, &format!("/git/{id}/{path}"), operation, id);
     let (status, _, body) = bodies::send(service, request.body(Body::empty()).unwrap()).await;
@@ -39,13 +38,12 @@ fn person(commit: &Commit, is_author: bool) -> (&str, &str, i64) {
     (text(&person.name), text(&person.email), person.time.as_ref().unwrap().seconds)
 }
 
-/// Pushes `main` and all tags.
 async fn push_all(w: &Workshop, gateway: &Gateway, id: i64) {
     let (is_done, text) = try_git(w.path(), &["push", &gateway.remote(id), "refs/heads/*", "refs/tags/*"]).await;
     assert!(is_done, "{text}");
 }
 
-/// Asserts that a repository has the history and that all reads show it.
+/// Asserts that a repository has the history and that all reads return it.
 async fn assert_readable(service: &Service, id: i64, history: &OddHistory) {
     let list = ListCommitsRequest { repository_id: id, page: 1, page_size: 1000, ..ListCommitsRequest::default() };
     let listed = service.data().list_commits(service.with_grant(id, list.clone())).await.unwrap().into_inner();

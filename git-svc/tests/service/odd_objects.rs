@@ -6,8 +6,8 @@ use crate::attacks::Workshop;
 
 const WHO: &str = "Ada <ada@example.com> 1700000000 +0000";
 
-/// A fault in the line of an author, committer or tagger: git's message, the rest of the line, and
-/// what readers show of it.
+/// A fault in the line of an author, committer or tagger: git's message id, the rest of the line,
+/// and what readers see of it.
 pub(crate) struct OddLine {
     pub(crate) fault: &'static str,
     pub(crate) line: &'static str,
@@ -46,9 +46,8 @@ pub(crate) const ODD_LINES: &[OddLine] = &[
     odd("badDateOverflow", "Ada <a@b> 18446744073709551617 +0000", "Ada", "a@b", 0),
 ];
 
-/// An object that fsck complains about.
 pub(crate) struct OddObject {
-    /// Git's message.
+    /// git's message id.
     pub(crate) fault: &'static str,
     pub(crate) id: String,
 }
@@ -58,7 +57,6 @@ pub(crate) struct OddHistory {
     pub(crate) objects: Vec<OddObject>,
     /// The commits of `main`, oldest first: one for each of [`ODD_LINES`], then the others.
     pub(crate) commits: Vec<String>,
-    /// Names and ids of annotated tags.
     pub(crate) tags: Vec<(String, String)>,
 }
 
@@ -123,7 +121,7 @@ impl OddHistory {
         self.commits.last().unwrap()
     }
 
-    /// Asserts that the installed git finds each fault in its object.
+    /// Asserts that the installed git reports each fault.
     pub(crate) fn assert_odd(&self, w: &Workshop) {
         let settings = ["badFilemode", "badTagName", "missingTaggerEntry", "extraHeaderEntry"];
         let settings = settings.iter().flat_map(|id| ["-c".to_owned(), format!("fsck.{id}=error")]);

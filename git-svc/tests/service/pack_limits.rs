@@ -1,4 +1,4 @@
-//! Packs that expand or use much CPU time: they are rejected with the limit, leave nothing behind,
+//! Packs that expand or need much CPU time: they are rejected by the limit, leave nothing behind,
 //! and do not block other pushes.
 
 use std::{io::Write as _, path::Path, sync::Arc};
@@ -24,14 +24,13 @@ use crate::{
 };
 
 const MIB: usize = 1 << 20;
-/// Limits on sums that no test reaches.
+/// Sum limits that no test reaches.
 const LOOSE: [&str; 2] = ["--pack-expansion-base-bytes=100000000000", "--delta-expansion-base-bytes=100000000000"];
 
 async fn start(flags: &[&str]) -> Gateway {
     Gateway::over(Service::start_with(tempfile::tempdir().unwrap(), flags).await).await
 }
 
-/// Pushes a pack that is rejected with `reason`, and returns the response.
 async fn refused(gateway: &Gateway, id: i64, mut pack: Vec<u8>, reason: &str) -> String {
     let text = push(&gateway.service, id, &[("refs/heads/main", &"1".repeat(40))], &mut pack).await;
     assert!(text.contains(&format!("unpack {reason}")), "{reason}: {text}");
@@ -54,13 +53,10 @@ fn has_no_quarantine(repository: &Path) -> bool {
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("tmp_")).count() == 0
 }
 
-/// Returns a pack of one blob of zeros.
 fn zeros(bytes: usize) -> Vec<u8> {
     pack(1, &[entry(BLOB, bytes as u64, b"", &vec![0; bytes])])
 }
 
-/// Returns a pack of a blob of `bytes` bytes, and of `count` deltas, each of which makes another
-/// blob of that size.
 fn copies(bytes: usize, count: u32) -> Vec<u8> {
     let mut entries = vec![entry(BLOB, bytes as u64, b"", &vec![0; bytes])];
     let mut back = entries[0].len();
@@ -82,10 +78,10 @@ async fn a_small_pack_that_inflates_to_much_is_refused_with_the_limit() {
     assert!(bomb.len() < MIB);
     let text = refused(&gateway, id, bomb, "the pack inflates to more than ").await;
     assert!(text.contains(" bytes (limit: 100 times that plus 67108864)"), "{text}");
-    // A header that says less than the content has, which git would inflate to its end.
+    // A header that claims less than the content has, which git would inflate to its end.
     let liar = pack(1, &[entry(BLOB, 40 * MIB as u64, b"", &vec![0; 50 * MIB])]);
     refused(&gateway, id, liar, "the pack is malformed").await;
-    // Exactly what every pack may have.
+    // Exactly the allowance of every pack.
     let text = push(&gateway.service, id, &[("refs/heads/main", &"1".repeat(40))], &mut zeros(60 * MIB)).await;
     assert!(!text.contains("inflates"), "{text}");
 }
@@ -158,7 +154,7 @@ async fn a_push_that_keeps_a_processor_busy_is_ended_with_a_report() {
     let id = gateway.service.create().await;
     let reason = "the push took more than 1 s of CPU time";
     refused(&gateway, id, copies(15 * MIB, 400), reason).await;
-    // The same pack within its time, including the time that its bytes earn.
+    // The same pack within its time limit, including the time that its bytes add.
     let gateway = start(&LOOSE).await;
     let id = gateway.service.create().await;
     let text = push(&gateway.service, id, &[("refs/heads/main", &"1".repeat(40))], &mut copies(15 * MIB, 2)).await;

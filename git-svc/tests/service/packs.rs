@@ -1,4 +1,4 @@
-//! Packs of fetches: made once, cached, sent to many clients, and byte for byte those of git.
+//! Packs of fetches: made once, cached, sent to many clients, and identical to git's own.
 
 use std::{
     fs,
@@ -40,12 +40,10 @@ async fn start(instead: &str, flags: &[&str]) -> Gateway {
     Gateway::over(Service::start_with(folder, &flags).await).await
 }
 
-/// Counts the `pack-objects` processes started for the cache.
 fn made(service: &Service) -> usize {
     fs::read_to_string(service.folder.path().join("runs")).map_or(0, |text| text.lines().count())
 }
 
-/// Counts the packs in the cache.
 fn kept(service: &Service) -> usize {
     fs::read_dir(service.store().join("cache/packs")).unwrap().count()
 }
@@ -54,7 +52,6 @@ fn line(text: &str) -> String {
     format!("{:04x}{text}", text.len() + 4)
 }
 
-/// Returns a `fetch` request of protocol version 2 with these arguments.
 fn asking(words: &[&str]) -> Bytes {
     let words: String = words.iter().map(|word| line(word)).collect();
     format!("{}0001{words}{}0000", line("command=fetch"), line("done")).into()
@@ -100,7 +97,6 @@ async fn fetch(service: &Service, id: i64, words: &[&str]) -> Response {
     unwrap(&body)
 }
 
-/// Runs `git upload-pack` and returns its response.
 fn by_git(repository: &Path, words: &[&str]) -> Response {
     let mut command = Command::new("git");
     command.args(["-c", "uploadpack.allowFilter=true", "-c", "pack.allowPackReuse=single", "upload-pack"]);
@@ -178,7 +174,7 @@ async fn packs_are_gits_own_to_the_byte_and_made_once() {
     let expected = by_git(&path, &words);
     for more in [0, 1, 1] {
         assert!(fetch(service, id, &words).await == expected);
-        assert_eq!(made(service), 8 + more, "the first one is not kept");
+        assert_eq!(made(service), 8 + more, "the first one is not cached");
     }
 }
 
@@ -260,12 +256,11 @@ async fn a_pack_serves_its_own_repository_only() {
     for id in [one, two, one, two] {
         assert!(fetch(service, id, &words).await == by_git(service.on_disk(id).path(), &words));
     }
-    assert_eq!(made(service), before + 2, "each makes its own");
+    assert_eq!(made(service), before + 2, "each creates a separate pack");
     let (_, _, body) = send(service, posted(service, other, asking(&words))).await;
     assert!(String::from_utf8_lossy(&body).contains("not our ref"));
 }
 
-/// Sends a request and does not read its response body. Aborting the task closes the connection.
 async fn stuck(gateway: &Gateway, id: i64, words: &[&str]) -> (http::Response<hyper::body::Incoming>, JoinHandle<()>) {
     let service = &gateway.service;
     let stream = service.address.connect().await.unwrap();
@@ -317,7 +312,7 @@ async fn a_client_that_reads_nothing_is_disconnected() {
     let (response, _connection) = stuck(&gateway, id, &words).await;
     wait_until("it is read", || is_reading(service)).await;
     wait_until("it is not any more", || !is_reading(service)).await;
-    assert!(response.into_body().collect().await.is_err(), "what was cut does not look whole");
+    assert!(response.into_body().collect().await.is_err(), "a truncated pack is an error");
     assert!(fetch(service, id, &words).await == by_git(service.on_disk(id).path(), &words));
 }
 
@@ -347,7 +342,7 @@ async fn large_packs_are_served_and_not_kept() {
             assert!(fetch(service, id, words).await == expected);
         }
     }
-    assert_eq!(made(service), 1, "what may be small is tried once");
+    assert_eq!(made(service), 1, "a small pack is attempted once");
     wait_until("it goes", || kept(service) == 0).await;
 }
 
@@ -355,7 +350,6 @@ async fn large_packs_are_served_and_not_kept() {
 struct Disk(PathBuf);
 
 impl Disk {
-    /// Mounts it; `None` without permission to mount.
     fn mount(folder: &Path) -> Option<Self> {
         fs::create_dir_all(folder).unwrap();
         let mut command = Command::new("mount");
@@ -377,7 +371,7 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Disk::mount(&folder.path().join("store/cache"));
         if disk.is_none() && instead == ":" {
-            eprintln!("skipped: only root may mount a small disk");
+            eprintln!("skipped: only root can mount a small disk");
             return;
         }
         let program = wrapped(folder.path(), instead).display().to_string();
@@ -388,7 +382,7 @@ async fn a_full_disk_fails_one_fetch_with_a_reason() {
         let response = fetch(service, id, &[&want]).await;
         assert!(response.error.contains("the disk is full"), "{}", response.error);
         let expected = by_git(service.on_disk(id).path(), &["no-progress", &want]);
-        assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one does without the disk");
+        assert!(fetch(service, id, &["no-progress", &want]).await == expected, "the next one works without the disk");
         wait_until("it goes", || kept(service) == 0).await;
     }
 }

@@ -1,5 +1,3 @@
-//! Pushes to protected branches.
-
 use ferrite_proto::git::{DeleteRepositoryRequest, SetProtectionRequest};
 
 use crate::{

@@ -61,7 +61,6 @@ impl Gateway {
         Self { url, life, service }
     }
 
-    /// Spawns a task that runs during the test.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> tokio::task::JoinHandle<()> {
         self.life.spawn("beside", work)
     }
@@ -131,7 +130,6 @@ pub(crate) async fn git(folder: &Path, args: &[&str]) -> String {
     text
 }
 
-/// Creates a work tree with three commits on `main`.
 pub(crate) async fn work_tree(folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     git(folder, &["init", "-q", "-b", "main"]).await;
@@ -335,7 +333,7 @@ pub(crate) fn find_repository(store: &Path) -> std::path::PathBuf {
     path
 }
 
-/// Returns a body that sends what the sender gets, and does not end until the sender is dropped.
+/// A body that sends what the sender gets, and ends when the sender is dropped.
 pub(crate) fn endless() -> (Body, tokio::sync::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     (Body::from_stream(tokio_stream::wrappers::ReceiverStream::new(receiver)), sender)

@@ -14,7 +14,7 @@ use crate::harness::{Service, put_request, reason};
 struct Race {
     service: Service,
     id: i64,
-    /// File of the commits that `main` moves to, one per line, one before each change of refs.
+    /// The commits that `main` moves to, one per line: one before each change of refs.
     moves: PathBuf,
 }
 
@@ -43,7 +43,7 @@ impl Race {
         Self { service, id, moves }
     }
 
-    /// Makes `main` move to these commits, one before each of the next changes of refs.
+    /// Makes `main` move to these commits, one before each of the next ref changes.
     fn before_each(&self, commits: &[String]) {
         std::fs::write(&self.moves, commits.join("\n") + "\n").unwrap();
         // Without this lock file the service would write the ref without git.
@@ -51,8 +51,6 @@ impl Race {
     }
 }
 
-/// Writes a chain of commits on top of `tip` that no ref points to; each adds or replaces a file of
-/// one of the names.
 fn others(service: &Service, id: i64, tip: &str, names: &[&str]) -> Vec<String> {
     let repo = service.on_disk(id);
     let mut parent = repo.find_commit(tip.parse().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Rejected pushes: the client reads the reason for each ref, and a push that changes nothing
-//! leaves nothing in the store.
+//! Rejected pushes: the client gets the reason for each ref, and a push that changes nothing leaves
+//! nothing in the store.
 
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,6 @@ impl Rewritten {
         self.folder.path()
     }
 
-    /// Commits a new file.
     async fn commit(&self, options: &[&str]) {
         let text = git(self.work(), &["rev-parse", "HEAD"]).await.repeat(100);
         std::fs::write(self.work().join("new"), text).unwrap();
@@ -67,11 +66,10 @@ impl Rewritten {
     async fn has_only(&self, before: &BTreeMap<PathBuf, u64>, push: &[&str]) {
         let store = self.gateway.service.store();
         wait_until("git has ended", || running_in(&store) == 0).await;
-        wait_until(&format!("nothing of {push:?} is left"), || files(&self.objects()) == *before).await;
+        wait_until(&format!("{push:?} leaves nothing behind"), || files(&self.objects()) == *before).await;
     }
 }
 
-/// Returns all files below a directory, with their sizes in bytes.
 fn files(folder: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     // Quarantines come and go.
@@ -87,7 +85,6 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, u64> {
     found
 }
 
-/// What a client sends besides its command.
 struct RawPush<'a> {
     capabilities: &'a str,
     pack: Vec<u8>,
@@ -265,7 +262,7 @@ async fn an_atomic_push_from_a_shallow_clone_is_taken() {
     work_tree(&source).await;
     git(&source, &["push", "-q", &remote, "main"]).await;
     let clone = shallow_clone(&remote, folder.path()).await;
-    // The client does not know this commit, and sends its own history from the first commit on.
+    // The client does not have this commit, and sends its own history from the first commit on.
     service.put(id, "api.txt", b"api\n").await;
     git(&clone, &["push", "-q", "--atomic", &remote, "main:old", "orphan:new"]).await;
     let listed = git(&clone, &["ls-remote", &remote]).await;

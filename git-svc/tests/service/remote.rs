@@ -1,7 +1,7 @@
-//! Another host: an HTTP server that serves repositories by git's own `http-backend`, and
+//! Another host: an HTTP server that serves repositories with git's own `http-backend` and
 //! misbehaves on request.
 //!
-//! The first part of a path says how a repository is served: see [`respond`].
+//! The first segment of a path selects how a repository is served: see [`respond`].
 
 use std::{
     path::{Path, PathBuf},
@@ -29,7 +29,7 @@ use tokio::{io::AsyncWriteExt as _, process::Command};
 
 /// User and password required below `/secret/`.
 pub(crate) const LOGIN: (&str, &str) = ("ada", "hunter2-\u{fc}");
-/// An address of this machine that no test permits.
+/// A local address that no test permits.
 const INNER_HOST: &str = "127.0.0.2";
 /// Pause between two pieces of a kilobyte below `/drip/`.
 const DRIP_PAUSE: Duration = Duration::from_millis(250);
@@ -77,17 +77,16 @@ impl Remote {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Returns the address of a repository, served in the given way.
+    /// The URL of a repository, served in the given way.
     pub(crate) fn url(&self, way: &str, name: &str) -> String {
         format!("http://127.0.0.1:{}/{way}/{name}", self.port)
     }
 
-    /// Returns the address of a repository here that redirects to `other`.
+    /// The URL of a repository here that redirects to `other`.
     pub(crate) fn elsewhere(&self, other: &Self, name: &str) -> String {
         self.url(&format!("{TO_PORT}{}", other.port), name)
     }
 
-    /// The directory of the repositories.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -104,7 +103,6 @@ impl Remote {
         self.is_stuck.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the requests so far.
     pub(crate) fn seen(&self) -> Vec<(String, Option<String>)> {
         self.seen.lock().unwrap().clone()
     }
@@ -116,11 +114,10 @@ impl Drop for Remote {
     }
 }
 
-/// A repository of the host.
 pub(crate) struct RemoteRepo(pub(crate) Repository);
 
 impl RemoteRepo {
-    /// Adds a commit with a new file, and points a ref to it, whatever the ref pointed to.
+    /// Adds a commit with a new file, and points a ref to it, whatever it pointed to before.
     pub(crate) fn commit(&self, name: &str, message: &str, parents: &[Oid]) -> Oid {
         let repo = &self.0;
         let parents: Vec<_> = parents.iter().map(|id| repo.find_commit(*id).unwrap()).collect();
@@ -133,7 +130,6 @@ impl RemoteRepo {
         id
     }
 
-    /// Points a ref to an object.
     pub(crate) fn point(&self, name: &str, id: Oid) {
         self.0.reference(name, id, true, "test").unwrap();
     }
@@ -142,7 +138,6 @@ impl RemoteRepo {
         self.0.find_reference(name).unwrap().delete().unwrap();
     }
 
-    /// Adds an annotated tag.
     pub(crate) fn tag(&self, name: &str, target: Oid) -> Oid {
         let who = Signature::new("Ada", "ada@example.com", &Time::new(1_700_000_000, 0)).unwrap();
         self.0.tag(name, &self.0.find_object(target, None).unwrap(), &who, "A tag", false).unwrap()
@@ -169,7 +164,7 @@ pub(crate) fn followed_refs(repo: &Repository) -> Vec<(String, String)> {
     refs
 }
 
-/// Responds in the way that the path starts with.
+/// Responds in the way that the path begins with.
 async fn respond(State(host): State<Host>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let body = to_bytes(body, 64 << 20).await.unwrap();
@@ -190,7 +185,7 @@ async fn respond(State(host): State<Host>, request: Request) -> Response {
                 return (StatusCode::UNAUTHORIZED, realm, "who are you?").into_response();
             }
         }
-        // A server that knows no later version of the protocol.
+        // A server that supports no later protocol version.
         "old" => drop(parts.headers.remove("git-protocol")),
         "page" => return ([(header::CONTENT_TYPE, "text/html")], "<html>Sign in</html>").into_response(),
         "dumb" => return ([(header::CONTENT_TYPE, "text/plain")], "1111\trefs/heads/main\n").into_response(),
@@ -220,7 +215,7 @@ fn endless_pack() -> Response {
     pack_without_end(&start, &block, Duration::ZERO)
 }
 
-/// A pack of a million files that come slowly, a kilobyte each.
+/// A pack of a million files that arrive slowly, a kilobyte each.
 fn dripping_pack() -> Response {
     // A blob of 1,000 bytes in a single stored block of zlib, with its checksum.
     let head = b"\xb8\x3e\x78\x01\x01\xe8\x03\x17\xfc".as_slice();

@@ -1,5 +1,5 @@
-//! Sessions by a real git client, through a server that speaks git's own TCP protocol and only adds
-//! the grant.
+//! Sessions with a real git client, through a server that speaks git's own TCP protocol and only
+//! adds the grant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
 
 type Upgraded = TokioIo<hyper::upgrade::Upgraded>;
 
-/// Server of `git://` connections that opens a session of git-svc for each.
+/// A `git://` server that opens a session of git-svc for each connection.
 pub(crate) struct GitDaemon {
     pub(crate) url: String,
     life: Lifecycle,
@@ -179,7 +179,7 @@ async fn a_session_serves_every_service_of_git() {
         assert!(listed.contains("refs/tags/v1^{}"), "{listed}");
     }
     let kept = std::fs::read_dir(daemon.service.store().join("cache/packs")).unwrap().count();
-    assert!((1..=2).contains(&kept), "the older protocols may ask in another way: {kept}");
+    assert!((1..=2).contains(&kept), "the older protocols may send other requests: {kept}");
     git(folder.path(), &["archive", "--format=tar", "-o", "all.tar", "--remote", &remote, "main"]).await;
     assert!(std::fs::read(folder.path().join("all.tar")).unwrap().len() > 1024);
     let (succeeded, text) = try_git(&work, &["push", &remote, ":refs/heads/main", "HEAD:refs/ferrite/x"]).await;

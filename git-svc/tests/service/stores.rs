@@ -1,4 +1,4 @@
-//! The store itself, over a real socket: its status, and requests for another store.
+//! The store itself, over a real socket: its status, and requests for a different store.
 
 use ferrite_proto::{
     ServiceRole,

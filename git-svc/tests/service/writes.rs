@@ -47,7 +47,6 @@ pub(crate) fn rule(id: i64, pattern: &str) -> SetProtectionRequest {
     SetProtectionRequest { repository_id: id, pattern: pattern.into(), ..SetProtectionRequest::default() }
 }
 
-/// Creates or replaces a protection rule.
 pub(crate) async fn protect(service: &Service, request: SetProtectionRequest) -> Protection {
     let id = request.repository_id;
     let mut client = ProtectionServiceClient::new(service.channel());
@@ -265,7 +264,7 @@ async fn rules_are_kept_by_pattern_and_shown_with_branches() {
     client.delete_protection(service.with_grant(id, remove)).await.unwrap();
     let remove = DeleteProtectionRequest { repository_id: id, pattern: "main".into(), ..Default::default() };
     let error = client.delete_protection(service.with_grant(id, remove)).await.unwrap_err();
-    assert_eq!(error.code(), Code::NotFound, "it is gone");
+    assert_eq!(error.code(), Code::NotFound, "deleted");
     for (request, name) in [
         (rule(id, "refs/heads/main"), "pattern"),
         (rule(id, ""), "pattern"),
@@ -458,6 +457,6 @@ async fn a_tag_of_a_release_is_not_made_after_its_time() {
     for (name, expire_secs) in [("v1", Some(now + 60)), ("v2", None)] {
         assert!(releases.create_tag(tag(name, expire_secs)).await.unwrap().into_inner().was_made, "{name}");
     }
-    // What is there is found at any time.
+    // An existing tag is found at any age.
     assert!(!releases.create_tag(tag("v1", Some(now - 2))).await.unwrap().into_inner().was_made);
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes rules.yaml: the rules of k8s/observability/alerts.yaml as the object that the Prometheus operator reads.
+# Writes rules.yaml: the alerts in k8s/observability/alerts.yaml as an object for the Prometheus
+# operator.
 set -eu
 cd "$(dirname "$0")"
 {

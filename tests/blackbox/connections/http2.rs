@@ -1,4 +1,5 @@
-//! A client of HTTP/2 that sends the frames it is told to, and reads no more than it is told to (RFC 9113).
+//! An HTTP/2 client (RFC 9113) that sends only the frames it is told to, and reads no more than it
+//! is told to.
 
 use std::io;
 
@@ -12,13 +13,12 @@ const END_HEADERS: u8 = 0x4;
 const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_CONCURRENT_STREAMS: u16 = 3;
 
-/// Kinds of frames.
 pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 
-/// Entries of the static table of HPACK: fields with a value, then names.
+/// Entries of HPACK's static table: fields with a value, then names.
 const GET: u8 = 0x82;
 const POST: u8 = 0x83;
 const HTTP_SCHEME: u8 = 0x86;
@@ -26,7 +26,6 @@ const AUTHORITY: [u8; 1] = [0x01];
 const PATH: [u8; 1] = [0x04];
 const AUTHORIZATION: [u8; 2] = [0x0f, 0x08];
 
-/// A frame of the server.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -35,22 +34,21 @@ pub(crate) struct Frame {
     pub(crate) payload: Vec<u8>,
 }
 
-/// Returns a frame as bytes.
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// One connection.
 pub(crate) struct Connection {
     stream: TcpStream,
     host: String,
-    /// Most streams at once that the server has announced.
+    /// As announced by the server.
     pub(super) max_streams: Option<u32>,
 }
 
 impl Connection {
-    /// Sends the preface over `stream`. Every response may have `window` bytes that the client has not asked for.
+    /// Sends the preface over `stream`. The server may send `window` bytes of a response before the
+    /// client asks for more.
     pub(crate) async fn new(mut stream: TcpStream, host: &str, window: u32) -> io::Result<Self> {
         stream.write_all(PREFACE).await?;
         let mut connection = Self { stream, host: host.to_owned(), max_streams: None };
@@ -67,13 +65,11 @@ impl Connection {
         self.send(PING, 0, 0, &[7; 8]).await
     }
 
-    /// Sends the headers of a GET on the first stream.
     pub(super) async fn get(&mut self, path: &str, token: &str) -> io::Result<()> {
         let headers = self.headers(GET, path, token);
         self.send(HEADERS, END_HEADERS | END_STREAM, 1, &headers).await
     }
 
-    /// Sends at once the headers of `count` POSTs whose bodies do not come.
     pub(crate) async fn posts(&mut self, count: u32, path: &str, token: &str) -> io::Result<()> {
         let headers = self.headers(POST, path, token);
         let all: Vec<_> = (0..count).flat_map(|number| frame(HEADERS, END_HEADERS, 2 * number + 1, &headers)).collect();
@@ -95,7 +91,7 @@ impl Connection {
         block
     }
 
-    /// Returns the next frame of the server, or `None` when the connection has ended. Responds to settings and pings.
+    /// The next frame, or `None` at the end of the connection. Acknowledges settings and pings.
     pub(crate) async fn next(&mut self) -> Option<Frame> {
         let frame = self.read().await.ok()?;
         if frame.kind == SETTINGS && frame.flags & ACK == 0 {

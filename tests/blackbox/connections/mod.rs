@@ -1,5 +1,6 @@
-//! Clients that hold connections: idle, dripping, pinging, or with responses that they do not read. Each is bounded by its address and
-//! disconnected in time; a client of another address is served meanwhile.
+//! Clients that hold connections: idle, slowly sending, pinging, or not reading responses.
+//! Connections are limited per address and closed in time, and clients of other addresses are
+//! served meanwhile.
 
 pub(crate) mod http2;
 
@@ -18,13 +19,14 @@ use crate::harness::cluster::http_get;
 use crate::harness::tree::noise;
 use crate::harness::{Cluster, Git, Options, Profile, Role};
 
-/// Addresses of the clients; every address of 127.0.0.0/8 is one of this machine.
+/// Client addresses; all of 127.0.0.0/8 belong to this machine.
 const ATTACKER: [u8; 4] = [127, 0, 0, 66];
 const OTHER: [u8; 4] = [127, 0, 0, 77];
-/// Limit for what the server has to do by itself, on a machine that is busy with other tests.
+/// Time limit for the server's own work on a machine busy with other tests.
 const END_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Runs a test on an installation of its own. Connections are the gateway's, so one profile shows them.
+/// Runs a test on a separate installation. The gateway handles connections, so one profile is
+/// enough.
 fn on_installation(settings: &[(&'static str, &'static str)], test: impl AsyncFnOnce(&Cluster)) {
     let cluster = Cluster::start(Profile::Embedded, &Options { settings: settings.to_vec(), ..Options::default() });
     crate::harness::run(&cluster, test(&cluster));
@@ -41,7 +43,7 @@ fn host(cluster: &Cluster) -> &str {
     cluster.url.trim_start_matches("http://")
 }
 
-/// Returns the median of the times of `count` requests, each over a connection of its own from `address`. Each must be answered.
+/// Median time of `count` requests from `address`, each over a new connection. All must succeed.
 async fn median_time(address: [u8; 4], cluster: &Cluster, count: usize) -> Duration {
     let mut times = Vec::new();
     for _ in 0..count {
@@ -55,7 +57,7 @@ async fn median_time(address: [u8; 4], cluster: &Cluster, count: usize) -> Durat
             Ok::<_, std::io::Error>(response)
         };
         let response =
-            tokio::time::timeout(Duration::from_secs(10), exchanged).await.expect("an answer in time").unwrap();
+            tokio::time::timeout(Duration::from_secs(10), exchanged).await.expect("a response in time").unwrap();
         assert!(response.starts_with("HTTP/1.1 200"), "{response}");
         times.push(started.elapsed());
     }
@@ -63,7 +65,6 @@ async fn median_time(address: [u8; 4], cluster: &Cluster, count: usize) -> Durat
     times[count / 2]
 }
 
-/// Returns the value of a metric of the gateway, the sum over its labels.
 fn metric(cluster: &Cluster, name: &str) -> f64 {
     let address = Address::Unix(cluster.folder.join("data/run/gateway.admin.sock"));
     let response = http_get(&address, "/metrics").expect("the private listener answers");
@@ -74,7 +75,6 @@ fn metric(cluster: &Cluster, name: &str) -> f64 {
     values.sum()
 }
 
-/// Returns the resident memory of the gateway in MiB.
 fn gateway_mib(cluster: &Cluster) -> u64 {
     let id = cluster.process_id(Role::Gateway).unwrap();
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
@@ -82,7 +82,8 @@ fn gateway_mib(cluster: &Cluster) -> u64 {
     resident.unwrap().trim().parse::<u64>().unwrap() / 1024
 }
 
-/// Holds a connection: opens another one a moment after it was closed. With `drip`, a header is sent byte by byte.
+/// Holds a connection and reopens it shortly after it is closed. With `drip`, sends a header byte
+/// by byte.
 async fn hold(host: Arc<str>, drip: bool, opened: Arc<AtomicUsize>) {
     loop {
         let socket = TcpSocket::new_v4().unwrap();
@@ -171,10 +172,9 @@ fn streams_beyond_the_limit_of_a_connection_are_refused() {
         let mut connection = http2::Connection::new(stream, "test", 65_535).await.unwrap();
         let mut refused = 0;
         connection.posts(STREAMS, "/api/v1/user/repos", ada.token.as_deref().unwrap()).await.unwrap();
-        // Refusals come at once.
+        // Refusals are immediate.
         let end = tokio::time::Instant::now() + Duration::from_secs(5);
         while let Ok(Some(frame)) = tokio::time::timeout_at(end, connection.next()).await {
-            // REFUSED_STREAM
             if frame.kind == http2::RST_STREAM && frame.payload == 7_u32.to_be_bytes() && frame.stream > 0 {
                 refused += 1;
             }
@@ -195,10 +195,11 @@ fn requests_of_one_address_are_bounded_whatever_their_connections() {
         let token = cluster.user("ada").await.token.unwrap();
         let stream = connect_from(ATTACKER, cluster).await.unwrap();
         let mut connection = http2::Connection::new(stream, "test", 65_535).await.unwrap();
-        // Bodies that do not come: these requests stay.
+        // These requests remain, because their bodies never arrive.
         connection.posts(60, "/api/v1/user/repos", &token).await.unwrap();
         let mut answered = 0;
-        // Long before a body that does not come is given up, and a while after the last refusal that is due.
+        // Well before the timeout of the missing bodies, and some time after the last expected
+        // refusal.
         let mut end = tokio::time::Instant::now() + Duration::from_secs(20);
         while let Ok(Some(frame)) = tokio::time::timeout_at(end, connection.next()).await {
             answered += usize::from(frame.kind == http2::HEADERS);
@@ -216,29 +217,29 @@ fn requests_of_one_address_are_bounded_whatever_their_connections() {
         drop(connection);
         let started = Instant::now();
         while begin_get(ATTACKER, cluster, path, &token).await.0 != 200 {
-            assert!(started.elapsed() < END_TIMEOUT, "the requests of a closed connection count for ever");
+            assert!(started.elapsed() < END_TIMEOUT, "requests of a closed connection still count");
         }
     });
 }
 
-/// Size of a file, of which the response has a third more: larger than what the system takes of a response to a client that does not read.
+/// The base64 response is a third larger: more than the system buffers for a client that does not
+/// read.
 const FILE_BYTES: usize = 4 << 20;
 const RESPONSE_BYTES: usize = FILE_BYTES / 3 * 4;
 const SLOW_CONNECTIONS: usize = 5;
 
-/// Sends a GET over a new connection, reads the status alone, and returns both.
 async fn begin_get(address: [u8; 4], cluster: &Cluster, path: &str, token: &str) -> (u16, TcpStream) {
     let mut stream = connect_from(address, cluster).await.unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nhost: test\r\nauthorization: token {token}\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut status = [0; 12];
     let read = tokio::time::timeout(END_TIMEOUT, stream.read_exact(&mut status)).await;
-    read.expect("an answer in time").expect("an answer");
+    read.expect("a response in time").expect("an answer");
     let status = std::str::from_utf8(&status).unwrap();
     (status.strip_prefix("HTTP/1.1 ").unwrap().parse().unwrap(), stream)
 }
 
-/// Pushes a large file. Returns the path of its blob in the API, and the token of its owner.
+/// Pushes a large file. Returns the path of its blob in the API, and the owner's token.
 async fn large_blob(cluster: &Cluster) -> (String, String) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     ada.new_repository("large", json!({})).await;
@@ -252,7 +253,7 @@ async fn large_blob(cluster: &Cluster) -> (String, String) {
 
 #[test]
 fn responses_that_are_not_read_are_bounded_for_each_address() {
-    // Room for two, which are not cut before the last one is refused.
+    // Room for two, which are not cut off before the last one is refused.
     const SETTINGS: &[(&str, &str)] = &[
         ("FERRITE_GATEWAY_WAITING_RESPONSE_BYTES_PER_ADDRESS", "12000000"),
         ("FERRITE_GATEWAY_RESPONSE_PAUSE_SECONDS", "600"),
@@ -285,7 +286,7 @@ fn responses_that_are_not_read_are_bounded_for_each_address() {
         drop(held);
         let started = Instant::now();
         while metric(cluster, "ferrite_waiting_response_bytes") > 0.0 {
-            assert!(started.elapsed() < END_TIMEOUT, "the bytes of closed connections wait for ever");
+            assert!(started.elapsed() < END_TIMEOUT, "bytes of closed connections are still buffered");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
@@ -295,7 +296,7 @@ fn responses_that_are_not_read_are_bounded_for_each_address() {
 fn clients_that_do_not_read_are_cut() {
     on_installation(&[("FERRITE_GATEWAY_RESPONSE_PAUSE_SECONDS", "3")], async |cluster| {
         let (path, token) = large_blob(cluster).await;
-        // A client of HTTP/2 that never opens its window: the socket stays writable.
+        // An HTTP/2 client that never opens its window: the socket stays writable.
         let stream = connect_from(OTHER, cluster).await.unwrap();
         let mut connection = http2::Connection::new(stream, "test", 1).await.unwrap();
         connection.get(&path, &token).await.unwrap();
@@ -314,7 +315,7 @@ fn clients_that_do_not_read_are_cut() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let plain = started.elapsed();
-        // What the system has taken already comes still.
+        // Bytes that the system has buffered still arrive.
         let mut rest = Vec::new();
         let _ = tokio::time::timeout(END_TIMEOUT, stream.read_to_end(&mut rest)).await.expect("HTTP/1.1 is cut");
         eprintln!(
@@ -322,6 +323,6 @@ fn clients_that_do_not_read_are_cut() {
              {} of {RESPONSE_BYTES} bytes",
             rest.len()
         );
-        assert!(rest.len() < RESPONSE_BYTES, "the whole response came");
+        assert!(rest.len() < RESPONSE_BYTES, "the whole response arrived");
     });
 }

@@ -1,4 +1,4 @@
-//! Things that users make besides repositories: tokens of all kinds, organizations, teams.
+//! Creates tokens of all kinds, organizations and teams.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,23 +8,22 @@ use serde_json::{Value, json};
 use super::client::{Response, User, unique};
 
 impl User {
-    /// A request to this user's tokens with the password; `rest` follows the path of the collection.
+    /// A request to this user's tokens, with the password. `rest` follows the path of the
+    /// collection.
     pub(crate) fn tokens(&self, method: Method, rest: &str) -> RequestBuilder {
         let request = self.raw(method, &format!("/api/v1/users/{}/tokens{rest}", self.name));
         request.basic_auth(&self.name, Some(&self.password))
     }
 
-    /// Requests a new token.
     pub(crate) async fn make_token(&self, body: &Value) -> Response {
         Response::of(self.tokens(Method::POST, "").json(body)).await
     }
 
-    /// This user's tokens.
     pub(crate) async fn token_list(&self) -> Response {
         Response::of(self.tokens(Method::GET, "")).await.expect(200)
     }
 
-    /// This user with a new token; `more` is added to the body of the request.
+    /// This user with a new token; `more` is added to the request body.
     pub(crate) async fn with_new_token(&self, more: Value) -> Self {
         let mut body = json!({ "name": unique("token") });
         body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
@@ -32,33 +31,28 @@ impl User {
         self.with_token(made["sha1"].as_str())
     }
 
-    /// This user with a new token of these scopes alone.
     pub(crate) async fn with_scopes(&self, scopes: &[&str]) -> Self {
         self.with_new_token(json!({ "scopes": scopes })).await
     }
 
-    /// Makes an organization that this user owns and returns its name.
     pub(crate) async fn new_organization(&self, stem: &str) -> String {
         let name = unique(stem);
         self.post("/user/orgs", &json!({ "username": name })).await.expect(201);
         name
     }
 
-    /// Makes a repository of an organization, with a first commit, and returns its id.
     pub(crate) async fn new_repository_of(&self, organization: &str, name: &str, is_private: bool) -> i64 {
         let body = json!({ "name": name, "private": is_private, "auto_init": true });
         let made = self.post(&format!("/org/{organization}/repos"), &body).await.expect(201).json();
         made["id"].as_i64().unwrap()
     }
 
-    /// Makes a team of an organization and returns its path.
     pub(crate) async fn new_team(&self, organization: &str, name: &str, permission: &str) -> String {
         let body = json!({ "name": name, "permission": permission });
         let made = self.post(&format!("/orgs/{organization}/teams"), &body).await.expect(201).json();
         format!("/teams/{}", made["id"])
     }
 
-    /// Returns the path of the team of an organization's owners.
     pub(crate) async fn team_of_owners(&self, organization: &str) -> String {
         let teams = self.get(&format!("/orgs/{organization}/teams")).await.expect(200).json();
         let owners = teams.as_array().unwrap().iter().find(|team| team["name"] == "Owners").unwrap();
@@ -66,26 +60,24 @@ impl User {
         format!("/teams/{}", owners["id"])
     }
 
-    /// Returns the status of the first request that git sends for a repository, with this secret as password.
+    /// Status of git's first request for a repository, with this secret as password.
     pub(crate) async fn git_status(&self, service: &str, owner: &str, name: &str, secret: &str) -> u16 {
         let path = format!("/{owner}/{name}.git/info/refs?service=git-{service}");
         let request = self.raw(Method::GET, &path).basic_auth(&self.name, Some(secret));
         Response::of(request).await.status.as_u16()
     }
 
-    /// The URL of a repository for git, with this user's password.
     pub(crate) fn git_url_with_password(&self, owner: &str, name: &str) -> String {
         let password = self.password.replace(' ', "%20");
         format!("http://{}:{password}@{}/{owner}/{name}.git", self.name, self.url.trim_start_matches("http://"))
     }
 }
 
-/// A time in the future, as RFC 3339 writes it.
+/// A time in the future (RFC 3339).
 pub(crate) fn after(wait: Duration) -> String {
     prost_types::Timestamp::from(SystemTime::now() + wait).to_string()
 }
 
-/// A time in the past, as RFC 3339 writes it.
 pub(crate) fn before(wait: Duration) -> String {
     prost_types::Timestamp::from(SystemTime::now() - wait).to_string()
 }

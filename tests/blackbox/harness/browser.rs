@@ -1,7 +1,8 @@
-//! Chromium without a window, driven over WebDriver (W3C) by chromedriver.
+//! Headless Chromium, driven over WebDriver (W3C) by chromedriver.
 //!
-//! By a few lines over reqwest, which is here already: the clients among the crates (fantoccini, thirtyfour) bring cookies, times and
-//! the segmentation of texts along, and have no call for the logs of chromedriver.
+//! A few lines over reqwest, which is already a dependency: the crates for it (fantoccini,
+//! thirtyfour) add dependencies for cookies, times and text segmentation, and cannot read
+//! chromedriver's logs.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -15,29 +16,25 @@ use super::process::{Lines, Process};
 use super::servers;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Longest wait for an element of a page.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The key under which WebDriver has the id of an element.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// A browser with a profile of its own. It ends with the test, also with one that is killed.
+/// A browser with a new profile. It ends with the test, even if the test is killed.
 pub(crate) struct Browser {
     http: reqwest::Client,
-    /// The URL of the session.
     session: String,
     _driver: Process,
 }
 
 impl Browser {
-    /// Starts a browser with one empty page.
     pub(crate) async fn start() -> Self {
-        // All of the group, which has the browser as well: chromedriver leaves it running when it is killed.
+        // Kills the whole group: chromedriver leaves the browser running when it is killed.
         let mut command = Command::new("sh");
         command.args(["-c", "chromedriver --port=0 & cat; kill -KILL 0"]).process_group(0);
         let log = Lines::default();
         let driver = Process::start(&mut command, &log);
         let started = driver.out.wait_for(START_TIMEOUT, |line| line.contains("started successfully on port"));
-        let line = started.unwrap_or_else(|| panic!("chromedriver does not start: {:?}", log.all()));
+        let line = started.unwrap_or_else(|| panic!("chromedriver did not start: {:?}", log.all()));
         let port = line.rsplit(' ').next().unwrap().trim_end_matches('.');
 
         let profile = servers::folder().join(unique("chromium"));
@@ -60,7 +57,6 @@ impl Browser {
         browser
     }
 
-    /// Sends a command of WebDriver. Returns its value, or its error.
     async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value, String> {
         let request = self.http.request(method.clone(), format!("{}{path}", self.session));
         let request = if method == Method::POST { request.json(body) } else { request };
@@ -70,25 +66,23 @@ impl Browser {
         if is_done { Ok(value) } else { Err(format!("{path}: {value}")) }
     }
 
-    /// Opens a page and waits until it is loaded.
     pub(crate) async fn open(&self, url: &str) {
         self.call(Method::POST, "/url", &json!({ "url": url })).await.unwrap();
     }
 
-    /// Runs no script of pages from now on.
     pub(crate) async fn disable_scripts(&self) {
         let command = json!({"cmd": "Emulation.setScriptExecutionDisabled", "params": {"value": true}});
         self.call(Method::POST, "/goog/cdp/execute", &command).await.unwrap();
     }
 
-    /// Returns the elements that a selector of CSS selects, by their ids in the session.
+    /// Elements that match a CSS selector, by their ids in the session.
     pub(crate) async fn all(&self, selector: &str) -> Vec<String> {
         let query = json!({"using": "css selector", "value": selector});
         let found = self.call(Method::POST, "/elements", &query).await.unwrap();
         found.as_array().unwrap().iter().map(|element| element[ELEMENT].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Returns an attribute of every element that a selector selects; empty for those without it.
+    /// An attribute of every matching element; empty where missing.
     pub(crate) async fn attributes(&self, selector: &str, name: &str) -> Vec<String> {
         let mut values = Vec::new();
         for element in self.all(selector).await {
@@ -98,34 +92,30 @@ impl Browser {
         values
     }
 
-    /// Returns whether the first element that a selector selects can be seen.
     pub(crate) async fn is_seen(&self, selector: &str) -> bool {
         let element = self.all(selector).await.swap_remove(0);
         self.call(Method::GET, &format!("/element/{element}/displayed"), &Value::Null).await.unwrap() == true
     }
 
-    /// Clicks the first element that a selector selects, when it is there.
     pub(crate) async fn click(&self, selector: &str) {
         self.act(Method::POST, selector, "click", &json!({})).await;
     }
 
-    /// Types a text into the first element that a selector selects, when it is there.
     pub(crate) async fn write(&self, selector: &str, text: &str) {
         self.act(Method::POST, selector, "value", &json!({ "text": text })).await;
     }
 
-    /// Returns the text of the first element that a selector selects, when it is there.
     pub(crate) async fn text(&self, selector: &str) -> String {
         self.act(Method::GET, selector, "text", &Value::Null).await.as_str().unwrap().to_owned()
     }
 
-    /// Sends a command for an element until it can be carried out: pages change while they are made.
+    /// Sends a command for an element until it succeeds, because pages change while they load.
     async fn act(&self, method: Method, selector: &str, command: &str, body: &Value) -> Value {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             let outcome = match self.all(selector).await.first() {
                 Some(element) => self.call(method.clone(), &format!("/element/{element}/{command}"), body).await,
-                None => Err("there is no such element".to_owned()),
+                None => Err("no such element".to_owned()),
             };
             match outcome {
                 Ok(value) => return value,
@@ -135,12 +125,12 @@ impl Browser {
         }
     }
 
-    /// Returns the messages of the console since the last call, those about errors and policies included.
+    /// Console messages since the last call, including errors and policy violations.
     pub(crate) async fn console(&self) -> Vec<Value> {
         self.log("browser").await
     }
 
-    /// Returns the URLs that pages have asked for since the last call.
+    /// URLs that pages requested since the last call.
     pub(crate) async fn requested(&self) -> Vec<String> {
         let events = self.log("performance").await.into_iter().map(|entry| {
             let event: Value = serde_json::from_str(entry["message"].as_str().unwrap()).unwrap();
@@ -148,7 +138,7 @@ impl Browser {
         });
         let requests = events.filter(|event| event["method"] == "Network.requestWillBeSent");
         let urls = requests.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned());
-        // Chromium's own first page.
+        // Chromium's own start page.
         urls.filter(|url| !url.starts_with("chrome://")).collect()
     }
 

@@ -1,4 +1,4 @@
-//! Certificates of an authority that only a test knows, as PEM files.
+//! A test's own certificate authority, and its certificates as PEM files.
 
 use std::path::Path;
 
@@ -6,14 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// A certificate authority.
 pub(crate) struct Authority {
     root: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// Makes an authority with a new key.
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

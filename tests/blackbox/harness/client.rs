@@ -1,4 +1,4 @@
-//! Users of an installation, their requests, and the responses.
+//! Users of an installation, their requests, and responses.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::cluster::{ADMIN, Cluster};
 use super::document;
 
-/// Idle connections are closed after this time: the gateway closes them after a minute, perhaps just when a request is sent.
+/// The gateway closes idle connections after a minute, possibly just when a request is sent.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn client() -> reqwest::Client {
@@ -18,7 +18,6 @@ fn client() -> reqwest::Client {
     client.redirect(reqwest::redirect::Policy::none()).build().unwrap()
 }
 
-/// Status, headers and body of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: StatusCode,
@@ -27,12 +26,12 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Sends a request. Fails unless the API's document has the response.
+    /// Sends a request. Fails unless the OpenAPI document allows the response.
     pub(crate) async fn of(request: RequestBuilder) -> Self {
         Self::try_of(request).await.unwrap()
     }
 
-    /// As [`Self::of`], to a gateway that may be down.
+    /// Like [`Self::of`], for a gateway that may be down.
     pub(crate) async fn try_of(request: RequestBuilder) -> Result<Self, reqwest::Error> {
         let (client, request) = request.build_split();
         let request = request?;
@@ -44,12 +43,11 @@ impl Response {
         Ok(response)
     }
 
-    /// The body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// One field of every object of a list, as text.
+    /// A field of every object in a list, as text.
     #[track_caller]
     pub(crate) fn each(&self, field: &str) -> Vec<String> {
         let list = self.json();
@@ -57,24 +55,22 @@ impl Response {
         list.iter().map(|item| item[field].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// The body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {} {:?}", self.status, self.text()))
     }
 
-    /// A header's text; empty when absent.
+    /// Empty if absent.
     pub(crate) fn header(&self, name: &str) -> String {
         self.headers.get(name).map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     }
 
-    /// Fails unless the status is this.
     #[track_caller]
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status.as_u16(), status, "{}", self.text());
         self
     }
 
-    /// Fails unless this is the contract's error object with this status.
+    /// Fails unless this is an error object with this status.
     #[track_caller]
     pub(crate) fn refused(self, status: u16) -> Self {
         let response = self.expect(status);
@@ -85,7 +81,7 @@ impl Response {
         response
     }
 
-    /// Fails unless this is the error object with one of these statuses.
+    /// Fails unless this is an error object with one of these statuses.
     #[track_caller]
     pub(crate) fn refused_any(self, statuses: &[u16]) -> Self {
         let status = self.status.as_u16();
@@ -93,7 +89,7 @@ impl Response {
         self.refused(status)
     }
 
-    /// Fails unless this is a 422 that names this one field.
+    /// Fails unless this is a 422 for exactly this field.
     #[track_caller]
     pub(crate) fn refused_field(self, field: &str) -> Self {
         let response = self.refused(422);
@@ -103,7 +99,7 @@ impl Response {
         response
     }
 
-    /// Fails unless this is an error object whose message contains `part`.
+    /// Fails unless this is an error object with this status, whose message contains `part`.
     #[track_caller]
     pub(crate) fn refused_with_message(self, status: u16, part: &str) -> Self {
         let response = self.refused(status);
@@ -115,7 +111,7 @@ impl Response {
         response
     }
 
-    /// Fails unless the status is this and the body is empty.
+    /// Fails unless the status matches and the body is empty.
     #[track_caller]
     pub(crate) fn empty(self, status: u16) -> Self {
         let response = self.expect(status);
@@ -123,7 +119,6 @@ impl Response {
         response
     }
 
-    /// Fails unless this is a 422 that names exactly these fields, with these codes.
     #[track_caller]
     pub(crate) fn refused_fields(self, fields: &[(&str, &str)]) -> Self {
         let response = self.refused(422);
@@ -138,7 +133,7 @@ impl Response {
     }
 }
 
-/// A client of the API: a user with a token, or anonymous.
+/// An API client: a user with a token, or anonymous.
 #[derive(Clone)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -157,7 +152,6 @@ pub(crate) fn unique(stem: &str) -> String {
 }
 
 impl Cluster {
-    /// A client without credentials.
     pub(crate) fn anonymous(&self) -> User {
         User {
             name: String::new(),
@@ -170,7 +164,6 @@ impl Cluster {
         }
     }
 
-    /// The site administrator.
     pub(crate) async fn admin(&self) -> User {
         let mut admin = self.anonymous();
         (admin.name, admin.password) = (ADMIN.0.to_owned(), ADMIN.1.to_owned());
@@ -179,13 +172,13 @@ impl Cluster {
         admin
     }
 
-    /// A user who owns nothing and belongs to nothing, shared by the tests that change nothing about it: making an account takes two
-    /// password hashes.
+    /// A user without any access, shared by tests that do not change it: creating an account takes
+    /// two password hashes.
     pub(crate) async fn outsider(&self) -> User {
         self.outsider.get_or_init(|| self.user("outsider")).await.reconnected()
     }
 
-    /// Makes a user with a token; `stem` begins the name.
+    /// Creates a user with a token. The name begins with `stem`.
     pub(crate) async fn user(&self, stem: &str) -> User {
         let mut user = self.anonymous();
         user.name = unique(stem);
@@ -202,24 +195,23 @@ impl Cluster {
 }
 
 impl User {
-    /// Makes a token with the password and returns its value.
     pub(crate) async fn new_token(&self, name: &str) -> String {
         let request = self.raw(Method::POST, &format!("/api/v1/users/{}/tokens", self.name));
         let request = request.basic_auth(&self.name, Some(&self.password)).json(&json!({ "name": name }));
         Response::of(request).await.expect(201).json()["sha1"].as_str().unwrap().to_owned()
     }
 
-    /// This user with another token, or none.
+    /// This user with another token, or without one.
     pub(crate) fn with_token(&self, token: Option<&str>) -> Self {
         Self { token: token.map(str::to_owned), ..self.clone() }
     }
 
-    /// This user as a client of the gateway with this URL, with connections of its own.
+    /// This user at the gateway with this URL, over new connections.
     pub(crate) fn at(&self, url: &str) -> Self {
         Self { url: url.to_owned(), ..self.reconnected() }
     }
 
-    /// This user with connections of its own. Those made in another test end with that test.
+    /// This user over new connections. Connections end with the test that opened them.
     pub(crate) fn reconnected(&self) -> Self {
         Self { http: client(), ..self.clone() }
     }
@@ -242,7 +234,8 @@ impl User {
         Response::of(self.request(Method::GET, path)).await
     }
 
-    /// Reads until `wanted` accepts the response: events reach the other services a moment later.
+    /// Repeats the GET until `wanted` accepts the response: events take a moment to reach other
+    /// services.
     pub(crate) async fn eventually(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let mut response = Value::Null;
         for _ in 0..400 {
@@ -252,7 +245,7 @@ impl User {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        panic!("{path} never is as it should be: {response}");
+        panic!("{path} did not reach the expected state: {response}");
     }
 
     pub(crate) async fn get_with(&self, path: &str, name: HeaderName, value: &str) -> Response {
@@ -267,7 +260,7 @@ impl User {
         Response::of(self.request(Method::PUT, path).json(body)).await
     }
 
-    /// Sends a PUT without a body and without a content type, as `curl -X PUT` does.
+    /// Sends a PUT without body and content type, like `curl -X PUT`.
     pub(crate) async fn put_nothing(&self, path: &str) -> Response {
         Response::of(self.request(Method::PUT, path)).await
     }
@@ -280,19 +273,18 @@ impl User {
         Response::of(self.request(Method::DELETE, path)).await
     }
 
-    /// Makes a repository of this user; `more` is added to the body of the request.
     pub(crate) async fn new_repository(&self, name: &str, more: Value) -> Value {
         let mut body = json!({ "name": name });
         body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
         self.post("/user/repos", &body).await.expect(201).json()
     }
 
-    /// The path of this user's repository below the API, followed by `rest`.
+    /// The path of this user's repository below `/api/v1`, followed by `rest`.
     pub(crate) fn repo(&self, name: &str, rest: &str) -> String {
         format!("/repos/{}/{name}{rest}", self.name)
     }
 
-    /// The URL of a repository for git, with this user's token if there is one.
+    /// The git URL of a repository, with this user's token if there is one.
     pub(crate) fn git_url(&self, owner: &str, name: &str) -> String {
         let host = self.url.trim_start_matches("http://");
         match &self.token {

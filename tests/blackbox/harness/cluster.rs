@@ -1,4 +1,4 @@
-//! One installation: five processes and their data.
+//! An installation: five processes and their data.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -19,15 +19,12 @@ use super::postgres::Postgres;
 use super::process::{Lines, Process, child_of, send};
 use super::servers::{self, Redis};
 
-/// The name and password of the first administrator.
 pub(crate) const ADMIN: (&str, &str) = ("root-admin", "correct horse battery");
-/// Limit for starting, restarting and stopping a process.
 pub(super) const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
-/// Limit for a response of a private listener: a process may be paused.
+/// Time limit for a response of a private listener, whose process may be paused.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 const SSH_PORT: u16 = 2222;
 
-/// The two ways to run Ferrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     /// `ferrite up`: SQLite, no Redis, Unix sockets.
@@ -36,18 +33,12 @@ pub(crate) enum Profile {
     Production,
 }
 
-/// A process of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
-    /// repo-svc.
     Repo,
-    /// issue-svc.
     Issue,
-    /// hook-svc.
     Hook,
-    /// git-svc.
     Git,
-    /// gateway.
     Gateway,
 }
 
@@ -55,7 +46,6 @@ impl Role {
     /// The roles with a database, then the gateway.
     pub(crate) const ALL: [Self; 5] = [Self::Repo, Self::Issue, Self::Hook, Self::Git, Self::Gateway];
 
-    /// The name on the command line.
     pub(crate) fn command(self) -> &'static str {
         match self {
             Self::Repo => "repo-svc",
@@ -66,12 +56,11 @@ impl Role {
         }
     }
 
-    /// The role in credentials.
     pub(crate) fn service_role(self) -> ServiceRole {
         ServiceRole::parse(self.command()).unwrap()
     }
 
-    /// The short name, of files and databases.
+    /// Short name for files and databases.
     pub(crate) fn name(self) -> &'static str {
         self.command().trim_end_matches("-svc")
     }
@@ -87,26 +76,27 @@ impl Role {
     }
 }
 
-/// Differences of an installation from the default.
+/// Differences from a default installation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    /// Run the production profile without Redis.
+    /// Only for the production profile.
     pub(crate) without_redis: bool,
-    /// The endpoint that traces are exported to.
+    /// Endpoint for exported traces.
     pub(crate) otlp: Option<String>,
-    /// Settings of all processes.
+    /// For all processes.
     pub(crate) settings: Vec<(&'static str, &'static str)>,
-    /// Keep its data on a disk, where syncing a file takes time.
+    /// Keep the data on a disk, where syncing a file takes time.
     pub(crate) on_disk: bool,
-    /// Processes of gateway, repo-svc, issue-svc and hook-svc each, in the production profile; 0 counts as 1.
+    /// Processes of gateway, repo-svc, issue-svc and hook-svc each, in the production profile; 0
+    /// counts as 1.
     pub(crate) replicas: usize,
-    /// Processes of git-svc in the production profile, each with a store of its own: `git-0`, `git-1`, …. With 0 there is one, whose
-    /// store has the default name.
+    /// Processes of git-svc in the production profile, each with its own store: `git-0`, `git-1`,
+    /// …. With 0 there is one, whose store has the default name.
     pub(crate) stores: usize,
-    /// Run the production profile on a PostgreSQL of its own, which the test may stop.
+    /// Run the production profile on a separate PostgreSQL server, which the test may stop.
     pub(crate) own_postgres: bool,
-    /// Run the last store in a network namespace of its own, from which the test may cut it off. Needs root, a PostgreSQL of its own, and
-    /// more stores than replicas.
+    /// Run the last store in a separate network namespace, which the test can cut off. Needs root,
+    /// a separate PostgreSQL server, and more stores than replicas.
     pub(crate) own_network: bool,
 }
 
@@ -118,13 +108,10 @@ pub(super) enum Processes {
 
 /// A running installation. Dropping it stops everything it started.
 pub(crate) struct Cluster {
-    /// Its profile.
     pub(crate) profile: Profile,
-    /// The root URL of its gateway, without a slash at the end.
     pub(crate) url: String,
-    /// The addresses of its processes: those with number N listen on the one at N.
+    /// Loopback addresses: process N of each role listens on address N.
     pub(crate) hosts: Vec<String>,
-    /// Its folder.
     pub(crate) folder: PathBuf,
     pub(super) admin_token: tokio::sync::OnceCell<String>,
     pub(super) outsider: tokio::sync::OnceCell<User>,
@@ -133,13 +120,12 @@ pub(crate) struct Cluster {
     pub(super) postgres: Option<Mutex<Postgres>>,
     pub(super) network: Option<Mutex<Network>>,
     databases: HashMap<Role, String>,
-    /// The databases of named stores, by number.
     pub(super) store_databases: Vec<String>,
     pub(super) log: Lines,
     pub(super) options: Options,
 }
 
-/// Tests write as much as they like, unless they are about these limits.
+/// Removes the limits on writes, except in tests of these limits.
 const NO_HOURLY_LIMITS: [(&str, &str); 6] = [
     ("FERRITE_WRITES_PER_HOUR", "0"),
     ("FERRITE_WRITE_BYTES_PER_HOUR", "0"),
@@ -149,7 +135,7 @@ const NO_HOURLY_LIMITS: [(&str, &str); 6] = [
     ("FERRITE_HOOK_CREATIONS_PER_HOUR", "0"),
 ];
 
-/// The shipped binary with an environment of its own.
+/// The released binary, with a clean environment.
 pub(crate) fn ferrite() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
     let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
@@ -163,7 +149,7 @@ impl Cluster {
         Self::start_in(profile, options, |_| {})
     }
 
-    /// As [`Self::start`], after `prepare` has run on the folder of the installation.
+    /// Like [`Self::start`], but first runs `prepare` on the folder of the installation.
     pub(crate) fn start_in(profile: Profile, options: &Options, prepare: impl FnOnce(&Path)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let parent = if options.on_disk { servers::folder_on_disk() } else { servers::folder() };
@@ -213,7 +199,7 @@ impl Cluster {
     }
 
     fn production(folder: PathBuf, options: &Options) -> Self {
-        // One address more than there are named stores, for a store that a test adds.
+        // One more address than named stores, for a store that a test adds.
         let count = options.replicas.max(if options.stores == 0 { 1 } else { options.stores + 1 });
         let network = options.own_network.then(Network::start);
         let mut next = 0;
@@ -265,7 +251,6 @@ impl Cluster {
         cluster
     }
 
-    /// Runs `ferrite admin` on the database of repo-svc.
     pub(crate) fn administer(&self, arguments: &[&str]) -> String {
         let mut admin = ferrite();
         admin.arg("admin").args(arguments);
@@ -275,12 +260,13 @@ impl Cluster {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    /// The command of a process of the production profile that listens on `own_host`, for clients that come by `public_url`.
+    /// The command of a production process that listens on `own_host`, for clients that use
+    /// `public_url`.
     pub(super) fn role_command(&self, role: Role, own_host: &str, public_url: &str) -> Command {
         self.replica_command(role, 0, own_host, public_url)
     }
 
-    /// As [`Self::role_command`], with the data of the process with this number.
+    /// Like [`Self::role_command`], with the data of the process with this number.
     pub(super) fn replica_command(&self, role: Role, number: usize, own_host: &str, public_url: &str) -> Command {
         let ssh = format!("{own_host}:{SSH_PORT}");
         let mut command = ferrite();
@@ -328,12 +314,10 @@ impl Cluster {
         command
     }
 
-    /// The processes' log lines.
     pub(crate) fn log(&self) -> &Lines {
         &self.log
     }
 
-    /// The address of a role's listener.
     pub(crate) fn address(&self, role: Role) -> Address {
         match self.profile {
             Profile::Embedded if role == Role::Gateway => self.url.parse().unwrap(),
@@ -342,23 +326,21 @@ impl Cluster {
         }
     }
 
-    /// The host and port of git over SSH.
     pub(crate) fn ssh(&self) -> String {
         self.ssh_of(0)
     }
 
-    /// The host and port of git over SSH, of the gateway with this number.
+    /// Host and port of git over SSH, at the gateway with this number.
     pub(crate) fn ssh_of(&self, number: usize) -> String {
         format!("{}:{SSH_PORT}", self.hosts[number])
     }
 
-    /// The URL of a role's database; of git-svc, that of its first process.
+    /// Database URL of a role; for git-svc, of its first process.
     pub(crate) fn database(&self, role: Role) -> &str {
         let first = self.store_databases.first().filter(|_| role == Role::Git);
         first.unwrap_or_else(|| &self.databases[&role])
     }
 
-    /// The folder with the keys.
     pub(crate) fn keys(&self) -> PathBuf {
         match self.profile {
             Profile::Embedded => self.folder.join("data/keys"),
@@ -366,7 +348,6 @@ impl Cluster {
         }
     }
 
-    /// The folder of git-svc's store, or of the first one.
     pub(crate) fn store(&self) -> PathBuf {
         match self.profile {
             Profile::Embedded => self.folder.join("data/git"),
@@ -374,7 +355,6 @@ impl Cluster {
         }
     }
 
-    /// The id of a role's process.
     pub(crate) fn process_id(&self, role: Role) -> Option<u32> {
         match &self.processes {
             Processes::Launcher(launcher) => child_of(launcher.lock().unwrap().id(), role.command()),
@@ -382,12 +362,13 @@ impl Cluster {
         }
     }
 
-    /// Kills a process and waits until it runs again. The launcher restarts it in the embedded profile, this function in the other one.
+    /// Kills a process and waits until it runs again. In the embedded profile the launcher restarts
+    /// it, otherwise this function.
     pub(crate) fn crash(&self, role: Role) {
         self.end_and_restart(role, rustix::process::Signal::KILL);
     }
 
-    /// As [`Self::crash`], but the process may shut down in order.
+    /// Like [`Self::crash`], but shuts the process down cleanly.
     pub(crate) fn restart(&self, role: Role) {
         self.end_and_restart(role, rustix::process::Signal::TERM);
     }
@@ -395,11 +376,11 @@ impl Cluster {
     fn end_and_restart(&self, role: Role, signal: rustix::process::Signal) {
         match &self.processes {
             Processes::Launcher(_) => {
-                let id = self.process_id(role).unwrap_or_else(|| panic!("{role:?} does not run"));
+                let id = self.process_id(role).unwrap_or_else(|| panic!("{role:?} is not running"));
                 send(id, signal);
                 let deadline = Instant::now() + PROCESS_TIMEOUT;
                 while self.process_id(role).is_none_or(|now| now == id) {
-                    assert!(Instant::now() < deadline, "the launcher does not bring {role:?} back");
+                    assert!(Instant::now() < deadline, "the launcher did not restart {role:?}");
                     std::thread::sleep(Duration::from_millis(5));
                 }
             }
@@ -411,19 +392,17 @@ impl Cluster {
         self.wait_ready(role);
     }
 
-    /// The URL by which tests reach this installation's Redis, while it runs.
+    /// URL of this installation's Redis for tests, while it runs.
     pub(crate) fn redis_url(&self) -> Option<String> {
         self.redis.lock().unwrap().as_ref().map(Redis::url)
     }
 
-    /// Stops Redis for good.
     pub(crate) fn stop_redis(&self) {
         if let Some(mut redis) = self.redis.lock().unwrap().take() {
             redis.stop();
         }
     }
 
-    /// Waits until a role reports that it is ready.
     pub(crate) fn wait_ready(&self, role: Role) {
         let deadline = Instant::now() + PROCESS_TIMEOUT;
         while !self.is_ready(role) {
@@ -443,7 +422,6 @@ impl Cluster {
     }
 }
 
-/// Sends a GET to an HTTP listener and returns the head and the body of the response.
 pub(crate) fn http_get(address: &Address, path: &str) -> Option<String> {
     let question = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
     let mut response = String::new();
@@ -464,7 +442,6 @@ pub(crate) fn http_get(address: &Address, path: &str) -> Option<String> {
     Some(response)
 }
 
-/// Makes the keys of an installation whose roles run one by one.
 fn make_keys(folder: &Path) {
     let made = ferrite().arg("keys").arg(folder).output().unwrap();
     assert!(made.status.success(), "{made:?}");

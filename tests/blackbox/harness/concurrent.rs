@@ -1,10 +1,9 @@
-//! Several futures of one test at once.
+//! Concurrent futures of one test.
 
 use std::cell::RefCell;
 use std::future::Future;
 use std::task::Poll;
 
-/// Does `work` for every item, for `at_once` of them at a time.
 pub(crate) async fn for_each<T>(at_once: usize, items: impl IntoIterator<Item = T>, work: impl AsyncFn(T)) {
     let items = RefCell::new(items.into_iter());
     let worker = async || {
@@ -17,7 +16,6 @@ pub(crate) async fn for_each<T>(at_once: usize, items: impl IntoIterator<Item = 
     join_all((0..at_once).map(|_| worker())).await;
 }
 
-/// Returns the outputs of all futures, which run at once.
 pub(crate) async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut waiting: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {

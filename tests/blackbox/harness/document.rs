@@ -1,7 +1,6 @@
-//! The API's document, `docs/openapi.json`, which the client holds every response against: status, headers, content type, and a JSON value
-//! that has no field but those of its schema.
-//!
-//! Not here: requests to paths and methods that no operation has, about which the document says nothing.
+//! Validates every response against the OpenAPI document, `docs/openapi.json`: status, headers,
+//! content type, and a JSON value without fields outside its schema. Requests that match no
+//! operation are not checked.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -15,7 +14,7 @@ use serde_json::Value;
 use super::client::Response;
 use crate::json_schema;
 
-/// Headers that any response may have: those of HTTP itself, and those for caches, browsers and logs.
+/// Headers allowed in any response: those of HTTP, caches, browsers and logs.
 const COMMON_HEADERS: [&str; 10] = [
     "cache-control",
     "connection",
@@ -28,18 +27,19 @@ const COMMON_HEADERS: [&str; 10] = [
     "x-content-type-options",
     "x-request-id",
 ];
-/// Most faults in one message.
 const MAX_FAULTS: usize = 5;
 
 static DOCUMENT: LazyLock<Document> = LazyLock::new(Document::read);
 
-/// The file that `make test` names, for `tests/exercised.rs`: a line with the operation and the status of each response.
+/// The file that `make test` names, for `tests/exercised.rs`. Each line has the operation and
+/// status of a response.
 static RECORD: LazyLock<Option<File>> = LazyLock::new(|| {
     let path = std::env::var_os("FERRITE_TEST_RESPONSES")?;
     Some(OpenOptions::new().create(true).append(true).open(path).expect("the record can be written"))
 });
 
-/// Fails unless the document has this response to the request. A request that no operation is about is left alone.
+/// Fails unless the document allows this response to the request. Ignores requests that match no
+/// operation.
 pub(super) fn check(method: &Method, path: &str, response: &Response) {
     let Some(operation) = DOCUMENT.operation(method, path) else { return };
     let status = response.status.as_u16();
@@ -50,7 +50,7 @@ pub(super) fn check(method: &Method, path: &str, response: &Response) {
         faults[..faults.len().min(MAX_FAULTS)].join("; ")
     );
     if let Some(mut record) = RECORD.as_ref() {
-        // In one piece, as other threads write as well.
+        // One write, because other threads write as well.
         let line = format!("{} {status}\n", operation["operationId"].as_str().expect("it has a name"));
         record.write_all(line.as_bytes()).expect("the record can be written");
     }
@@ -61,11 +61,10 @@ struct Document {
     templates: Vec<Template>,
 }
 
-/// A path of the gateway's router.
 struct Template {
-    /// Between slashes: fixed, `{name}` for any one, or `{*name}` at the end for any number.
+    /// Segments: fixed, `{name}` for any one, or a final `{*name}` for any number.
     parts: Vec<&'static str>,
-    /// As the document writes it.
+    /// As in the document.
     key: String,
 }
 
@@ -82,7 +81,8 @@ impl Template {
         has_length && self.parts.iter().zip(path).all(fits)
     }
 
-    /// Of two paths that fit, the router takes the one with a fixed part where they first differ.
+    /// Of two matching paths, the router takes the one with a fixed segment where they first
+    /// differ.
     fn precedence(&self) -> Vec<bool> {
         self.parts.iter().map(|part| !part.starts_with('{')).collect()
     }
@@ -101,12 +101,11 @@ impl Document {
         }
     }
 
-    /// Returns the operation that a request asks for.
     fn operation(&self, method: &Method, path: &str) -> Option<&Value> {
         let parts: Vec<_> = path.strip_suffix('/').unwrap_or(path).split('/').collect();
         let fitting = self.templates.iter().filter(|template| template.fits(&parts));
         let template = fitting.max_by_key(|template| template.precedence())?;
-        // HEAD is answered as GET, without the body.
+        // HEAD gets the response of GET, without the body.
         let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
         self.whole["paths"].get(&template.key)?.get(method.to_lowercase())
     }
@@ -123,7 +122,6 @@ impl Document {
         faults
     }
 
-    /// Returns what a reference stands for, or the value itself.
     fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
         let pointer = value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
         pointer.map_or(value, |pointer| self.whole.pointer(pointer).expect("the reference leads to something"))
@@ -172,7 +170,7 @@ impl Document {
     }
 }
 
-/// Returns the name of the operation that a request asks for; empty without one.
+/// The operation id of a request; empty if there is none.
 fn name(method: &Method, path: &str) -> &'static str {
     DOCUMENT.operation(method, path).and_then(|operation| operation["operationId"].as_str()).unwrap_or_default()
 }
@@ -227,7 +225,7 @@ fn what_the_document_does_not_have_is_a_fault() {
     assert_eq!(faults(200, &[("etag", "\"1\"")], &label), [""; 0]);
     assert_eq!(changed("extra", json!(1)), ["/extra is not known"]);
     assert_eq!(changed("name", json!(null)), ["/name: null is not of type \"string\""]);
-    assert_eq!(changed("id", json!(u64::MAX)), ["/id: 18446744073709551615 is no \"int64\""]);
+    assert_eq!(changed("id", json!(u64::MAX)), ["/id: 18446744073709551615 is not a valid \"int64\""]);
     assert_eq!(faults(200, &[], &json!({"id": 1, "color": "", "url": ""})), [": \"name\" is missing"]);
     assert_eq!(faults(200, &[("x-new", "1")], &label), ["no such header: x-new"]);
     assert_eq!(faults(200, &[("content-type", "text/plain")], &label), ["no such content type: \"text/plain\""]);

@@ -1,4 +1,5 @@
-//! More gateways of an installation, each with settings of its own: a test of a setting needs no installation of its own.
+//! Additional gateways of an installation with different settings, so that the test of a setting
+//! needs no new installation.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +8,15 @@ use ferrite_core::net::Address;
 use super::cluster::{Cluster, PROCESS_TIMEOUT, Role, http_get};
 use super::process::Process;
 
-/// A gateway beside that of its installation. Stops when it is dropped.
 pub(crate) struct Gateway {
-    /// Its loopback address.
     pub(crate) host: String,
-    /// Its root URL, without a slash at the end.
     pub(crate) url: String,
     _process: Process,
 }
 
 impl Gateway {
-    /// Starts a gateway of an installation of the production profile on a loopback address of its own, and waits until it is ready.
+    /// Starts a gateway of a production installation on another loopback address, and waits until
+    /// it is ready.
     pub(crate) fn start(cluster: &Cluster, host: &str, scheme: &str, settings: &[(&str, &str)]) -> Self {
         let url = format!("{scheme}://{host}:{}", Role::Gateway.port());
         let mut command = cluster.role_command(Role::Gateway, host, &url);
@@ -37,12 +36,10 @@ impl Gateway {
         Self { host: host.to_owned(), url, _process: process }
     }
 
-    /// The host and port of HTTP.
     pub(crate) fn http(&self) -> String {
         format!("{}:{}", self.host, Role::Gateway.port())
     }
 
-    /// The host and port of git over SSH.
     pub(crate) fn ssh(&self) -> String {
         format!("{}:2222", self.host)
     }

@@ -1,4 +1,4 @@
-//! The real git program, in a folder of its own.
+//! The real git program in a temporary folder.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-/// A folder in which git runs, without the configuration of the system or of a user.
+/// A folder for git, without system or user configuration.
 pub(crate) struct Git {
     folder: tempfile::TempDir,
     version: Option<u8>,
@@ -15,27 +15,23 @@ pub(crate) struct Git {
 }
 
 impl Git {
-    /// An empty folder.
     pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir_in(super::servers::folder()).unwrap(), version: None, ssh: None }
     }
 
-    /// An empty folder in which git uses this version of the wire protocol.
+    /// An empty folder in which git uses this protocol version.
     pub(crate) fn speaking(version: u8) -> Self {
         Self { version: Some(version), ..Self::new() }
     }
 
-    /// Sets the command that git runs for SSH.
     pub(crate) fn set_ssh(&mut self, command: String) {
         self.ssh = Some(command);
     }
 
-    /// The folder.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The command `git` with these arguments, in a folder below.
     pub(crate) fn command(&self, folder: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;
@@ -56,12 +52,11 @@ impl Git {
         command
     }
 
-    /// Runs git and returns its output, whether or not it succeeds.
     pub(crate) async fn attempt(&self, folder: &str, arguments: &[&str]) -> Output {
         self.command(folder, arguments).output().await.unwrap()
     }
 
-    /// Runs git, which has to succeed, and returns its standard output.
+    /// Runs git, which must succeed, and returns its standard output.
     pub(crate) async fn run(&self, folder: &str, arguments: &[&str]) -> String {
         let output = self.attempt(folder, arguments).await;
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -69,21 +64,20 @@ impl Git {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// Runs git, which has to fail, and returns its standard error.
+    /// Runs git, which must fail, and returns its standard error.
     pub(crate) async fn fails(&self, folder: &str, arguments: &[&str]) -> String {
         let output = self.attempt(folder, arguments).await;
         assert!(!output.status.success(), "git {arguments:?} succeeded");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// Makes a work tree with one commit on `main` and returns its path.
+    /// Creates a work tree with one commit on `main` and returns its path.
     pub(crate) async fn small(&self, name: &str) -> PathBuf {
         self.run("", &["init", "-q", name]).await;
         self.commit(name, "README.md", "# small\n").await;
         self.path().join(name)
     }
 
-    /// Writes a file, commits it and returns the id of the commit.
     pub(crate) async fn commit(&self, folder: &str, file: &str, content: &str) -> String {
         let path = self.path().join(folder).join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -93,8 +87,8 @@ impl Git {
         self.run(folder, &["rev-parse", "HEAD"]).await
     }
 
-    /// Makes a bare repository that looks like a real one: many commits, merges, branches with slashes, light and annotated
-    /// tags, files of several kinds.
+    /// Creates a realistic bare repository: many commits, merges, branches with slashes,
+    /// lightweight and annotated tags, files of several kinds.
     pub(crate) async fn large(&self, name: &str, commits: u32) -> PathBuf {
         self.run("", &["init", "-q", "--bare", name]).await;
         let mut import = self.command(name, &["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn().unwrap();
@@ -104,7 +98,6 @@ impl Git {
         self.path().join(name)
     }
 
-    /// Returns all refs of a repository, sorted.
     pub(crate) async fn refs(&self, folder: &str) -> String {
         self.run(folder, &["for-each-ref", "--format=%(refname) %(objectname)"]).await
     }

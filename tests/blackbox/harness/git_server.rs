@@ -1,4 +1,5 @@
-//! A server of git over HTTP on loopback, with git's own `http-backend`, that can ask for credentials and misbehave.
+//! A git server over HTTP on loopback, based on git's own `http-backend`. It can require
+//! credentials and misbehave.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -14,44 +15,39 @@ use tokio::task::JoinSet;
 
 use super::git::Git;
 
-/// Settings with which an installation may reach a server of this kind, and no other address that is not public.
+/// Settings that allow an installation to connect to this server, but to no other private address.
 pub(crate) const REACHABLE: [(&str, &str); 3] = [
     ("FERRITE_OUTBOUND_ALLOW", "127.0.0.1"),
     ("FERRITE_GIT_MIGRATION_AT_ONCE", "8"),
     ("FERRITE_GIT_MIRROR_AT_ONCE", "4"),
 ];
-/// Pause between two looks whether a request that is held may go on.
+/// Poll interval for the release of a held request.
 const HOLD_POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Pause between two bytes of a response that drips.
+/// Interval between bytes of a slow response.
 const DRIP_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The way in which a server responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
-    /// As git does.
     Serve,
-    /// As git does, but a request for a pack waits until this changes.
+    /// Like `Serve`, but requests for a pack wait until this changes.
     HoldPacks,
-    /// Never.
     Hang,
-    /// A byte now and then.
+    /// Sends a byte now and then.
     Drip,
-    /// A web page, as behind a sign-in.
+    /// A web page, like a sign-in page in front of a server.
     SignInPage,
-    /// A redirect to the same path below this URL.
     Redirect(String),
 }
 
 struct State {
     root: PathBuf,
-    /// The value of `Authorization` that is needed.
+    /// The required value of `Authorization`.
     authorization: Option<String>,
     behaviour: Mutex<Behaviour>,
-    /// `Authorization` of each request, and whether the request was for a pack.
+    /// `Authorization` of each request, and whether it requested a pack.
     requests: Mutex<Vec<(Option<String>, bool)>>,
 }
 
-/// A server of the repositories in a folder. Ends with the test.
 pub(crate) struct GitServer {
     port: u16,
     state: Arc<State>,
@@ -59,12 +55,12 @@ pub(crate) struct GitServer {
 }
 
 impl GitServer {
-    /// Serves the folder of `git` to everybody.
+    /// Serves the folder of `git` without authentication.
     pub(crate) async fn start(git: &Git) -> Self {
         Self::with_login(git, None).await
     }
 
-    /// Serves the folder of `git` to those who show a user and a password.
+    /// Serves the folder of `git` to clients with this user and password.
     pub(crate) async fn with_login(git: &Git, login: Option<(&str, &str)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -92,7 +88,7 @@ impl GitServer {
         *self.state.behaviour.lock().unwrap() = behaviour;
     }
 
-    /// Waits until a request for a pack has arrived after `count` earlier ones.
+    /// Waits for more than `count` requests for a pack.
     pub(crate) async fn pack_requested(&self, count: usize) {
         for _ in 0..3_000 {
             if self.packs() > count {
@@ -100,26 +96,23 @@ impl GitServer {
             }
             tokio::time::sleep(HOLD_POLL_INTERVAL).await;
         }
-        panic!("nobody asks for a pack");
+        panic!("no request for a pack arrived");
     }
 
-    /// The number of requests for packs so far.
     pub(crate) fn packs(&self) -> usize {
         self.state.requests.lock().unwrap().iter().filter(|(_, is_pack)| *is_pack).count()
     }
 
-    /// The number of requests so far that showed credentials.
+    /// Requests so far with credentials.
     pub(crate) fn logins(&self) -> usize {
         self.state.requests.lock().unwrap().iter().filter(|(shown, _)| shown.is_some()).count()
     }
 }
 
-/// The value of `Authorization` for a user and a password.
 pub(crate) fn basic(user: &str, password: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")))
 }
 
-/// A request, with its body as it was before its transfer coding.
 struct Request {
     method: String,
     path: String,
@@ -133,7 +126,7 @@ impl Request {
         self.headers.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 
-    /// Reads a request; `None` if the connection ends.
+    /// `None` at the end of the connection.
     async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -143,7 +136,7 @@ impl Request {
         let mut lines = head.trim_end().split("\r\n");
         let mut words = lines.next()?.split(' ');
         let (method, target) = (words.next()?.to_owned(), words.next()?);
-        // A proxy may be asked for the whole URL.
+        // A proxy gets the whole URL.
         let target =
             target.strip_prefix("http://").map_or(target, |rest| &rest[rest.find('/').unwrap_or(rest.len())..]);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -161,7 +154,8 @@ impl Request {
         Some(request)
     }
 
-    /// Returns whether the request is for a pack. Its body may be compressed, which that of a list of refs is too short for.
+    /// Whether the request is for a pack. Its body may be compressed; a request for refs is too
+    /// short for that.
     fn is_for_pack(&self) -> bool {
         let is_list = self.body.windows(15).any(|part| part == b"command=ls-refs");
         self.method == "POST" && self.path.ends_with("/git-upload-pack") && !is_list
@@ -174,7 +168,7 @@ async fn read_chunks(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
         let mut line = String::new();
         stream.read_line(&mut line).await.ok()?;
         let length = usize::from_str_radix(line.trim(), 16).ok()?;
-        // Each chunk ends with an empty line, the last one too.
+        // Each chunk ends with an empty line, including the last one.
         let mut chunk = vec![0; length + 2];
         stream.read_exact(&mut chunk).await.ok()?;
         if length == 0 {
@@ -231,7 +225,6 @@ async fn drip(mut stream: BufReader<TcpStream>) {
     }
 }
 
-/// Has git answer a request (RFC 3875).
 async fn backend(state: &State, request: &Request) -> Vec<u8> {
     let mut command = Command::new("git");
     let path = std::env::vars_os().find(|(name, _)| name == "PATH").unwrap_or_default().1;

@@ -12,7 +12,6 @@ use tonic::{Code, Request, Status};
 use super::cluster::{Cluster, Role};
 
 impl Cluster {
-    /// Connects to a role. The connection sends no credential of its own.
     pub(crate) async fn channel(&self, role: Role) -> Channel {
         let target = match self.address(role) {
             Address::Tcp(authority) => format!("http://{authority}"),
@@ -22,24 +21,21 @@ impl Cluster {
         endpoint.connect().await.unwrap()
     }
 
-    /// Returns a token by which the role `from` proves itself to `to`, signed with the key of `from`.
+    /// A token that authenticates the role `from` to `to`, signed with the key of `from`.
     pub(crate) fn service_token(&self, from: ServiceRole, to: Role) -> String {
         let key = ServiceKey::read(&self.keys().join(format!("{from}.pem"))).unwrap();
         ServiceTokenSource::new(key, from, Clock::system()).token(to.service_role()).to_string()
     }
 }
 
-/// A request with a service token.
 pub(crate) fn with_service<T>(message: T, service_token: &str) -> Request<T> {
     with(message, metadata::SERVICE, service_token)
 }
 
-/// A request with a personal access token.
 pub(crate) fn with_token<T>(message: T, token: &str) -> Request<T> {
     with(message, "authorization", &format!("Bearer {token}"))
 }
 
-/// A request with a grant.
 pub(crate) fn with_grant<T>(message: T, grant: &str) -> Request<T> {
     with(message, "ferrite-grant", grant)
 }
@@ -50,7 +46,7 @@ fn with<T>(message: T, name: &'static str, value: &str) -> Request<T> {
     request
 }
 
-/// Fails unless the call was refused with this code.
+/// Fails unless the call failed with this code.
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>, code: Code) -> Status {
     let status = outcome.expect_err("the call succeeded");

@@ -1,9 +1,9 @@
-//! Public keys for SSH.
+//! SSH public keys.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// Keys of every accepted kind besides Ed25519, as `ssh-keygen` wrote them.
+/// Keys of every accepted type except Ed25519, written by `ssh-keygen`.
 pub(crate) const GOOD: [&str; 5] = [
     include_str!("../keys/ecdsa-256.pub"),
     include_str!("../keys/ecdsa-384.pub"),
@@ -12,28 +12,25 @@ pub(crate) const GOOD: [&str; 5] = [
     include_str!("../keys/rsa-3072.rfc4716"),
 ];
 
-/// The last of [`GOOD`] in the form of one line.
+/// The last of [`GOOD`] as one line.
 pub(crate) const RFC_4716_AS_LINE: &str = include_str!("../keys/rsa-3072.pub");
 
-/// An RSA key that is too short.
 pub(crate) const WEAK: &str = include_str!("../keys/rsa-1024.pub");
 
 fn string(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
 }
 
-/// The base64 of a new Ed25519 key.
 pub(crate) fn ed25519_blob() -> String {
     let key = ed25519_dalek::SigningKey::from_bytes(&rand::random()).verifying_key();
     STANDARD.encode([string(b"ssh-ed25519"), string(key.as_bytes())].concat())
 }
 
-/// A new Ed25519 key, as `ssh-keygen` writes it.
+/// A new Ed25519 key in the format of `ssh-keygen`.
 pub(crate) fn ed25519(comment: &str) -> String {
     format!("ssh-ed25519 {} {comment}", ed25519_blob()).trim_end().to_owned()
 }
 
-/// Texts that are not accepted as a key, each with the reason.
 pub(crate) fn bad() -> Vec<(&'static str, String)> {
     let good = ed25519_blob();
     let dsa = [string(b"ssh-dss"), string(&[0x55; 128]), string(&[0x55; 20]), string(&[5; 128]), string(&[7; 128])];

@@ -1,7 +1,7 @@
-//! Starts real installations of the shipped binary, in either profile, and sends requests to them.
+//! Starts real installations of the released binary, in both profiles, and sends requests to them.
 //!
-//! Every child process holds a pipe from this process: when this process ends, in whatever way, the pipes close, the children stop
-//! and their folders are removed.
+//! Every child process holds a pipe from this process. When this process ends, in any way, the
+//! pipes close, the children stop and their folders are removed.
 
 pub(crate) mod accounts;
 pub(crate) mod browser;
@@ -33,7 +33,7 @@ pub(crate) use client::{Response, User};
 pub(crate) use cluster::{Cluster, Options, Profile, Role};
 pub(crate) use git::Git;
 
-/// The installation that all tests of one profile share.
+/// The installation shared by all tests of a profile.
 pub(crate) fn shared(profile: Profile) -> Arc<Cluster> {
     static EMBEDDED: OnceLock<Arc<Cluster>> = OnceLock::new();
     static PRODUCTION: OnceLock<Arc<Cluster>> = OnceLock::new();
@@ -44,29 +44,29 @@ pub(crate) fn shared(profile: Profile) -> Arc<Cluster> {
     Arc::clone(place.get_or_init(|| Arc::new(Cluster::start(profile, &Options::default()))))
 }
 
-/// The installation that tests of replicas and stores share: two processes of each role and three stores, of which none is stopped.
+/// The installation shared by tests of replicas and stores: two processes of each role and three
+/// stores, none of which is stopped.
 pub(crate) fn replicated() -> Arc<Cluster> {
     static REPLICATED: OnceLock<Arc<Cluster>> = OnceLock::new();
     let options = || Options { replicas: 2, stores: 3, settings: receiver::LOOPBACK.to_vec(), ..Options::default() };
     Arc::clone(REPLICATED.get_or_init(|| Arc::new(Cluster::start(Profile::Production, &options()))))
 }
 
-/// True in `make test-slow`.
+/// Whether this is `make test-slow`.
 pub(crate) fn is_slow() -> bool {
     std::env::vars_os().any(|(name, value)| name == "FERRITE_TEST_SLOW" && !value.is_empty())
 }
 
-/// Returns how many of `full` rounds a stress test makes: a tenth, or all of them in `make test-slow`.
+/// Rounds of a stress test: a tenth of `full`, or all of them in `make test-slow`.
 pub(crate) fn rounds(full: usize) -> usize {
     if is_slow() { full } else { full.div_ceil(10) }
 }
 
-/// Runs a test against an installation, and fails it if the installation logged an error meanwhile.
 pub(crate) fn run(cluster: &Cluster, test: impl Future<Output = ()>) {
     run_expecting_errors(cluster, &[], test);
 }
 
-/// As [`run`], for a test that provokes errors: log lines with one of these texts do not fail it.
+/// Like [`run`], for a test that causes errors: log lines with one of these texts are allowed.
 pub(crate) fn run_expecting_errors(cluster: &Cluster, expected: &[&str], test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let before = cluster.log().errors().len();
@@ -77,7 +77,7 @@ pub(crate) fn run_expecting_errors(cluster: &Cluster, expected: &[&str], test: i
         let warnings = all.iter().filter(|line| !line.contains("\"level\":\"INFO\""));
         let last: Vec<_> = warnings.rev().take(30).map(|line| line.chars().take(400).collect::<String>()).collect();
         eprintln!("the last warnings of the installation, newest first:\n{}", last.join("\n"));
-        // Printed again, because the panic message stands far above, before its frames.
+        // Printed again, because the panic message is far above, before its frames.
         if let Some(text) = panic.downcast_ref::<String>() {
             eprintln!("the test failed: {text}");
         }
@@ -89,7 +89,8 @@ pub(crate) fn run_expecting_errors(cluster: &Cluster, expected: &[&str], test: i
     assert!(errors.is_empty(), "the installation logged {} errors:\n{}", errors.len(), first.join("\n"));
 }
 
-/// Makes tests of functions, on the shared installations of the profiles under which they stand:
+/// Generates tests from functions, on the shared installations of the profiles they are listed
+/// under:
 ///
 /// ```text
 /// on_profiles! {
@@ -99,10 +100,11 @@ pub(crate) fn run_expecting_errors(cluster: &Cluster, expected: &[&str], test: i
 /// }
 /// ```
 ///
-/// A test stands under `both` when one profile could break its property and the other not: it is about transactions that race,
-/// statements that differ between the dialects, what is cached or counted in Redis or else in memory, events between services, the
-/// connections between processes, restarts, or keys and settings that the launcher makes. Any other test runs once: what repo-svc
-/// stores on production (its own tests run on SQLite), repositories and the forms of requests and responses on embedded.
+/// List a test under `both` if a change could break it in one profile only: racing transactions,
+/// statements that differ between the dialects, data cached or counted in Redis or in memory,
+/// events between services, connections between processes, restarts, or keys and settings that the
+/// launcher generates. All other tests run once: what repo-svc stores on production (its own tests
+/// run on SQLite), repositories and the forms of requests and responses on embedded.
 macro_rules! on_profiles {
     (
         $(both { $($both:ident)* })?
@@ -125,7 +127,8 @@ macro_rules! on_profiles {
     };
 }
 
-/// Makes two tests of every function, one on each profile: each on an installation of its own, which it may kill, stop and restart.
+/// Generates two tests from every function, one per profile. Each has its own installation, which
+/// it may kill, stop and restart.
 macro_rules! on_own_installations {
     ($($name:ident($options:expr))*) => {
         on_own_installations!(@profile embedded Embedded $($name($options))*);

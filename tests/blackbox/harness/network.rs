@@ -1,15 +1,17 @@
-//! A network of one installation with a namespace of its own for one store, which a test may cut off. Needs root and `ip`.
+//! The network of an installation, with a separate namespace for one store, which a test can cut
+//! off. Needs root and `ip`.
 
 use std::time::{Duration, Instant};
 
 use super::process::{Lines, Process};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Part of the addresses of the namespace, and those of this machine's side.
+/// Last part of the address in the namespace, and of those on this machine's side.
 const INSIDE: u32 = 10;
 const OUTSIDE: std::ops::RangeInclusive<u32> = 1..=8;
-/// $0 is the name of the namespace, $1 the first three parts of the addresses. Obeys the lines `cut` and `join`, and removes everything
-/// at the end of its input. A cut link loses what is sent, in both directions, and refuses nothing.
+/// $0 is the name of the namespace, $1 the first three parts of the addresses. Obeys the lines
+/// `cut` and `join`, and removes everything at the end of its input. A cut link silently drops
+/// packets in both directions.
 const SCRIPT: &str = r#"
 set -e
 prefix=$1
@@ -40,7 +42,6 @@ ip link delete "$0"
 for last in 1 2 3 4 5 6 7 8; do ip address delete "$1.$last/32" dev lo; done
 "#;
 
-/// The network. Removed when it is dropped.
 pub(crate) struct Network {
     /// The name of its namespace.
     pub(super) namespace: String,
@@ -50,13 +51,11 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// True if this process may make networks.
     pub(crate) fn is_possible() -> bool {
         let is_root = rustix::process::geteuid().is_root();
         is_root && std::process::Command::new("ip").arg("-V").output().is_ok_and(|output| output.status.success())
     }
 
-    /// Makes the network.
     pub(crate) fn start() -> Self {
         let id = std::process::id();
         let (namespace, prefix) =
@@ -69,23 +68,21 @@ impl Network {
         Self { namespace, prefix, process, orders: 0 }
     }
 
-    /// The address of the store that may be cut off.
+    /// Address of the store that can be cut off.
     pub(crate) fn inside(&self) -> String {
         format!("{}.{INSIDE}", self.prefix)
     }
 
-    /// An address of this machine's side, of which there are eight.
+    /// One of the eight addresses of this machine's side.
     pub(crate) fn outside(&self, number: u32) -> String {
         assert!(OUTSIDE.contains(&number), "no address {number}");
         format!("{}.{number}", self.prefix)
     }
 
-    /// Cuts the store off.
     pub(crate) fn cut(&mut self) {
         self.order("cut");
     }
 
-    /// Connects the store again.
     pub(crate) fn join(&mut self) {
         self.order("join");
     }
@@ -95,7 +92,7 @@ impl Network {
         self.process.tell(word);
         let deadline = Instant::now() + TIMEOUT;
         while self.process.out.all().iter().filter(|line| *line == "done").count() < self.orders {
-            assert!(Instant::now() < deadline, "the network does not obey");
+            assert!(Instant::now() < deadline, "the network script did not respond");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

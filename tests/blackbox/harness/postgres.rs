@@ -1,4 +1,4 @@
-//! A PostgreSQL server of one installation, which its test may stop and start.
+//! A separate PostgreSQL server for one installation, which its test can stop and start.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,9 @@ use sqlx::Connection;
 use super::process::{Lines, Process};
 
 const START_TIMEOUT: Duration = Duration::from_secs(90);
-/// Obeys the lines `start` and `stop`. At the end of its input it stops the server and removes its folder. PostgreSQL refuses to run
-/// as root. Like the server of `tests/servers.sh` this one does not wait for the disk.
+/// Obeys the lines `start` and `stop`. At the end of its input it stops the server and removes its
+/// folder. PostgreSQL refuses to run as root. Like the server of `tests/servers.sh`, it does not
+/// wait for the disk.
 const SCRIPT: &str = r#"
 for postgres in "$(command -v postgres)" /usr/lib/postgresql/*/bin/postgres /usr/local/pgsql/bin/postgres; do
     [ -x "$postgres" ] && break
@@ -50,7 +51,6 @@ cd /
 rm -rf -- "$1"
 "#;
 
-/// A running server.
 pub(crate) struct Postgres {
     address: String,
     process: Process,
@@ -58,7 +58,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a server at this address and waits until it accepts connections.
+    /// Starts a new server at this address and waits until it accepts connections.
     pub(crate) fn start_at(address: String) -> Self {
         let folder = tempfile::Builder::new().prefix("ferrite-postgres-").tempdir().unwrap().keep();
         Self::start_in(address, &folder)
@@ -73,31 +73,31 @@ impl Postgres {
         own
     }
 
-    /// The URL of a database that is always there.
+    /// URL of a database that always exists.
     pub(crate) fn url(&self) -> String {
         format!("postgres://ferrite@{}:5432/postgres", self.address)
     }
 
-    /// Ends the server at once, as a crash would: connections break, and new ones are refused.
+    /// Stops the server like a crash: connections break, and new ones are refused.
     pub(crate) fn stop(&mut self) {
         self.stops += 1;
         self.process.tell("stop");
         let deadline = Instant::now() + START_TIMEOUT;
         while self.process.out.all().iter().filter(|line| *line == "stopped").count() < self.stops {
-            assert!(Instant::now() < deadline, "PostgreSQL does not stop");
+            assert!(Instant::now() < deadline, "PostgreSQL did not stop");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Starts the server on the data that it had, and waits until it accepts connections.
+    /// Starts the server with its existing data, and waits until it accepts connections.
     pub(crate) fn start_again(&mut self) {
         self.process.tell("start");
         let (url, deadline) = (self.url(), Instant::now() + START_TIMEOUT);
-        // In a thread of its own, as the caller may be in a runtime.
+        // In a thread, because the caller may be in a runtime.
         let wait = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             while runtime.block_on(sqlx::PgConnection::connect(&url)).is_err() {
-                assert!(Instant::now() < deadline, "PostgreSQL does not start");
+                assert!(Instant::now() < deadline, "PostgreSQL did not start");
                 std::thread::sleep(Duration::from_millis(20));
             }
         };

@@ -1,18 +1,18 @@
-//! Child processes whose output is collected by lines.
+//! Child processes, with their output collected as lines.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Lines that processes wrote, in the order they arrived.
+/// Lines from processes, in order of arrival.
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<(Mutex<Collected>, Condvar)>);
 
 #[derive(Default)]
 struct Collected {
     lines: Vec<String>,
-    /// Pipes that some process still holds open, or that are not read to their end yet.
+    /// Pipes that a process still holds open, or that are not fully read yet.
     open_pipes: usize,
 }
 
@@ -31,22 +31,22 @@ impl Lines {
         });
     }
 
-    /// All lines so far.
     pub(crate) fn all(&self) -> Vec<String> {
         self.0.0.lock().unwrap().lines.clone()
     }
 
-    /// All lines, when every process that could write more has ended: a process is seen to end before its last lines are read.
+    /// All lines, once every process that could write has ended: a process ends before its last
+    /// lines are read.
     #[track_caller]
     pub(crate) fn all_after_end(&self, timeout: Duration) -> Vec<String> {
         let collected = self.0.0.lock().unwrap();
         let (collected, wait) =
             self.0.1.wait_timeout_while(collected, timeout, |collected| collected.open_pipes > 0).unwrap();
-        assert!(!wait.timed_out(), "the output has no end: {:#?}", collected.lines);
+        assert!(!wait.timed_out(), "the output did not end: {:#?}", collected.lines);
         collected.lines.clone()
     }
 
-    /// Lines of level ERROR, and of panics.
+    /// Lines of level ERROR, and panics.
     pub(crate) fn errors(&self) -> Vec<String> {
         let is_error = |line: &String| line.contains("\"level\":\"ERROR\"") || line.contains("panicked at");
         self.all().into_iter().filter(is_error).collect()
@@ -70,12 +70,11 @@ impl Lines {
 pub(crate) struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// Its standard output.
     pub(crate) out: Lines,
 }
 
 impl Process {
-    /// Starts `command`; lines of its standard error go to `log`.
+    /// Starts `command`. Lines of its standard error go to `log`.
     pub(crate) fn start(command: &mut Command, log: &Lines) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -85,28 +84,24 @@ impl Process {
         Self { stdin: child.stdin.take(), child, out }
     }
 
-    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Kills the process and waits for its end.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Writes a line to its standard input.
     pub(crate) fn tell(&mut self, line: &str) {
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// Sends a signal to the process.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         send(self.id(), signal);
     }
 
-    /// Waits for the end of the process; `None` after `timeout`.
+    /// Waits for the process to end; `None` after `timeout`.
     pub(crate) fn ended_within(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -130,18 +125,17 @@ impl Drop for Process {
     }
 }
 
-/// Sends a signal to a process.
 pub(crate) fn send(id: u32, signal: rustix::process::Signal) {
     let id = rustix::process::Pid::from_raw(id.try_into().unwrap()).unwrap();
     rustix::process::kill_process(id, signal).unwrap();
 }
 
-/// Returns the id of a child process of `parent` whose first argument is `argument`.
+/// Id of the child process of `parent` with `argument` as its first argument.
 pub(crate) fn child_of(parent: u32, argument: &str) -> Option<u32> {
     std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let id: u32 = entry.file_name().to_str()?.parse().ok()?;
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
-        // The second field is the name in parentheses, which may hold anything.
+        // The second field is the name in parentheses, which can contain anything.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let (state, owner) = (fields.next()?, fields.next()?);
         let command = std::fs::read(entry.path().join("cmdline")).ok()?;

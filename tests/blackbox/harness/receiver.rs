@@ -1,4 +1,4 @@
-//! A receiver of webhooks on loopback, and the check of their signatures.
+//! A webhook receiver on loopback, and the verification of signatures.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,20 +10,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Settings with which an installation may deliver to loopback, and repeats a failed delivery after a second.
+/// Settings that allow deliveries to loopback, and retry a failed delivery after a second.
 pub(crate) const LOOPBACK: [(&str, &str); 2] =
     [("FERRITE_OUTBOUND_ALLOW", "127.0.0.0/8,::1,localhost"), ("FERRITE_HOOK_RETRY_SECONDS", "1,1,1,1,1,1")];
-/// Longest wait for a delivery.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A delivery as it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) path: String,
     /// By lower-case name.
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: Vec<u8>,
-    /// The status that it was answered with.
     pub(crate) status: u16,
 }
 
@@ -45,10 +42,10 @@ impl Received {
     }
 }
 
-/// The response to a delivery: a status, and a wait before it.
+/// Response to a delivery: a status, and a delay before it.
 type Respond = dyn Fn(&Received) -> (u16, Duration) + Send + Sync;
 
-/// A server that notes deliveries. Ends with the test.
+/// A server that records deliveries. Ends with the test.
 pub(crate) struct Receiver {
     port: u16,
     received: Arc<Mutex<Vec<Received>>>,
@@ -56,12 +53,11 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// Starts a receiver that responds to everything with 200.
     pub(crate) async fn start() -> Self {
         Self::answering(|_| (200, Duration::ZERO)).await
     }
 
-    /// Starts a receiver that responds as `respond` says.
+    /// Starts a receiver that responds as `respond` decides.
     pub(crate) async fn answering(respond: impl Fn(&Received) -> (u16, Duration) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -81,12 +77,10 @@ impl Receiver {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// All deliveries so far, in the order in which they were answered.
     pub(crate) fn all(&self) -> Vec<Received> {
         self.received.lock().unwrap().clone()
     }
 
-    /// Waits until the deliveries satisfy `wanted`, and returns them.
     pub(crate) async fn until(&self, wanted: impl Fn(&[Received]) -> bool) -> Vec<Received> {
         let deadline = tokio::time::Instant::now() + TIMEOUT;
         loop {
@@ -95,7 +89,7 @@ impl Receiver {
                 return all;
             }
             let seen: Vec<_> = all.iter().map(|one| (one.event(), one.status)).collect();
-            assert!(tokio::time::Instant::now() < deadline, "deliveries do not arrive: {seen:?}");
+            assert!(tokio::time::Instant::now() < deadline, "deliveries did not arrive: {seen:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -113,7 +107,7 @@ async fn serve(stream: TcpStream, notes: Arc<Mutex<Vec<Received>>>, respond: Arc
     let _ = stream.shutdown().await;
 }
 
-/// Reads a request; `None` if the connection ends.
+/// `None` at the end of the connection.
 async fn read(stream: &mut BufReader<TcpStream>) -> Option<Received> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -129,7 +123,6 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Received> {
     Some(Received { path, headers, body, status: 0 })
 }
 
-/// Returns the HMAC-SHA256 of RFC 2104, computed by the hash alone.
 pub(crate) fn hmac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     const BLOCK_BYTES: usize = 64;
     let mut block = [0; BLOCK_BYTES];

@@ -1,5 +1,5 @@
-//! Several processes of a role, and several stores: started, stopped and addressed one by one. They block, so async code calls them by
-//! `block_in_place` or `spawn_blocking`.
+//! Replicas and stores: started, stopped and addressed one by one. The functions block, so async
+//! code calls them with `block_in_place` or `spawn_blocking`.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
@@ -13,32 +13,30 @@ use super::process::{Process, send};
 use super::servers::Redis;
 
 impl Cluster {
-    /// The number of processes of a role that were started first.
+    /// Initial number of processes of a role.
     pub(crate) fn replicas(&self, role: Role) -> usize {
         if role == Role::Git { self.options.stores.max(1) } else { self.options.replicas.max(1) }
     }
 
-    /// Role and number of all processes that were started first.
+    /// Role and number of all initial processes.
     pub(crate) fn processes(&self) -> Vec<(Role, usize)> {
         Role::ALL.into_iter().flat_map(|role| (0..self.replicas(role)).map(move |number| (role, number))).collect()
     }
 
-    /// The root URL of the gateway with this number.
     pub(crate) fn gateway_url(&self, number: usize) -> String {
         format!("http://{}:{}", self.hosts[number], Role::Gateway.port())
     }
 
-    /// The name of the store with this number.
     pub(crate) fn store_name(&self, number: usize) -> String {
         if self.options.stores == 0 { "default".to_owned() } else { format!("git-{number}") }
     }
 
-    /// The folder of the store with this number, in the production profile.
+    /// Folder of the store with this number, in the production profile.
     pub(crate) fn store_folder(&self, number: usize) -> PathBuf {
         self.folder.join(if self.options.stores == 0 { "git".to_owned() } else { format!("git-{number}") })
     }
 
-    /// A role's addresses, as the others' settings name them.
+    /// Addresses of a role, as in the settings of others.
     pub(super) fn addresses(&self, role: Role) -> String {
         let address = |number: usize| format!("{}:{}", self.hosts[number], role.port());
         if role == Role::Git && self.options.stores > 0 {
@@ -49,12 +47,11 @@ impl Cluster {
         (0..self.replicas(role)).map(address).collect::<Vec<_>>().join(",")
     }
 
-    /// Starts a process of the production profile, and does not wait for it.
     pub(crate) fn start_replica(&self, role: Role, number: usize) {
         self.start_replica_with(role, number, &[]);
     }
 
-    /// As [`Self::start_replica`], with more settings.
+    /// Like [`Self::start_replica`], with additional settings.
     pub(crate) fn start_replica_with(&self, role: Role, number: usize, settings: &[(&str, &str)]) {
         let Processes::Roles(processes) = &self.processes else { panic!("the launcher starts processes itself") };
         let mut command = self.replica_command(role, number, &self.hosts[number], &self.url);
@@ -66,7 +63,7 @@ impl Cluster {
         processes.lock().unwrap().insert((role, number), started);
     }
 
-    /// The command in the namespace of the network.
+    /// The command inside the network namespace.
     fn inside_network(&self, command: &Command) -> Command {
         let network = self.network.as_ref().unwrap().lock().unwrap();
         let mut inside = Command::new("ip");
@@ -76,26 +73,24 @@ impl Cluster {
         inside
     }
 
-    /// True if the last store can be cut off.
+    /// Whether the last store can be cut off.
     pub(crate) fn has_own_network(&self) -> bool {
         self.network.is_some()
     }
 
-    /// Cuts the last store off the network, or connects it again.
     pub(crate) fn set_store_cut_off(&self, is_cut_off: bool) {
         let mut network = self.network.as_ref().unwrap().lock().unwrap();
         if is_cut_off { network.cut() } else { network.join() }
     }
 
-    /// Sends a signal to a process, waits for its end and returns it.
     pub(crate) fn end_replica(&self, role: Role, number: usize, signal: Signal) -> ExitStatus {
-        let Processes::Roles(processes) = &self.processes else { panic!("the launcher has its processes") };
+        let Processes::Roles(processes) = &self.processes else { panic!("the launcher owns its processes") };
         let mut process = processes.lock().unwrap().remove(&(role, number)).unwrap();
         process.signal(signal);
-        process.ended_within(PROCESS_TIMEOUT).unwrap_or_else(|| panic!("{role:?} {number} does not end"))
+        process.ended_within(PROCESS_TIMEOUT).unwrap_or_else(|| panic!("{role:?} {number} did not exit"))
     }
 
-    /// Sends a signal to a process that goes on after it.
+    /// Sends a signal that does not end the process.
     pub(crate) fn signal_replica(&self, role: Role, number: usize, signal: Signal) {
         match &self.processes {
             Processes::Launcher(_) => send(self.process_id(role).unwrap(), signal),
@@ -103,13 +98,11 @@ impl Cluster {
         }
     }
 
-    /// True if a process reports that it is ready.
     pub(crate) fn is_replica_ready(&self, role: Role, number: usize) -> bool {
         let address = Address::Tcp(format!("{}:{}", self.hosts[number], role.port() + 2000));
         http_get(&address, "/readyz").is_some_and(|response| response.starts_with("HTTP/1.1 200"))
     }
 
-    /// Waits until a process reports that it is ready.
     pub(crate) fn wait_replica_ready(&self, role: Role, number: usize) {
         let deadline = Instant::now() + PROCESS_TIMEOUT;
         while !self.is_replica_ready(role, number) {
@@ -119,22 +112,20 @@ impl Cluster {
         }
     }
 
-    /// Stops Redis until [`Self::start_redis_again`]: its port refuses connections, and its data is gone.
+    /// Stops Redis until [`Self::start_redis_again`]: its port refuses connections, and its data is
+    /// lost.
     pub(crate) fn stop_redis_for_now(&self) {
         self.redis.lock().unwrap().as_mut().map(Redis::stop).unwrap();
     }
 
-    /// Starts Redis again, empty.
     pub(crate) fn start_redis_again(&self) {
         self.redis.lock().unwrap().as_mut().map(Redis::start_again).unwrap();
     }
 
-    /// Ends the installation's own PostgreSQL as a crash would.
     pub(crate) fn stop_postgres(&self) {
         self.postgres.as_ref().unwrap().lock().unwrap().stop();
     }
 
-    /// Starts the installation's own PostgreSQL again, on its data.
     pub(crate) fn start_postgres(&self) {
         self.postgres.as_ref().unwrap().lock().unwrap().start_again();
     }

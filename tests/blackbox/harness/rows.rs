@@ -1,11 +1,11 @@
-//! Rows of the services' databases, read and changed without the services.
+//! Reads and changes rows of the services' databases directly.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use super::cluster::{Cluster, Profile, Role};
 
 impl Cluster {
-    /// Returns the numbers of a query with one column, from a role's database.
+    /// Queries one column of numbers.
     pub(crate) async fn numbers(&self, role: Role, query: &'static str) -> Vec<i64> {
         let url = self.database(role);
         match self.profile {
@@ -20,7 +20,6 @@ impl Cluster {
         }
     }
 
-    /// Returns the bytes of a query with one column, from a role's database.
     pub(crate) async fn bytes(&self, role: Role, query: String) -> Vec<Vec<u8>> {
         let (url, query) = (self.database(role), AssertSqlSafe(query));
         match self.profile {
@@ -35,7 +34,7 @@ impl Cluster {
         }
     }
 
-    /// Runs a statement on a role's database, for changes that no request can make.
+    /// Runs a statement, for changes that no request can make.
     pub(crate) async fn change(&self, role: Role, statement: String) {
         let (url, statement) = (self.database(role), AssertSqlSafe(statement));
         match self.profile {
@@ -50,7 +49,6 @@ impl Cluster {
         }
     }
 
-    /// Returns the one number of a query, from a role's database.
     pub(crate) async fn number(&self, role: Role, query: &'static str) -> i64 {
         self.numbers(role, query).await[0]
     }

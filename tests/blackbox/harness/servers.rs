@@ -1,4 +1,5 @@
-//! The servers and folders of a test process: PostgreSQL for all installations, and a Redis for each that uses one.
+//! Servers and folders of a test process: PostgreSQL for all installations, and a Redis for each
+//! that uses one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,10 +14,11 @@ use super::process::{Lines, Process};
 
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The addresses of one test process; those from 127.100 to 127.199 are for the servers that `tests/servers.sh` starts.
+/// Addresses of one test process. Those from 127.100 to 127.199 are for the servers of
+/// `tests/servers.sh`.
 const MAX_ADDRESSES: u32 = 480;
 
-/// Returns a loopback address that no other process and no other call of this one gets.
+/// A loopback address that no other call and no other process gets.
 pub(crate) fn address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::SeqCst);
@@ -24,12 +26,13 @@ pub(crate) fn address() -> String {
     numbered_address(number)
 }
 
-/// Returns all addresses that [`address`] may return, for certificates.
+/// All addresses that [`address`] can return, for certificates.
 pub(crate) fn possible_addresses() -> Vec<String> {
     (0..MAX_ADDRESSES).map(numbered_address).collect()
 }
 
-/// The process id chooses the second part and two neighbouring third parts; the number, one of the two and the fourth part.
+/// The process id determines the second part and two adjacent third parts; the number selects one
+/// of these and the fourth part.
 fn numbered_address(number: u32) -> String {
     let id = std::process::id();
     let block = id / 125 % 153;
@@ -38,16 +41,16 @@ fn numbered_address(number: u32) -> String {
     format!("127.{second}.{third}.{}", number % 240 + 10)
 }
 
-/// A folder, removed after the test process by a process of its own.
+/// A folder that a helper process removes after the test process.
 type Folder = OnceLock<(PathBuf, Process)>;
 
-/// A folder for this test process, in memory where `tests/servers.sh` found room.
+/// Folder of this test process, in memory if `tests/servers.sh` found room.
 pub(crate) fn folder() -> &'static Path {
     static FOLDER: Folder = OnceLock::new();
     folder_in(&FOLDER, &std::env::temp_dir())
 }
 
-/// A folder for this test process on a disk.
+/// Folder of this test process on a disk.
 pub(crate) fn folder_on_disk() -> &'static Path {
     static FOLDER: Folder = OnceLock::new();
     let disk = std::env::vars_os().find(|(name, _)| name == "FERRITE_TEST_DISK");
@@ -65,7 +68,6 @@ fn folder_in(folder: &'static Folder, parent: &Path) -> &'static Path {
         .0
 }
 
-/// The URL of the PostgreSQL server on which databases are made.
 pub(crate) fn postgres() -> &'static str {
     static SERVER: OnceLock<(String, Option<Process>)> = OnceLock::new();
     &SERVER
@@ -78,17 +80,17 @@ pub(crate) fn postgres() -> &'static str {
             let hold = "echo \"$FERRITE_TEST_POSTGRES_URL\"; cat";
             let process = Process::start(Command::new(script).args(["sh", "-c", hold]), &log);
             let url = process.out.wait_for(START_TIMEOUT, |line| line.starts_with("postgres://"));
-            (url.unwrap_or_else(|| panic!("PostgreSQL does not start: {:?}", log.all())), Some(process))
+            (url.unwrap_or_else(|| panic!("PostgreSQL did not start: {:?}", log.all())), Some(process))
         })
         .0
 }
 
-/// Makes an empty database on the server that all share, and returns its URL.
+/// Creates an empty database on the shared server, and returns its URL.
 pub(crate) fn database(name: &str) -> String {
     database_on(postgres(), name)
 }
 
-/// Makes an empty database on the server with this URL, and returns its URL.
+/// Creates an empty database on the server with this URL, and returns its URL.
 pub(crate) fn database_on(server: &str, name: &str) -> String {
     let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}"));
     let make = async {
@@ -100,24 +102,22 @@ pub(crate) fn database_on(server: &str, name: &str) -> String {
     format!("{}/{name}", server.rsplit_once('/').unwrap().0)
 }
 
-/// A Redis of one installation.
 pub(crate) struct Redis {
     address: String,
-    /// Folder with the users and the certificate of the server, if it has any.
+    /// Folder with the server's users and certificate, if it has any.
     secrets: Option<PathBuf>,
     process: Option<Process>,
 }
 
 impl Redis {
-    /// The user of tests, who may do everything, and its password.
+    /// The user for tests, with all permissions, and its password.
     const TESTS: &str = "tests";
 
-    /// Starts a server without users and TLS, and waits until it accepts connections.
     pub(crate) fn start() -> Self {
         Self::start_at(address(), None)
     }
 
-    /// Starts a server with the users that `ferrite secrets` makes in `secrets`, for which it has TLS.
+    /// Starts a server with TLS and the users that `ferrite secrets` creates in `secrets`.
     pub(crate) fn start_with_users(address: String, secrets: &Path) -> Self {
         let made = super::cluster::ferrite()
             .arg("secrets")
@@ -139,13 +139,12 @@ impl Redis {
         redis
     }
 
-    /// Its URL, for tests.
     pub(crate) fn url(&self) -> String {
         let user = self.secrets.as_ref().map_or_else(String::new, |_| format!("{0}:{0}@", Self::TESTS));
         format!("redis://{user}{}:6379", self.address)
     }
 
-    /// The flags of a role, whose short name this is.
+    /// The flags of a role, given by its short name.
     pub(crate) fn flags(&self, role: &str) -> Vec<String> {
         match &self.secrets {
             None => vec!["--redis-url".to_owned(), self.url()],
@@ -156,12 +155,11 @@ impl Redis {
         }
     }
 
-    /// Stops the server; its port refuses connections then, and all that it kept is gone.
+    /// Stops the server: its port refuses connections, and its data is lost.
     pub(crate) fn stop(&mut self) {
         self.process = None;
     }
 
-    /// Starts the server again, at the same address.
     pub(crate) fn start_again(&mut self) {
         // The shell ends the server when standard input ends.
         let script = "redis-server --bind \"$0\" --port 6379 --save '' --appendonly no --dir /tmp --protected-mode no \"$@\" \
@@ -180,7 +178,7 @@ impl Redis {
         }
         let process = Process::start(&mut command, &Lines::default());
         let ready = process.out.wait_for(START_TIMEOUT, |line| line.contains("Ready to accept connections"));
-        assert!(ready.is_some(), "Redis does not start: {:?}", process.out.all());
+        assert!(ready.is_some(), "Redis did not start: {:?}", process.out.all());
         self.process = Some(process);
     }
 }

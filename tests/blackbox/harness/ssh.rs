@@ -1,4 +1,4 @@
-//! Clients of git over SSH: the real `ssh` program with a key of its own.
+//! Clients of git over SSH: the real `ssh` program with a new key.
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::git::Git;
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An SSH client with a key of its own, and a folder in which git runs.
+/// An SSH client with its own key, and a folder for git.
 pub(crate) struct Client {
     pub(crate) git: Git,
     pub(crate) host: String,
@@ -20,7 +20,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client with a new key of this kind (the `-t` of `ssh-keygen`).
+    /// A client with a new key of this type (`-t` of `ssh-keygen`).
     pub(crate) async fn new(cluster: &Cluster, kind: &str) -> Self {
         let git = Git::new();
         let made = Command::new("ssh-keygen")
@@ -36,12 +36,11 @@ impl Client {
         client
     }
 
-    /// The public half of the key.
     pub(crate) fn public(&self) -> String {
         std::fs::read_to_string(self.git.path().join("key.pub")).unwrap().trim().to_owned()
     }
 
-    /// The options of `ssh`, before the host.
+    /// Options of `ssh`, before the host.
     pub(crate) fn options(&self) -> Vec<String> {
         let file = |name: &str| self.git.path().join(name).display().to_string();
         let settings = [
@@ -58,10 +57,10 @@ impl Client {
         options
     }
 
-    /// `ssh` to the gateway, with more options and a command.
+    /// `ssh` to the gateway, with additional options and a command.
     pub(crate) fn ssh(&self, more: &[&str], command: &[&str]) -> Command {
         let mut ssh = Command::new("ssh");
-        // Of several values of an option `ssh` takes the first.
+        // `ssh` takes the first value of an option.
         ssh.args(more).args(self.options()).arg(format!("git@{}", self.host)).args(command);
         ssh.env("GIT_PROTOCOL", "version=2")
             .stdin(Stdio::null())
@@ -83,25 +82,22 @@ impl Client {
         format!("ssh://git@{}:{}/{owner}/{name}.git", self.host, self.port)
     }
 
-    /// Runs git with this key, which has to succeed, and returns its standard output.
     pub(crate) async fn git(&self, folder: &str, arguments: &[&str]) -> String {
         self.git.run(folder, arguments).await
     }
 
-    /// git in the folder of another client, with this key.
+    /// git in another client's folder, with this key.
     pub(crate) fn command(&self, git: &Git, folder: &str, arguments: &[&str]) -> Command {
         let mut command = git.command(folder, arguments);
         command.env("GIT_SSH_COMMAND", format!("ssh {}", self.options().join(" ")));
         command
     }
 
-    /// Runs git with this key, which has to fail, and returns its standard error.
     pub(crate) async fn fails(&self, folder: &str, arguments: &[&str]) -> String {
         self.git.fails(folder, arguments).await
     }
 }
 
-/// Makes a client with a key of this user.
 pub(crate) async fn client_of(cluster: &Cluster, user: &User, kind: &str) -> Client {
     let client = Client::new(cluster, kind).await;
     user.post("/user/keys", &json!({"title": "test", "key": client.public()})).await.expect(201);

@@ -1,4 +1,4 @@
-//! The processes of an installation and the folders of its store, as the kernel shows them; and pseudo-random data.
+//! An installation's processes and store folders, as the kernel shows them; and pseudorandom data.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,25 +8,22 @@ use rustix::process::Signal;
 
 use super::{Cluster, Role};
 
-/// Longest time that a process of git goes on while its git-svc is paused.
+/// Time limit for git processes to end while their git-svc is paused.
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running git process.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) id: u32,
-    /// The subcommand.
     pub(crate) name: String,
 }
 
-/// Returns the git processes below a process, at any depth.
 pub(crate) fn git_below(root: u32) -> Vec<Running> {
     let mut parents = HashMap::new();
     let mut names = HashMap::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(id) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The second field is the name in parentheses, which may hold anything.
+        // The second field is the name in parentheses, which can contain anything.
         let Some((name, rest)) = stat.rsplit_once(')') else { continue };
         let mut fields = rest.split_whitespace();
         let (Some(state), Some(parent)) = (fields.next(), fields.next().and_then(|id| id.parse::<u32>().ok())) else {
@@ -50,7 +47,8 @@ pub(crate) fn git_below(root: u32) -> Vec<Running> {
     running.filter_map(|(id, path)| Some(Running { id, name: subcommand(&path)? })).collect()
 }
 
-/// Returns the subcommand of a git process from its command line: the first word that is no option of git itself.
+/// The subcommand in the command line of a git process: the first word that is not an option of
+/// git.
 fn subcommand(process: &Path) -> Option<String> {
     let line = std::fs::read(process.join("cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).skip(1);
@@ -65,23 +63,25 @@ fn subcommand(process: &Path) -> Option<String> {
     None
 }
 
-/// Returns the number of processes whose working directory is inside a folder.
 pub(crate) fn working_in(folder: &Path) -> usize {
     let folders = std::fs::read_dir("/proc").unwrap().flatten();
     let folders = folders.filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok());
     folders.filter(|place: &PathBuf| place.starts_with(folder)).count()
 }
 
-/// Waits until no process has its working directory inside a folder.
 pub(crate) async fn wait_for_no_process_in(folder: &Path, timeout: Duration) {
     let start = Instant::now();
     while working_in(folder) > 0 {
-        assert!(start.elapsed() < timeout, "{} processes are left in {}", working_in(folder), folder.display());
+        assert!(
+            start.elapsed() < timeout,
+            "{} processes are still running in {}",
+            working_in(folder),
+            folder.display()
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Returns leftovers of unfinished pushes below a folder: quarantines and temporary files of git.
 pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -97,8 +97,9 @@ pub(crate) fn leftovers(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Runs `git fsck` on every repository of the store with this number and returns their number. Its git-svc is paused meanwhile and has
-/// no process of git: fsck reports packs that maintenance replaces while it reads as missing.
+/// Runs `git fsck` on every repository of the store with this number and returns their count.
+/// Pauses git-svc and waits for its git processes first: fsck would report packs as missing that
+/// maintenance replaces meanwhile.
 pub(crate) async fn fsck_all(cluster: &Cluster, number: usize, git: &super::Git) -> usize {
     let store = if number == 0 { cluster.store() } else { cluster.store_folder(number) };
     let below = |folders: Vec<PathBuf>| -> Vec<PathBuf> {
@@ -116,7 +117,8 @@ pub(crate) async fn fsck_all(cluster: &Cluster, number: usize, git: &super::Git)
     repositories.len()
 }
 
-/// Bytes that zlib cannot compress: a random block, repeated at a distance beyond its window of 32 KiB.
+/// Bytes that zlib cannot compress: a random block, repeated at a distance beyond its window of 32
+/// KiB.
 pub(crate) fn noise(count: usize, seed: u64) -> Vec<u8> {
     const BLOCK_BYTES: usize = 1 << 18;
     let mut random = Random(seed);
@@ -126,11 +128,10 @@ pub(crate) fn noise(count: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// A generator of pseudo-random numbers (SplitMix64).
+/// A pseudorandom number generator (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// Returns the next number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -139,12 +140,11 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    /// A generator with a new seed, which is printed. `FERRITE_TEST_SEED` sets the seed.
+    /// Prints its seed. `FERRITE_TEST_SEED` sets it.
     pub(crate) fn seeded() -> Self {
         let given =
             std::env::vars().find(|(name, _)| name == "FERRITE_TEST_SEED").and_then(|(_, seed)| seed.parse().ok());
@@ -154,7 +154,6 @@ impl Random {
     }
 }
 
-/// Returns the number of processes whose working directory is inside a repository of the store.
 pub(crate) fn running_in(store: &Path, repository: i64) -> usize {
     let place = format!("{repository}.git");
     let folders = std::fs::read_dir("/proc").unwrap().flatten();

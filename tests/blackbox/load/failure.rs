@@ -5,18 +5,17 @@ use reqwest::RequestBuilder;
 
 use crate::harness::Response;
 
-/// Pause before a repeat, where the response names none.
+/// Pause before a retry, if the response names none.
 const REPEAT_PAUSE: Duration = Duration::from_millis(200);
-/// Statuses that tell a client to come again.
+/// Statuses that ask a client to retry.
 const TEMPORARY: [u16; 5] = [409, 429, 502, 503, 504];
 
-/// The failure of one attempt.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) text: String,
-    /// True if a client can tell that it may try again: an error that says so, or a connection that broke.
+    /// Whether a client can tell that it may retry: from an error that says so, or a broken
+    /// connection.
     pub(crate) is_clear: bool,
-    /// Time before a repeat.
     pub(crate) pause: Duration,
 }
 
@@ -26,12 +25,11 @@ impl Failure {
         Self { text: text.into(), is_clear: false, pause: REPEAT_PAUSE }
     }
 
-    /// A failure after which a client tries again.
+    /// A failure after which a client retries.
     pub(crate) fn temporary(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_clear: true, pause: REPEAT_PAUSE }
     }
 
-    /// The response of a request that has to be answered with one of these statuses.
     pub(crate) async fn or_response(request: RequestBuilder, statuses: &[u16]) -> Result<Response, Self> {
         let response = match Response::try_of(request).await {
             Ok(response) => response,
@@ -51,14 +49,14 @@ impl Failure {
         Err(Self { pause: seconds.map_or(REPEAT_PAUSE, Duration::from_secs), ..Self::temporary(text) })
     }
 
-    /// Success of git, or what it says.
+    /// Success of git, or its error output.
     pub(crate) fn or_output(output: &Output) -> Result<(), Self> {
         if output.status.success() {
             return Ok(());
         }
         let text = String::from_utf8_lossy(&output.stderr);
         let text: String = text.lines().filter(|line| !line.starts_with("To ")).collect::<Vec<_>>().join(" / ");
-        // What git says of a repository that it is told not to exist, of refused credentials, and of an internal error.
+        // git's messages for a missing repository, refused credentials and an internal error.
         let is_wrong = [
             "not found",
             "Authentication failed",

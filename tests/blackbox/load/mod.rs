@@ -1,7 +1,6 @@
-//! A mixed load on an installation with several gateways: files, issues, reads, clones and pushes, of repositories with webhooks. Every
-//! attempt is measured; what was acknowledged is noted and read back in the end.
-//!
-//! Not here: the disturbances, which the tests that use it make.
+//! A mixed load on an installation with several gateways: files, issues, reads, clones and pushes
+//! of repositories with webhooks. Every attempt is measured; acknowledged writes are recorded and
+//! read back at the end. The tests that use it cause the disturbances.
 
 mod failure;
 mod samples;
@@ -24,38 +23,31 @@ use crate::harness::receiver::Receiver;
 use crate::harness::{Cluster, Git, Role, User};
 use crate::webhooks::hook;
 
-/// Longest time of one attempt, by the client's clock: a gateway that is paused for 20 s responds within it.
+/// Longest attempt by the client's clock. A gateway that is paused for 20 s responds within it.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(45);
-/// Longest time until a write is acknowledged, with all its attempts.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(150);
 const REPOSITORIES_PER_STORE: usize = 2;
-/// Most repositories that are made until each store has some: they are placed at random.
+/// Most repositories created until each store has some: placement is random.
 const MAX_REPOSITORIES: usize = 60;
-/// The number at the end of the name of the store of the newest repository.
+/// The number at the end of the store's name, for the newest repository.
 const NEWEST_PLACEMENT: &str =
     "SELECT CAST(SUBSTR(store, 5) AS BIGINT) FROM placements ORDER BY repository_id DESC LIMIT 1";
 
-/// How often a client repeats what fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeats {
     /// Once, at another gateway, after the time that the response names.
     Once,
-    /// Until it is acknowledged.
     UntilAcknowledged,
 }
 
-/// The writes that were acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// Commits by repository and path.
     files: BTreeMap<(String, String), String>,
-    /// Titles, and the fact that it is closed, by repository and number.
+    /// Title, and whether it is closed, by repository and number.
     issues: BTreeMap<(String, i64), (String, bool)>,
-    /// The last acknowledged commit by repository and branch.
     branches: BTreeMap<(String, String), String>,
 }
 
-/// The state that the workers share.
 pub(super) struct Shared {
     /// One user, at each gateway.
     users: Vec<User>,
@@ -64,14 +56,14 @@ pub(super) struct Shared {
     repeats: Repeats,
     is_over: AtomicBool,
     samples: Mutex<Vec<Sample>>,
-    /// Operations that failed with all their repeats, and responses that are wrong or not clear.
+    /// Operations that failed with all their retries, and responses that are wrong or unclear.
     lost: Mutex<Vec<String>>,
     unclear: Mutex<Vec<String>>,
     ledger: Mutex<Ledger>,
     git: Git,
 }
 
-/// A load that goes on until [`Load::finish`].
+/// A load that runs until [`Load::finish`].
 pub(crate) struct Load {
     shared: Arc<Shared>,
     workers: JoinSet<()>,
@@ -79,7 +71,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Makes repositories with a hook each, spread over the stores, and starts the workers.
+    /// Creates repositories on all stores, each with a hook, and starts the workers.
     pub(crate) async fn start(cluster: &Cluster, repeats: Repeats) -> Self {
         let user = cluster.user("load").await;
         let receiver = Receiver::start().await;
@@ -104,22 +96,19 @@ impl Load {
         Self { shared, workers, receiver }
     }
 
-    /// All attempts that ended so far.
     pub(crate) fn samples(&self) -> Vec<Sample> {
         self.shared.samples.lock().unwrap().clone()
     }
 
-    /// Operations that failed with all their repeats.
+    /// Operations that failed with all their retries.
     pub(crate) fn lost(&self) -> Vec<String> {
         self.shared.lost.lock().unwrap().clone()
     }
 
-    /// Responses that are wrong, or no clear errors.
     pub(crate) fn unclear(&self) -> Vec<String> {
         self.shared.unclear.lock().unwrap().clone()
     }
 
-    /// Ends the load and reads back all that was acknowledged.
     pub(crate) async fn finish(&mut self, cluster: &Cluster) {
         self.shared.is_over.store(true, Ordering::SeqCst);
         while let Some(ended) = self.workers.join_next().await {
@@ -129,7 +118,7 @@ impl Load {
     }
 }
 
-/// Makes repositories, and returns the names of two on each store.
+/// Creates repositories, and returns the names of two on each store.
 async fn repositories(cluster: &Cluster, user: &User) -> Vec<String> {
     let stores = cluster.replicas(Role::Git);
     let mut by_store = vec![Vec::new(); stores];
@@ -144,7 +133,7 @@ async fn repositories(cluster: &Cluster, user: &User) -> Vec<String> {
     }
     let chosen = by_store.into_iter().flat_map(|names| names.into_iter().take(REPOSITORIES_PER_STORE));
     let chosen: Vec<_> = chosen.collect();
-    assert_eq!(chosen.len(), stores * REPOSITORIES_PER_STORE, "some store gets no repositories");
+    assert_eq!(chosen.len(), stores * REPOSITORIES_PER_STORE, "a store got no repositories");
     chosen
 }
 
@@ -153,12 +142,13 @@ impl Shared {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// The user at a gateway: operations begin at each in turn, and every repeat is made at another one than the attempt before.
+    /// The user at a gateway: operations start at each in turn, and every retry goes to another one
+    /// than the attempt before.
     fn user(&self, operation: usize, attempt: usize) -> &User {
         &self.users[(operation + attempt) % self.users.len()]
     }
 
-    /// Makes attempts, each at the next gateway, until one succeeds or there may be no more.
+    /// Attempts an operation, each time at the next gateway, until it succeeds or no retry is left.
     async fn perform<T, F>(&self, kind: Kind, what: &str, attempt: impl Fn(User) -> F) -> Option<T>
     where
         F: Future<Output = Result<T, Failure>>,
@@ -168,7 +158,7 @@ impl Shared {
             let (user, began) = (self.user(operation, number).clone(), Instant::now());
             let url = user.url.clone();
             let outcome = tokio::time::timeout(ATTEMPT_TIMEOUT, attempt(user)).await;
-            let outcome = outcome.unwrap_or_else(|_| Err(Failure::unclear("no answer in time")));
+            let outcome = outcome.unwrap_or_else(|_| Err(Failure::unclear("no response in time")));
             let failed = outcome.as_ref().err().map(|failure| failure.text.clone());
             self.samples.lock().unwrap().push(Sample { kind, began, took: began.elapsed(), failed });
             let failure = match outcome {

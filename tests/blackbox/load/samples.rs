@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     File,
@@ -11,7 +10,6 @@ pub(crate) enum Kind {
     Push,
 }
 
-/// One attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) kind: Kind,
@@ -21,7 +19,6 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Its kind, and a mark if it failed.
     fn label(&self) -> String {
         format!("{:?}{}", self.kind, if self.failed.is_some() { "!" } else { "" })
     }
@@ -31,7 +28,7 @@ impl Sample {
     }
 }
 
-/// A disturbance: its name, when it began, when its cause was gone, and when the next one began.
+/// A disturbance: its name, its start, the removal of its cause, and the start of the next one.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) name: String,
@@ -41,18 +38,16 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// The attempts that ended while the event lasted.
     fn samples<'a>(&self, all: &'a [Sample]) -> Vec<&'a Sample> {
         all.iter().filter(|sample| sample.ended() >= self.began && sample.ended() < self.ended).collect()
     }
 
-    /// Time from the end of the cause to the end of the last attempt that failed.
+    /// Time from the removal of the cause to the end of the last failed attempt.
     pub(crate) fn recovery(&self, all: &[Sample]) -> Duration {
         let failed = self.samples(all).into_iter().filter(|sample| sample.failed.is_some());
         failed.map(|sample| sample.ended().saturating_duration_since(self.mended)).max().unwrap_or_default()
     }
 
-    /// A line of the table of events.
     pub(crate) fn line(&self, all: &[Sample]) -> String {
         let samples = self.samples(all);
         let errors = samples.iter().filter(|sample| sample.failed.is_some()).count();
@@ -68,12 +63,11 @@ impl Event {
         )
     }
 
-    /// The head of the table of events.
     pub(crate) fn head() -> String {
         format!("{:28} {:>8} {:>7} {:>10} {:6} {:>10}", "event", "requests", "errors", "longest s", "", "recovery s")
     }
 
-    /// The texts of failures while the event lasted, with their numbers, the commonest first.
+    /// Failure texts during the event with their counts, the most frequent first.
     pub(crate) fn failures(&self, all: &[Sample]) -> Vec<(usize, String)> {
         let mut counts = BTreeMap::<String, usize>::new();
         for sample in self.samples(all) {

@@ -1,4 +1,4 @@
-//! All that was acknowledged is there, at every gateway, and was told to the webhooks once.
+//! All acknowledged writes are visible at every gateway, and were delivered to the webhooks once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -10,10 +10,9 @@ use crate::harness::receiver::{Received, Receiver};
 use crate::harness::tree::fsck_all;
 use crate::harness::{Cluster, Git, Role};
 
-/// Longest wait for the last deliveries: claims of processes that died are taken over after a lease.
+/// Time limit for the last deliveries: claims of dead processes are taken over after a lease.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Reads back what was acknowledged.
 pub(super) async fn verify(shared: &Shared, receiver: &Receiver, cluster: &Cluster) {
     let ledger = std::mem::take(&mut *shared.ledger.lock().unwrap());
     let counts = (ledger.files.len(), ledger.issues.len(), ledger.branches.len());
@@ -39,11 +38,12 @@ pub(super) async fn verify(shared: &Shared, receiver: &Receiver, cluster: &Clust
     }
     check_deliveries(shared, receiver, &ledger).await;
     for number in 0..cluster.replicas(Role::Git) {
-        eprintln!("store {number}: {} repositories are whole", fsck_all(cluster, number, &Git::new()).await);
+        eprintln!("store {number}: {} repositories are intact", fsck_all(cluster, number, &Git::new()).await);
     }
 }
 
-/// Waits until every commit of a file and every issue was told, and fails if one delivery has two ids.
+/// Waits until every commit of a file and every issue was delivered. Fails if a delivery has two
+/// ids.
 async fn check_deliveries(shared: &Shared, receiver: &Receiver, ledger: &super::Ledger) {
     let commits: BTreeSet<_> = ledger.files.values().cloned().collect();
     let opened: BTreeSet<_> = ledger.issues.keys().cloned().collect();

@@ -10,11 +10,9 @@ use tokio::task::JoinSet;
 use super::{Failure, Kind, Shared};
 use crate::harness::User;
 
-/// Pause of each worker after each of its operations: the load is steady, and does not fill the machine.
 const PAUSE_AFTER_REQUEST: Duration = Duration::from_millis(60);
 const PAUSE_AFTER_GIT: Duration = Duration::from_millis(300);
 
-/// Starts the workers, which end when the load is over.
 pub(super) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
     let mut workers = JoinSet::new();
     for number in 0..2 {
@@ -27,7 +25,7 @@ pub(super) fn start(shared: &Arc<Shared>) -> JoinSet<()> {
     workers
 }
 
-/// The text of a file, which follows from its path.
+/// The text of a file, derived from its path.
 pub(super) fn content(path: &str) -> String {
     format!("content of {path}\n")
 }
@@ -42,7 +40,8 @@ async fn files(shared: Arc<Shared>, worker: usize) {
         if shared.is_over() {
             return;
         }
-        // Two workers never write to one repository at once: a lost race is a conflict that no repeat mends.
+        // Two workers never write to the same repository: a lost race is a conflict that no retry
+        // resolves.
         let half = shared.repositories.len() / 2;
         let repository = &shared.repositories[worker * half + step % half];
         let (path, key) = (format!("files/{worker}-{step}.txt"), format!("file-{worker}-{step}"));
@@ -82,7 +81,7 @@ async fn issues(shared: Arc<Shared>, worker: usize) {
     }
 }
 
-/// Reads one after the other what was acknowledged: a response that does not know of it is wrong.
+/// Reads acknowledged writes one after the other: a response without them is wrong.
 async fn reads(shared: Arc<Shared>, worker: usize) {
     for step in worker.. {
         if shared.is_over() {
@@ -135,15 +134,15 @@ fn repository_url(user: &User, repository: &str) -> String {
     format!("{}/{}/{repository}.git", user.url, user.name)
 }
 
-/// The setting by which git sends the user's token at once. With a token in the URL it waits for a challenge first, and says that credentials
-/// were refused if the server dies between the challenge and its response.
+/// The setting that makes git send the token at once. With a token in the URL, git waits for a
+/// challenge first, and reports refused credentials if the server dies between the challenge and
+/// its response.
 fn login(user: &User) -> String {
     let token = user.token.as_deref().unwrap_or_default();
     let basic = base64::engine::general_purpose::STANDARD.encode(format!("{}:{token}", user.name));
     format!("http.extraHeader=Authorization: Basic {basic}")
 }
 
-/// Pushes a commit and one more to a branch of one repository after the other.
 async fn pushes(shared: Arc<Shared>) {
     shared.git.small("source").await;
     for step in 0.. {

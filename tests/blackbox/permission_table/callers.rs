@@ -1,10 +1,10 @@
-//! The kinds of callers, each with what the permission table asks about: credential, scopes, and its roles.
+//! Kinds of callers with the facts that the permission table depends on: credential, scopes and
+//! roles.
 
 use ferrite_proto::{Permission, Scope, Scopes};
 
 use crate::harness::User;
 
-/// Role of a caller in the organization of the fixture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum OrgRole {
     Outsider,
@@ -12,7 +12,6 @@ pub(super) enum OrgRole {
     Owner,
 }
 
-/// Kind of the credential that a caller sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Credential {
     Nothing,
@@ -21,7 +20,7 @@ pub(super) enum Credential {
     Token,
 }
 
-/// The repositories that a token opens beside public ones.
+/// Private repositories that a token gives access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum TokenReach {
     Everything,
@@ -29,30 +28,29 @@ pub(super) enum TokenReach {
     Elsewhere,
 }
 
-/// One kind of caller.
 #[derive(Clone)]
 pub(super) struct Caller {
-    /// Shown when a test fails.
+    /// For failure messages.
     pub(super) title: String,
     pub(super) user: User,
     pub(super) credential: Credential,
     pub(super) scopes: Scopes,
-    /// True if the token has one scope alone.
+    /// Whether the token has exactly one scope.
     pub(super) has_one_scope: bool,
     pub(super) reach: TokenReach,
     pub(super) is_admin: bool,
-    /// Level on the user's repositories of the fixture.
+    /// Level on the fixture's repositories of the user.
     pub(super) of_user: Permission,
-    /// Level on the organization's repositories of the fixture.
+    /// Level on the fixture's repositories of the organization.
     pub(super) of_organization: Permission,
     pub(super) org_role: OrgRole,
 }
 
-/// The part of a caller on which the text of a refusal might depend; scopes are none of it.
+/// Facts about a caller that the text of a refusal might depend on; scopes are not among them.
 pub(super) type Kind = (Credential, bool, TokenReach, bool, OrgRole);
 
 impl Caller {
-    /// A user without any role, with a token of all scopes.
+    /// A user without any role, with a token that has all scopes.
     pub(super) fn new(title: &str, user: User) -> Self {
         Self {
             title: title.to_owned(),
@@ -68,7 +66,7 @@ impl Caller {
         }
     }
 
-    /// The caller with a token of one scope.
+    /// The caller with a token that has only one scope.
     pub(super) fn with_only(&self, scope: Scope, token: &str) -> Self {
         Self {
             title: format!("{} with a token for {scope}", self.title),
@@ -79,7 +77,6 @@ impl Caller {
         }
     }
 
-    /// The caller with a token that is not valid.
     pub(super) fn with_invalid(&self, title: &str, token: &str) -> Self {
         Self {
             title: title.to_owned(),
@@ -89,7 +86,6 @@ impl Caller {
         }
     }
 
-    /// True if the caller may do what administrators of the site may.
     pub(super) fn administers(&self) -> bool {
         self.is_admin && self.scopes.contain(Scope::Admin)
     }

@@ -1,4 +1,5 @@
-//! The response that the permission table means for a caller, worked out without the service's code.
+//! The expected response to a caller according to the permission table, computed without the
+//! service's code.
 
 use ferrite_proto::{Permission, Scope};
 use repo_svc::access::{Operation, RequiredRole, Rule, Unit};
@@ -6,30 +7,29 @@ use repo_svc::access::{Operation, RequiredRole, Rule, Unit};
 use super::callers::{Caller, Credential, OrgRole, TokenReach};
 use super::fixture::{Owner, Repo};
 
-/// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// The request passes the table; it may still fail for another reason.
+    /// The table allows the request; it may still fail for another reason.
     Allowed,
     /// 401
     Unauthenticated,
     /// 403
     Forbidden,
-    /// 404, as for something that does not exist.
+    /// 404, as for a missing resource.
     Hidden,
 }
 
-/// The interface that a request uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interface {
     Api,
-    /// git over HTTP. An administrator of the site may only read there.
+    /// git over HTTP. A site administrator can only read here.
     Git,
 }
 
 use Expected::{Allowed, Forbidden, Hidden, Unauthenticated};
 
-/// Returns the end of an operation that concerns no repository; `exists` is true if the organization or team that it concerns exists.
+/// Expectation for an operation that is not about a repository. `exists` tells whether its
+/// organization or team exists.
 pub(super) fn of_operation(operation: &Operation, caller: &Caller, exists: bool) -> Expected {
     let rule = operation.rule;
     if caller.credential == Credential::Invalid {
@@ -67,7 +67,7 @@ pub(super) fn of_operation(operation: &Operation, caller: &Caller, exists: bool)
     }
 }
 
-/// The requests here never concern the caller itself, so `OwnerOrSelf` asks for an owner.
+/// The requests here never concern the caller itself, so `OwnerOrSelf` requires an owner.
 fn by_org_role(role: RequiredRole, caller: &Caller) -> Expected {
     let needed = match role {
         RequiredRole::Member => OrgRole::Member,
@@ -76,7 +76,6 @@ fn by_org_role(role: RequiredRole, caller: &Caller) -> Expected {
     if caller.administers() || caller.org_role >= needed { Allowed } else { Forbidden }
 }
 
-/// Returns the end of an operation on a repository.
 pub(super) fn on_repo(
     unit: Unit,
     level: Permission,
@@ -105,7 +104,7 @@ pub(super) fn on_repo(
         (Owner::User, _) => caller.of_user,
         (Owner::Organization, _) => caller.of_organization,
     };
-    // On repositories that the token does not open, its owner has no role.
+    // On repositories outside a token's reach, its owner has no role.
     let role = if caller.reach == TokenReach::Elsewhere { Permission::None } else { role };
     let role = if private { role } else { role.max(Permission::Read) };
     let left = |unit| role.min(cap(unit, caller));

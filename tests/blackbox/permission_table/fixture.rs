@@ -1,4 +1,5 @@
-//! The accounts and repositories of the tests here: users of every kind, an organization with teams, repositories.
+//! Accounts and repositories of these tests: users of every kind, an organization with teams,
+//! repositories.
 
 use std::time::Duration;
 
@@ -13,31 +14,28 @@ use crate::harness::{Cluster, Profile, User};
 
 /// Lifetime of the token that has expired when the tests begin.
 const EXPIRES_AFTER: Duration = Duration::from_secs(10);
-/// An id that nothing has.
 pub(super) const ABSENT_ID: i64 = 999_999_999;
 
-/// The kind of a repository's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     User,
     Organization,
 }
 
-/// Things of a repository's issue tracker.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tracker {
-    /// Of an issue whose poster is no caller, as that of its comment.
+    /// Issue and comment are by a user who is not a caller.
     pub(super) issue_number: i64,
     pub(super) comment_id: i64,
     pub(super) label_id: i64,
     pub(super) milestone_id: i64,
 }
 
-/// Things that do not exist.
+/// Ids that do not exist.
 pub(super) const NO_TRACKER: Tracker =
     Tracker { issue_number: ABSENT_ID, comment_id: ABSENT_ID, label_id: ABSENT_ID, milestone_id: ABSENT_ID };
 
-/// A repository, or one that was deleted.
+/// A repository, possibly deleted.
 #[derive(Clone, Debug)]
 pub(super) struct Repo {
     pub(super) owner_name: String,
@@ -50,24 +48,21 @@ pub(super) struct Repo {
     pub(super) tracker: Tracker,
 }
 
-/// All callers and what their requests are about. No test changes it.
 #[derive(Clone)]
 pub(super) struct Fixture {
     pub(super) callers: Vec<Caller>,
     pub(super) repos: Vec<Repo>,
-    /// Archived ones, which only a few callers ask about.
+    /// Archived ones, which only a few callers request.
     pub(super) archived: Vec<Repo>,
     pub(super) organization: String,
-    /// The team of the owners, which cannot be deleted.
+    /// The team of owners, which cannot be deleted.
     pub(super) owners_team: i64,
-    /// Owner of the user's repositories.
     pub(super) owner: User,
-    /// Owner of the organization.
     pub(super) org_owner: User,
 }
 
 impl Fixture {
-    /// Returns the fixture of a shared installation, which the first test makes.
+    /// The fixture of a shared installation, created by the first test.
     pub(super) async fn of(cluster: &Cluster) -> Self {
         static EMBEDDED: OnceCell<Fixture> = OnceCell::const_new();
         static PRODUCTION: OnceCell<Fixture> = OnceCell::const_new();
@@ -78,7 +73,6 @@ impl Fixture {
         fixture.get_or_init(|| Self::make(cluster)).await.reconnected()
     }
 
-    /// The fixture with connections of its own: those of another test end with that test.
     fn reconnected(&self) -> Self {
         let mut fixture = self.clone();
         fixture.owner = fixture.owner.reconnected();
@@ -116,7 +110,6 @@ impl Fixture {
         fixture
     }
 
-    /// Makes a repository.
     pub(super) async fn new_repo(&self, owner: Owner, name: &str, private: bool) -> Repo {
         let body = json!({"name": name, "private": private, "auto_init": true});
         let made = match owner {
@@ -131,7 +124,8 @@ impl Fixture {
         Repo { owner_name, name: name.to_owned(), owner, id, private: Some(private), tracker: NO_TRACKER }
     }
 
-    /// Makes an issue, a comment, a label and a milestone in a repository. The first two are of a user who is no caller.
+    /// Creates an issue, a comment, a label and a milestone. Issue and comment are by a user who is
+    /// not a caller.
     async fn fill_tracker(&self, repo: &mut Repo, poster: &User) {
         let path = format!("/repos/{}/{}", repo.owner_name, repo.name);
         let owner = match repo.owner {
@@ -145,7 +139,7 @@ impl Fixture {
         repo.tracker = Tracker { issue_number, comment_id, label_id, milestone_id };
     }
 
-    /// Makes a repository like `repo` for a caller that deletes it.
+    /// Creates a repository like `repo` for a caller that deletes it.
     pub(super) async fn disposable(&self, repo: &Repo) -> Repo {
         self.new_repo(repo.owner, &unique("disposable"), repo.private == Some(true)).await
     }
@@ -244,7 +238,7 @@ impl Fixture {
     }
 }
 
-/// An administrator of the site without the scope for it has no role anywhere.
+/// A site administrator without the scope `admin` has no role anywhere.
 fn demoted(caller: Caller) -> Caller {
     if caller.is_admin && !caller.administers() {
         let (of_user, of_organization) = (Permission::None, Permission::None);
@@ -253,7 +247,6 @@ fn demoted(caller: Caller) -> Caller {
     caller
 }
 
-/// Makes a token of a user; `more` is added to the request.
 async fn token(user: &User, name: &str, more: Value) -> String {
     let mut body = json!({"name": name});
     body.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());

@@ -1,11 +1,13 @@
-//! The permission table, asked by requests: every operation by every route and every RPC, for every kind of caller, on what is public,
-//! private, an organization's, deleted or never existed; each response is compared with the table.
+//! The permission table, tested by requests: every operation by every route and RPC, for every kind
+//! of caller, on public, private, organization, deleted and missing targets. Each response is
+//! compared with the table.
 //!
-//! The meaning of the table for a caller is implemented here a second time, in a few lines ([`expected`]), so that a mistake in the
-//! service's implementation shows.
+//! [`expected`] implements the table a second time, in a few lines, so that mistakes in the
+//! service's implementation show.
 //!
-//! repo-svc decides in the same way on both profiles and for both interfaces. So one profile gets all REST requests and a sample of the
-//! RPCs, and the other one the reverse: every caller requests every operation, and every operation runs on both databases.
+//! repo-svc decides in the same way on both profiles and for both interfaces. So one profile gets
+//! all REST requests and a sample of the RPCs, and the other one the reverse: every caller requests
+//! every operation, and every operation runs on both databases.
 
 mod callers;
 mod expected;
@@ -43,10 +45,9 @@ use rest::{
 use rpc::every_rpc_responds_to_every_caller_by_the_table;
 use services::every_rpc_is_refused_to_services_that_do_not_call_it;
 
-/// Requests that a test sends at once.
 const AT_ONCE: usize = 8;
 
-/// Paths of the documentation, which has no line in the table.
+/// Paths of the documentation, which are not in the table.
 const OPEN_PATHS: [&str; 8] = [
     "/docs/api",
     "/docs/api/guide",
@@ -58,8 +59,9 @@ const OPEN_PATHS: [&str; 8] = [
     "/api/v1/openapi.json",
 ];
 
-/// Operations without a route of their own: one that the gateway calls for others, a stream whose route lists pages, one that is a
-/// field of a repository's settings, and the bytes of a file whose route makes the entry of the file.
+/// Operations without a route: one that the gateway calls for others, a stream whose route lists
+/// pages, one that is a field of a repository's settings, and the bytes of a file whose route
+/// creates the entry of the file.
 const WITHOUT_ROUTE: [&str; 4] = [
     "ferrite.repo.v1.AccountService/GetUsers",
     "ferrite.hook.v1.FeedService/WatchEvents",
@@ -67,14 +69,14 @@ const WITHOUT_ROUTE: [&str; 4] = [
     operation::UPLOAD_ASSET,
 ];
 
-/// A route with its parameters and a slash at its end taken out.
+/// A route without its parameters and a trailing slash.
 fn shape(path: &str) -> String {
     let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
     let path = parts.collect::<Vec<_>>().join("/");
     if path.len() > 1 { path.trim_end_matches('/').to_owned() } else { path }
 }
 
-/// Returns whether a route carries out an operation in the operation's capacity.
+/// Whether a route performs an operation in the operation's capacity.
 fn carries_out(route: &gateway::Route, operation: &Operation) -> bool {
     let capacity = match route.capacity {
         gateway::Capacity::Own => Capacity::Own,
@@ -84,7 +86,7 @@ fn carries_out(route: &gateway::Route, operation: &Operation) -> bool {
     route.operation == operation.name && capacity == operation.capacity
 }
 
-/// Returns the routes of an operation below the API: method and path, with `{}` for each part that varies.
+/// Routes of an operation below `/api/v1`: method and path, with `{}` for each variable part.
 fn routes(operation: &Operation) -> Vec<(&'static str, String)> {
     let routes = gateway::operations().into_iter().filter(|route| carries_out(route, operation));
     let routes = routes.map(|route| (route.method, shape(route.path)));
@@ -112,12 +114,13 @@ fn every_operation_but_those_of_services_has_a_route() {
     }
 }
 
-/// The requests that a profile gets.
 #[derive(Clone, Copy)]
 enum Selection {
-    /// Every caller on every repository, but callers with one scope on these two alone (owner, whether it is private).
+    /// Every caller on every repository, but callers with one scope only on these two (owner,
+    /// whether it is private).
     All([(Owner, bool); 2]),
-    /// A caller of each role on a private repository of a user and a public one of the organization.
+    /// A caller of each role on a private repository of a user and a public one of the
+    /// organization.
     Sample,
 }
 
@@ -167,19 +170,20 @@ impl Selection {
     }
 }
 
-/// A caller that asks about a repository.
+/// A caller's request about a repository.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     caller: &'a Caller,
     repo: &'a Repo,
     expected: Expected,
-    /// True if the response is compared with that about a repository that never existed: once per kind of caller, for a private and for
-    /// a deleted repository. The text that hides something is compared each time.
+    /// Whether to compare the response with that for a missing repository: once per kind of caller,
+    /// for a private and for a deleted repository. The text of a 404 that hides something is always
+    /// compared.
     is_compared: bool,
 }
 
-/// The level that issue-svc asks of a caller who has not posted what an operation changes; the table asks for less, as posters need less.
-/// Nothing in the fixture is posted by a caller.
+/// The level that issue-svc requires from a caller who did not post the changed item. The table
+/// requires less, for posters. No item of the fixture is by a caller.
 fn level_on_others(operation: &Operation) -> Permission {
     match operation.name {
         operation::UPDATE_ISSUE => Permission::Write,
@@ -188,7 +192,7 @@ fn level_on_others(operation: &Operation) -> Permission {
     }
 }
 
-/// Callers with every right, who ask about archived repositories: they may do what changes nothing in them.
+/// Callers with all rights, for archived repositories: they may do what changes nothing there.
 fn archived_questions<'a>(fixture: &'a Fixture, operation: &Operation) -> Vec<Question<'a>> {
     const TITLES: [&str; 2] = ["owner", "administrator of the site"];
     let expected = if operation.changes_content { Expected::Forbidden } else { Expected::Allowed };
@@ -198,7 +202,7 @@ fn archived_questions<'a>(fixture: &'a Fixture, operation: &Operation) -> Vec<Qu
     callers.flat_map(question).collect()
 }
 
-/// All callers that ask about a repository, for an operation on one.
+/// All callers for an operation on a repository.
 fn questions<'a>(fixture: &'a Fixture, selection: Selection, operation: &Operation) -> Vec<Question<'a>> {
     let Rule::Repository { unit, level, anonymous } = operation.rule else { panic!("{:?}", operation.rule) };
     let level = level.max(level_on_others(operation));

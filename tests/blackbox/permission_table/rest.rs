@@ -11,12 +11,10 @@ use super::{AT_ONCE, Question, Selection, questions, routes};
 use crate::harness::concurrent::for_each;
 use crate::harness::{Cluster, Response};
 
-/// A name that no account and no repository has.
 const ABSENT: &str = "never-was";
-/// A body that is not JSON. Requests that the table refuses are refused before their body is read.
+/// A body that is not JSON: refusals come before the body is read.
 const BROKEN: &str = "{\"broken\":";
 
-/// A request to a route.
 struct Case<'a> {
     operation: &'static Operation,
     method: &'static str,
@@ -25,17 +23,17 @@ struct Case<'a> {
     target: Target<'a>,
 }
 
-/// The thing that a request is about.
 #[derive(Clone, Copy)]
 enum Target<'a> {
     Repo(&'a Repo),
-    /// An organization or a team where the path has one, which may not exist.
+    /// The organization or team in the path, if any, which may not exist.
     Other {
         exists: bool,
     },
 }
 
-/// The parts that vary of a path inside a repository: owner and name, then for each of the others what the part before it is about.
+/// The variable parts of a path inside a repository: owner and name, then the others according to
+/// the segment before each.
 fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
     let tracker = repo.tracker;
     let segments: Vec<_> = path.split('/').collect();
@@ -59,7 +57,6 @@ fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
 }
 
 impl Case<'_> {
-    /// The parts of the path that vary.
     fn parts(&self, fixture: &Fixture) -> Vec<String> {
         let own = |text: &str| text.to_owned();
         let rest = self.path.trim_start_matches("/api/v1");
@@ -70,7 +67,7 @@ impl Case<'_> {
         let organization = if exists { fixture.organization.clone() } else { own(ABSENT) };
         let team = if exists { fixture.owners_team.to_string() } else { ABSENT_ID.to_string() };
         match rest.trim_start_matches("/admin").split('/').nth(1).unwrap_or_default() {
-            // A member makes its own membership public or private, and no other one.
+            // Members can change the visibility of their own membership only.
             "orgs" | "org" if rest.contains("public_members") && !self.caller.user.name.is_empty() => {
                 vec![organization, self.caller.user.name.clone()]
             }
@@ -99,13 +96,12 @@ impl Case<'_> {
         request
     }
 
-    /// Sends the request.
     async fn send(&self, fixture: &Fixture) -> Response {
         Response::of(self.request(fixture)).await
     }
 }
 
-/// The message that hides something, where a rule hides anything.
+/// The message of a 404 that hides something, if the rule hides anything.
 fn hidden_message(rule: Rule) -> Option<&'static str> {
     match rule {
         Rule::Organization(..) => Some("organization does not exist"),
@@ -159,7 +155,6 @@ pub(super) async fn every_route_responds_to_every_caller_by_the_table(cluster: &
     }
 }
 
-/// Asks about a repository and compares the response with the table.
 async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
     let Question { caller, repo, expected, is_compared } = question;
     if case.operation.name.ends_with("/DeleteRepository") && expected == Expected::Allowed {
@@ -167,7 +162,7 @@ async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
         Case { target: Target::Repo(&disposable), ..*case }.send(fixture).await.expect(204);
         return;
     }
-    // A deletion that is allowed names something that does not exist, so that the fixture stays whole.
+    // An allowed deletion names a missing item, so that the fixture stays complete.
     let spared = Repo { tracker: NO_TRACKER, ..repo.clone() };
     let is_deletion = case.method == "DELETE" && expected == Expected::Allowed;
     let case = Case { target: Target::Repo(if is_deletion { &spared } else { repo }), ..*case };
@@ -242,7 +237,7 @@ pub(super) async fn a_password_gives_access_to_the_tokens_of_its_owner_alone(clu
             }
         }
     }
-    // All other routes refuse a password.
+    // All other routes reject a password.
     for operation in OPERATIONS.iter().filter(|operation| operation.rule != Rule::Password) {
         for (method, path) in routes(operation) {
             let path = path.replace("{}", "x");

@@ -1,4 +1,4 @@
-//! Direct gRPC calls, with a token and nothing else.
+//! Direct gRPC calls with only a token.
 
 use ferrite_proto::{DESCRIPTORS, error};
 use prost::Message;
@@ -17,7 +17,6 @@ use crate::harness::{Cluster, Role};
 
 const ABSENT: &str = "never-was";
 
-/// Messages as they are on the wire.
 #[derive(Clone, Copy, Default)]
 struct Bytes;
 
@@ -63,7 +62,6 @@ impl Decoder for Bytes {
     }
 }
 
-/// The services of a running installation and their contracts.
 pub(super) struct Services {
     pool: DescriptorPool,
     channels: Vec<(Role, Channel)>,
@@ -105,20 +103,20 @@ impl Services {
         self.send(role, name, request).await
     }
 
-    /// Sends a request of any form to a role.
+    /// Sends any request to a role.
     pub(super) async fn send(&self, role: Role, name: &str, request: Request<Vec<u8>>) -> Result<Vec<u8>, Status> {
         let (_, channel) = self.channels.iter().find(|(known, _)| *known == role).unwrap();
         let mut client = tonic::client::Grpc::new(channel.clone());
         client.ready().await.unwrap();
         let path = format!("/{name}").parse().unwrap();
         if self.method(name).is_server_streaming() {
-            // The stream begins once the caller was let in, and need not end.
+            // The stream starts once access is granted; it need not end.
             return client.server_streaming(request, path, Bytes).await.map(|_| Vec::new());
         }
         client.unary(request, path, Bytes).await.map(tonic::Response::into_inner)
     }
 
-    /// A request that names its target and has no other fields.
+    /// A request that names only its target.
     fn message(&self, operation: &Operation, fixture: &Fixture, repo: Option<&Repo>, exists: bool) -> Vec<u8> {
         let tracker = repo.map_or(NO_TRACKER, |repo| repo.tracker);
         let of_tracker = |service: &str| operation.name.starts_with(&format!("ferrite.issue.v1.{service}Service/"));
@@ -152,15 +150,15 @@ impl Services {
                 ("comment_id", _) => Value::I64(tracker.comment_id),
                 ("label_id", _) => Value::I64(tracker.label_id),
                 ("label", Kind::String) => Value::String(tracker.label_id.to_string()),
-                // Elsewhere it is what an issue is to get.
+                // In other messages it is the new value of an issue's field.
                 ("milestone_id", _) if of_tracker("Milestone") => Value::I64(tracker.milestone_id),
                 ("organization", _) => Value::String(organization.to_owned()),
                 ("owner", _) if operation.capacity == Capacity::Organization => Value::String(organization.to_owned()),
-                // A key for another user is refused for another reason.
+                // A key for another user is refused for a different reason.
                 ("username", _) if operation.name.ends_with("/CreatePublicKey") => continue,
                 ("username", _) if !operation.name.ends_with("/CreateOrganization") => Value::String(ABSENT.to_owned()),
                 ("repository" | "target", Kind::String) => Value::String(ABSENT.to_owned()),
-                // No fork is made: no repository may have this name.
+                // An invalid name, so that no fork is created.
                 ("name", Kind::String) if operation.name.ends_with("/ForkRepository") => Value::String("-".to_owned()),
                 ("as_administrator", _) => Value::Bool(operation.capacity == Capacity::Administrator),
                 _ => continue,
@@ -171,7 +169,7 @@ impl Services {
     }
 }
 
-/// The reason for which something hidden is refused, where a rule hides anything.
+/// The reason of an error that hides something, if the rule hides anything.
 fn hidden_reason(rule: Rule) -> Option<&'static str> {
     match rule {
         Rule::Organization(..) => Some("ORGANIZATION_NOT_FOUND"),
@@ -223,12 +221,11 @@ pub(super) async fn every_rpc_responds_to_every_caller_by_the_table(cluster: &Cl
     }
 }
 
-/// Returns the end of a direct call, which is refused without a credential whatever it is for.
+/// Expectation for a direct call. Without a credential all are refused.
 fn direct(caller: &Caller, expected: Expected) -> Expected {
     if caller.credential == Credential::Nothing { Expected::Unauthenticated } else { expected }
 }
 
-/// Calls of one operation on one service.
 struct Call<'a> {
     fixture: &'a Fixture,
     services: &'a Services,
@@ -242,7 +239,6 @@ impl Call<'_> {
         self.services.call(self.role, self.operation.name, message, caller).await
     }
 
-    /// A call that is about no repository.
     async fn about(&self, caller: &Caller, exists: bool) {
         let operation = self.operation;
         let outcome = self.send(caller, None, exists).await;
@@ -256,7 +252,7 @@ impl Call<'_> {
         let expected = direct(caller, question.expected);
         let is_deletion = self.operation.name.ends_with("/DeleteRepository") && expected == Expected::Allowed;
         let repo = if is_deletion { &self.fixture.disposable(repo).await } else { repo };
-        // A deletion that is allowed names something that does not exist, so that the fixture stays whole.
+        // An allowed deletion names a missing item, so that the fixture stays complete.
         let is_spared = self.operation.name.contains("/Delete") && expected == Expected::Allowed;
         let repo = if is_spared { &Repo { tracker: NO_TRACKER, ..repo.clone() } } else { repo };
         let outcome = self.send(caller, Some(repo), true).await;

@@ -1,4 +1,4 @@
-//! Direct gRPC calls with the key of another service: every RPC, with the token of every role.
+//! Direct gRPC calls with another service's key: every RPC, with the token of every role.
 
 use ferrite_proto::callers::callers;
 use ferrite_proto::{ServiceRole, error};
@@ -11,7 +11,7 @@ use crate::harness::concurrent::for_each;
 use crate::harness::grpc::with_service;
 use crate::harness::{Cluster, Role};
 
-/// Only refusals are asked for: what a role may call would be carried out.
+/// Only refusals are tested: allowed calls would be carried out.
 pub(super) async fn every_rpc_is_refused_to_services_that_do_not_call_it(cluster: &Cluster) {
     let services = Services::of(cluster).await;
     let names = OPERATIONS.iter().map(|operation| operation.name).filter(|name| name.starts_with("ferrite."));

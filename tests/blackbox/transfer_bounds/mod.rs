@@ -1,4 +1,5 @@
-//! The bounds on one transfer: archives, filters and lists of refs whose work a client chooses, and the git processes that do it.
+//! Limits on one transfer: archives, filters and lists of refs whose cost a client can choose, and
+//! the git processes behind them.
 
 mod revoked;
 
@@ -24,10 +25,8 @@ on_profiles! {
     }
 }
 
-/// Longest time of a command that is expected to be refused at once.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Runs git with this input, which has to succeed, and returns its standard output.
 async fn fed(git: &Git, folder: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
     let mut process = git.command(folder, arguments).stdin(Stdio::piped()).spawn().unwrap();
     process.stdin.take().unwrap().write_all(input).await.unwrap();
@@ -40,14 +39,13 @@ async fn fed_line(git: &Git, folder: &str, arguments: &[&str], input: &str) -> S
     String::from_utf8(fed(git, folder, arguments, input.as_bytes()).await).unwrap().trim().to_owned()
 }
 
-/// Runs a program and returns its standard output.
 async fn output(git: &Git, program: &str, arguments: &[&str]) -> Vec<u8> {
     let run = tokio::process::Command::new(program).args(arguments).current_dir(git.path()).output().await.unwrap();
     assert!(run.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&run.stderr));
     run.stdout
 }
 
-/// Encodes packets; `0000` and `0001` stand for themselves.
+/// Encodes pkt-lines; `0000` and `0001` stay as they are.
 fn packets<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in lines {
@@ -59,14 +57,12 @@ fn packets<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     bytes
 }
 
-/// Resident memory of a process, in bytes.
 fn memory(cluster: &Cluster, role: Role) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.process_id(role).unwrap())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Makes a user with a key and an empty repository.
 async fn with_repository(cluster: &Cluster, name: &str) -> (User, Client) {
     let ada = cluster.user("ada").await;
     let client = client_of(cluster, &ada, "ed25519").await;
@@ -74,7 +70,7 @@ async fn with_repository(cluster: &Cluster, name: &str) -> (User, Client) {
     (ada, client)
 }
 
-/// Texts that would each be replaced by the message of the commit, which makes 32 MiB of 24 KB.
+/// Texts that would each expand to the commit message: 24 KB become 32 MiB.
 const EXPANDING: (&str, usize) = ("$Format:%B$\n", 2000);
 const MESSAGE_BYTES: usize = 16 << 10;
 
@@ -84,7 +80,7 @@ async fn archives_expand_no_text(cluster: &Cluster) {
     git.run("", &["init", "-q", "work"]).await;
     let (text, message) = (EXPANDING.0.repeat(EXPANDING.1), "m".repeat(MESSAGE_BYTES));
     std::fs::write(git.path().join("work/text"), &text).unwrap();
-    // With `export-ignore` git makes the archive, without it git-svc does.
+    // With `export-ignore` git creates the archive, otherwise git-svc.
     for (branch, attributes) in
         [("ours", "* export-subst\n"), ("gits", "[attr]grown export-subst\n* grown\nhidden export-ignore\n")]
     {
@@ -112,7 +108,6 @@ async fn archives_expand_no_text(cluster: &Cluster) {
     }
 }
 
-/// Levels of a tree with ten entries each: a million files in seven objects.
 const LEVELS: usize = 6;
 
 async fn archives_of_huge_trees_are_refused_over_ssh_as_over_http(cluster: &Cluster) {
@@ -161,7 +156,7 @@ async fn a_part_of_a_tree_is_archived_over_ssh(cluster: &Cluster) {
     };
     assert_eq!(listed(&["main", "dir/", "other/three"]).await, ["dir/", "dir/one", "dir/two", "other/", "other/three"]);
     assert_eq!(listed(&["--prefix=p/", "v1:dir"]).await, ["p/", "p/one", "p/two"]);
-    assert_eq!(listed(&["heads/main", "*"]).await, ["*"], "a path is no pattern");
+    assert_eq!(listed(&["heads/main", "*"]).await, ["*"], "a path is not a pattern");
     let formats = git.run("", &["archive", &remote, "--list"]).await;
     assert!(formats.lines().any(|format| format == "tar.gz"), "{formats}");
     for (arguments, reason) in [
@@ -210,9 +205,8 @@ async fn filters_whose_cost_the_client_chooses_are_refused(cluster: &Cluster) {
     }
 }
 
-/// Refs of the repository, beside `main`.
 const REFS: usize = 300;
-/// Prefixes of one request, none of which any ref has.
+/// Prefixes in one request, none of which matches a ref.
 const PREFIXES: usize = 30_000;
 
 async fn a_request_for_refs_with_many_prefixes_gets_all_refs(cluster: &Cluster) {
@@ -224,7 +218,7 @@ async fn a_request_for_refs_with_many_prefixes_gets_all_refs(cluster: &Cluster) 
     fed(git, "work", &["update-ref", "--stdin"], refs.as_bytes()).await;
     git.run("work", &["push", "-q", "--mirror", &client.url(&ada.name, "prefixes")]).await;
     let request = |prefixes: &[String]| {
-        // A capability that only git knows, so that git answers.
+        // A capability that only git supports, so that git answers.
         let head = ["command=ls-refs", "agent=test", "server-option=test", "0001"];
         packets(head.into_iter().chain(prefixes.iter().map(String::as_str)).chain(["0000"]))
     };
@@ -244,7 +238,7 @@ async fn a_request_for_refs_with_many_prefixes_gets_all_refs(cluster: &Cluster) 
         let mut ssh = client.ssh(&["-o", "SendEnv=GIT_PROTOCOL"], &[&command]);
         let mut process = ssh.stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = process.stdin.take().unwrap();
-        // The last packet ends the session.
+        // The flush packet ends the session.
         stdin.write_all(&[body.as_slice(), b"0000"].concat()).await.unwrap();
         drop(stdin);
         let mut text = Vec::new();

@@ -1,4 +1,5 @@
-//! Credentials that are revoked during a transfer: what is running ends, whether its client reads or not, and no ref moves any more.
+//! Credentials revoked during a transfer: it ends, whether its client reads or not, and no ref
+//! moves.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -26,18 +27,18 @@ on_profiles! {
     }
 }
 
-/// Size of the file that is read: far more than the buffers between git-svc and a client that does not read.
+/// Far more than the buffers between git-svc and a client that does not read.
 const FILE_BYTES: usize = 64 << 20;
-/// Most bytes that a reader gets when it goes on to read after its permission was revoked: what buffers hold.
+/// Most bytes that a reader still gets after its permission was revoked: the contents of buffers.
 const MAX_BUFFERED_BYTES: usize = 40 << 20;
-/// Time after which nothing of a revoked caller runs, with a little room for a busy machine.
+/// Time limit for everything of a revoked caller to end, with some room for a busy machine.
 const REVOCATION_TIMEOUT: Duration = Duration::from_secs(12);
-/// Longest time until a client hears that it was refused, on a busy machine.
+/// Time limit for a client to get the refusal, on a busy machine.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(12);
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 const RECEIVE_BUFFER_BYTES: u32 = 64 << 10;
 
-/// Sends the head and the body of a request, on a connection that holds little.
+/// Sends head and body of a request on a connection with small buffers.
 async fn send(cluster: &Cluster, head: &str, body: &[u8]) -> TcpStream {
     let host = cluster.url.trim_start_matches("http://");
     let socket = TcpSocket::new_v4().unwrap();
@@ -52,7 +53,6 @@ fn basic(user: &User) -> String {
     STANDARD.encode(format!("{}:{}", user.name, user.token.as_ref().unwrap()))
 }
 
-/// A client that has begun to read and then reads no more.
 struct StalledReader {
     name: &'static str,
     source: Box<dyn AsyncRead + Unpin>,
@@ -68,11 +68,10 @@ impl StalledReader {
         Self { name, source: Box::new(source) }
     }
 
-    /// Reads on to the end of the connection; returns the number of bytes.
     async fn rest(mut self) -> usize {
         let (mut total, mut chunk) = (0, vec![0; 1 << 20]);
         let read = async {
-            // A connection that is reset has ended as well.
+            // A reset also ends the connection.
             while let Ok(count @ 1..) = self.source.read(&mut chunk).await {
                 total += count;
             }
@@ -83,7 +82,7 @@ impl StalledReader {
     }
 }
 
-/// Requests for all of the repository `name`, by this user's token.
+/// Requests for the whole repository `name`, with this user's token.
 async fn http_readers(cluster: &Cluster, user: &User, name: &str, tip: &str) -> Vec<StalledReader> {
     let repo = format!("/api/v1/repos/{}/{name}", user.name);
     let token = format!("authorization: token {}", user.token.as_ref().unwrap());
@@ -107,7 +106,6 @@ async fn http_readers(cluster: &Cluster, user: &User, name: &str, tip: &str) -> 
     ]
 }
 
-/// Returns the path of the one file of the one release.
 async fn asset_path(user: &User, name: &str) -> String {
     let releases = user.get(&user.repo(name, "/releases")).await.expect(200).json();
     let address = releases[0]["assets"][0]["browser_download_url"].as_str().unwrap().to_owned();
@@ -160,7 +158,7 @@ async fn readers_hear_no_more_soon_after_revocation(cluster: &Cluster) {
         assert!(total < MAX_BUFFERED_BYTES, "{reader_name}: {total} bytes after revocation");
     }
     for reader in staying {
-        assert!(reader.rest().await > FILE_BYTES - (1 << 20), "who was not revoked reads all");
+        assert!(reader.rest().await > FILE_BYTES - (1 << 20), "others can read everything");
     }
 }
 
@@ -206,7 +204,7 @@ async fn streams_of_events_end_soon_after_revocation(cluster: &Cluster) {
     refused(client.watch_events(request).await, tonic::Code::Unauthenticated);
 }
 
-/// The commands and the pack of a push of `main` to `reference`, in two halves.
+/// Commands and pack of a push of `main` to `reference`, in two halves.
 async fn push_request(client: &Client, tip: &str, reference: &str) -> (Vec<u8>, Vec<u8>) {
     let pack = fed(&client.git, "work", &["pack-objects", "-q", "--stdout", "--revs"], b"main\n").await;
     let command = format!("{} {tip} {reference}\0report-status side-band-64k", "0".repeat(40));
@@ -221,7 +219,7 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
 }
 
-/// Begins a push over HTTP with the first half of its body.
+/// Starts a push over HTTP with the first half of its body.
 async fn begin_http_push(cluster: &Cluster, user: &User, name: &str, first: &[u8]) -> TcpStream {
     let head = format!(
         "POST /{}/{name}.git/git-receive-pack HTTP/1.1\r\nauthorization: Basic {}\r\n\
@@ -232,10 +230,9 @@ async fn begin_http_push(cluster: &Cluster, user: &User, name: &str, first: &[u8
     send(cluster, &head, &chunk(first)).await
 }
 
-/// Reads to the end of the connection.
 async fn response(mut source: impl AsyncRead + Unpin) -> String {
     let mut bytes = Vec::new();
-    // A connection that is reset after the response has ended as well.
+    // A reset after the response also ends the connection.
     drop(tokio::time::timeout(READ_TIMEOUT, source.read_to_end(&mut bytes)).await.unwrap());
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -249,20 +246,20 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     let tip = git.commit("work", "more", &"text\n".repeat(1000)).await;
     let with_token = async |token: &str| ada.with_token(Some(&ada.new_token(token).await));
 
-    // The whole pack comes, right after the token is gone.
+    // The complete pack arrives right after the token was revoked.
     let leaving = with_token("late").await;
     let (first, rest) = push_request(&client, &tip, "refs/heads/late").await;
     let mut stream = begin_http_push(cluster, &leaving, &name, &first).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     revoke_token(&ada, "late").await;
     let begun = Instant::now();
-    // The push may be refused already, and the connection reset.
+    // The push may already be refused, and the connection reset.
     drop(stream.write_all(&[chunk(&rest), b"0\r\n\r\n".to_vec()].concat()).await);
     let text = response(stream).await;
-    eprintln!("HTTP, the rest sent: {:?} after {:?}", text.lines().last(), begun.elapsed());
+    eprintln!("HTTP, rest sent: {:?} after {:?}", text.lines().last(), begun.elapsed());
     assert!(text.contains("refs/heads/late: access was revoked") || text.contains("401 Unauthorized"), "{text}");
 
-    // The rest never comes.
+    // The rest never arrives.
     let leaving = with_token("half").await;
     let (first, _) = push_request(&client, &tip, "refs/heads/half").await;
     let stream = begin_http_push(cluster, &leaving, &name, &first).await;
@@ -273,7 +270,6 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     eprintln!("HTTP, half a push: {:?} after {:?}", text.lines().next(), begun.elapsed());
     assert!(text.contains("401 Unauthorized") && begun.elapsed() < REFUSAL_TIMEOUT, "{:?}: {text}", begun.elapsed());
 
-    // The same over SSH, by a key.
     let (first, rest) = push_request(&client, &tip, "refs/heads/key").await;
     let mut ssh = client.ssh(&[], &[&format!("git-receive-pack '{}/{name}.git'", ada.name)]);
     let mut process = ssh.stdin(Stdio::piped()).spawn().unwrap();
@@ -282,11 +278,11 @@ async fn a_push_of_a_revoked_caller_ends_and_moves_no_ref(cluster: &Cluster) {
     let mut stdout = process.stdout.take().unwrap();
     stdout.read_exact(&mut [0]).await.unwrap();
     revoke_key(&ada).await;
-    // Fails if the session has ended already.
+    // Fails if the session has already ended.
     drop(stdin.write_all(&rest).await);
     drop(stdin);
     let (report, complaint) = tokio::join!(response(stdout), response(process.stderr.take().unwrap()));
-    eprintln!("SSH, the rest sent: {:?} {complaint:?}", report.get(report.len().saturating_sub(60)..));
+    eprintln!("SSH, rest sent: {:?} {complaint:?}", report.get(report.len().saturating_sub(60)..));
     let is_refused = report.contains("refs/heads/key: access was revoked") || complaint.contains("not registered");
     assert!(is_refused, "{report} {complaint}");
 

@@ -1,4 +1,4 @@
-//! Clones, lists of refs and fetches of whole histories.
+//! Clones, lists of refs, and fetches of complete histories.
 
 use serde_json::json;
 
@@ -21,7 +21,7 @@ on_profiles! {
     }
 }
 
-/// Adds the option for this version of the protocol.
+/// Adds the option for this protocol version.
 fn speaking<'a>(version: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
     [&["-c", version], arguments].concat()
 }
@@ -55,7 +55,6 @@ async fn every_version_of_the_protocol_goes_both_ways(cluster: &Cluster) {
     .await;
 }
 
-/// Sorts lines.
 trait Sorted {
     fn sorted(&self) -> String;
 }
@@ -126,7 +125,7 @@ async fn a_commit_is_fetched_by_its_id(cluster: &Cluster) {
             assert_eq!(git.run(version, &["rev-parse", "FETCH_HEAD"]).await, reachable);
             let stderr = git.fails(version, &speaking(version, &["fetch", &target.url, &absent])).await;
             assert!(stderr.contains(&format!("not our ref {absent}")), "{stderr}");
-            // Version 2 sends any object that exists, as git itself does.
+            // Version 2 sends any existing object, as git itself does.
             if version != VERSIONS[2] {
                 let stderr = git.fails(version, &speaking(version, &["fetch", &target.url, &left])).await;
                 assert!(stderr.contains(&format!("not our ref {left}")), "{stderr}");
@@ -144,7 +143,7 @@ async fn an_empty_repository_is_cloned_with_its_branch(cluster: &Cluster) {
             git.run("", &speaking(version, &clone)).await;
             assert_eq!(git.run("", &speaking(version, &["ls-remote", &target.url])).await, "");
         }
-        // Only version 2 can name a branch that does not exist yet.
+        // Only version 2 can name an unborn branch.
         assert_eq!(git.run(VERSIONS[2], &["symbolic-ref", "HEAD"]).await, "refs/heads/main");
         git.commit(VERSIONS[2], "first", "1").await;
         git.run(VERSIONS[2], &["push", "-q"]).await;
@@ -182,7 +181,7 @@ async fn archives_are_made_over_ssh_and_refused_over_http(cluster: &Cluster) {
         git.run("work", &["push", "-q", &target.url, "main", "v1"]).await;
         let remote = format!("--remote={}", target.url);
         if transport.ssh().is_none() {
-            // As git's own server over HTTP does by default.
+            // Like git's own HTTP server by default.
             let stderr = git.fails("", &["archive", "-o", "no.tar", &remote, "main"]).await;
             assert!(!stderr.contains("fatal: not a tar"), "{stderr}");
             assert!(std::fs::read(git.path().join("no.tar")).unwrap_or_default().is_empty());

@@ -1,4 +1,5 @@
-//! Large pushes in little memory, clients that disconnect, and credentials that are revoked during a transfer.
+//! Large pushes with little memory, disconnecting clients, and credentials revoked during a
+//! transfer.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -35,13 +36,12 @@ mod alone {
     }
 }
 
-/// Size of the pushed file. Above git's `http.postBuffer` of 1 MiB a push is sent in chunks, without a length.
+/// Above git's `http.postBuffer` of 1 MiB, a push is sent in chunks, without a length.
 const FILE_BYTES: u64 = 100 << 20;
 /// Memory that a process may use for a push of any size.
 const MAX_GROWTH_BYTES: u64 = 64 << 20;
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns the peak resident memory of a process, in bytes.
 fn peak_memory(cluster: &Cluster, role: Role) -> u64 {
     let status = format!("/proc/{}/status", cluster.process_id(role).unwrap());
     let text = std::fs::read_to_string(status).unwrap();
@@ -49,7 +49,6 @@ fn peak_memory(cluster: &Cluster, role: Role) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Writes random bytes to a file.
 fn write_noise(path: &Path, count: u64) {
     let mut random = std::fs::File::open("/dev/urandom").unwrap().take(count);
     assert_eq!(std::io::copy(&mut random, &mut std::fs::File::create(path).unwrap()).unwrap(), count);
@@ -67,12 +66,12 @@ async fn a_large_push_takes_little_memory_and_comes_back_whole(cluster: &Cluster
         git.run("work", &["push", "-q", &target.url, "main"]).await;
         for (role, before) in roles.into_iter().zip(before) {
             let after = peak_memory(cluster, role);
-            // The kernel counts pages by thread, and its sum may be a little less than before.
+            // The kernel counts pages per thread, so its sum can decrease a little.
             let growth = after.saturating_sub(before);
             eprintln!("{role:?}: {} MiB, and {} MiB more", before >> 20, growth >> 20);
             assert!(growth < MAX_GROWTH_BYTES, "{role:?}: {} MiB more", growth >> 20);
         }
-        // The client checks every byte against its id.
+        // The client verifies every object by its id.
         git.run("", &["clone", "-q", "--bare", &target.url, "copy"]).await;
         assert_eq!(git.refs("copy").await, git.refs("work").await);
     })
@@ -82,12 +81,12 @@ async fn a_large_push_takes_little_memory_and_comes_back_whole(cluster: &Cluster
 async fn wait_until(what: &str, check: impl Fn() -> bool) {
     let start = Instant::now();
     while !check() {
-        assert!(start.elapsed() < WAIT_TIMEOUT, "not in time: {what}");
+        assert!(start.elapsed() < WAIT_TIMEOUT, "timeout: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
-/// A client in the middle of a transfer, which disconnects when dropped.
+/// A client in the middle of a transfer, which disconnects on drop.
 enum OpenTransfer {
     Http(tokio::net::TcpStream),
     Ssh(Box<tokio::process::Child>),
@@ -129,13 +128,13 @@ impl OpenTransfer {
         String::from_utf8_lossy(&message).into_owned()
     }
 
-    /// Completes the request with a commit to fetch and returns the response. A server that has refused it before may reset the connection: what
-    /// came until then is the response.
+    /// Completes the request with a commit to fetch and returns the response. If the server refused
+    /// it before, it may reset the connection, and the response is what arrived until then.
     async fn fetch(self, tip: &str) -> Vec<u8> {
         let mut response = Vec::new();
         match self {
             Self::Http(mut stream) => {
-                // The length of this pkt-line was sent already.
+                // The length of this pkt-line has already been sent.
                 let rest = format!("want {tip}\n00000009done\n");
                 let rest = format!("{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len());
                 drop(stream.write_all(rest.as_bytes()).await);
@@ -184,7 +183,7 @@ async fn a_short_transfer_finishes_after_revocation_and_the_next_is_refused(clus
         let open = OpenTransfer::new(cluster, transport, &target, "upload-pack").await;
         wait_until("git runs", || running_in(&cluster.store(), target.id) > 0).await;
         revoke(transport, "short").await;
-        // It finishes, unless the machine is so busy that repo-svc is asked again before.
+        // It finishes, unless the machine is so busy that repo-svc is asked again first.
         let response = open.fetch(&tip).await;
         let is_whole = response.windows(4).any(|window| window == b"PACK");
         let text = String::from_utf8_lossy(&response);
@@ -198,7 +197,6 @@ async fn a_short_transfer_finishes_after_revocation_and_the_next_is_refused(clus
     .await;
 }
 
-/// Revokes the credential of a transport.
 async fn revoke(transport: &Transport, token_name: &str) {
     let user = &transport.user;
     if transport.ssh().is_some() {

@@ -1,6 +1,5 @@
-//! Features of git's transports, with the real git program, over HTTP and SSH.
-//!
-//! Not here: access (`git_http_access`, `ssh`), and features of one transport alone.
+//! Features of git's transports over both HTTP and SSH, with the real git program.
+//! `git_http_access` and `ssh` cover access and the features of one transport.
 
 mod fetch;
 mod limits;

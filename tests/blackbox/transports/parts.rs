@@ -1,4 +1,4 @@
-//! Shallow and partial clones: a part of a history, and the rest later.
+//! Shallow and partial clones: part of a history, and the rest later.
 
 use super::{Transport, over_both, transport::Target};
 use crate::harness::Cluster;
@@ -15,7 +15,7 @@ on_profiles! {
 
 const COMMITS: u32 = 150;
 
-/// Makes a repository with the history of the local `origin.git`.
+/// Creates a repository with the history of the local `origin.git`.
 async fn filled(transport: &Transport, stem: &str) -> Target {
     let (git, target) = (transport.git(), transport.empty(stem).await);
     git.large("origin.git", COMMITS).await;
@@ -74,7 +74,7 @@ async fn a_history_may_be_cut_by_time_and_by_ref(cluster: &Cluster) {
     .await;
 }
 
-/// Returns the number of objects of the tip's history that are missing in a clone.
+/// Number of objects in the tip's history that a clone lacks.
 async fn missing(transport: &Transport, folder: &str) -> usize {
     let text = transport.git().run(folder, &["rev-list", "--objects", "--missing=print", "HEAD"]).await;
     text.lines().filter(|line| line.starts_with('?')).count()
@@ -101,7 +101,7 @@ async fn objects_that_were_left_out_come_when_they_are_needed(cluster: &Cluster)
                 assert!(git.path().join(&folder).join("run.sh").exists());
                 assert_eq!(git.run(&folder, &log).await, whole, "{filter}");
                 if filter != "blob:limit=1k" {
-                    assert!(missing(transport, &folder).await > 0, "{filter}: all of it came");
+                    assert!(missing(transport, &folder).await > 0, "{filter}: everything arrived");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Pushes: refs of every kind, atomic pushes and mirrors, and push options.
+//! Pushes: refs of every kind, atomic and mirror pushes, and push options.
 
 use std::time::Duration;
 

@@ -1,31 +1,27 @@
-//! git over one transport.
-
 use serde_json::{Value, json};
 
 use crate::harness::client::unique;
 use crate::harness::ssh::{Client, client_of};
 use crate::harness::{Cluster, Git, User};
 
-/// The transport, with the folder in which git runs.
 enum Kind {
     Http(Git),
     Ssh(Client),
 }
 
-/// One transport, with the credentials of a user for it.
 pub(super) struct Transport {
     kind: Kind,
     pub(super) user: User,
 }
 
-/// A repository, with its URL for a transport.
+/// A repository with its URL for a transport.
 pub(super) struct Target {
     pub(super) name: String,
     pub(super) url: String,
     pub(super) id: i64,
 }
 
-/// Runs `case` over both transports at once, each with repositories of its own.
+/// Runs `case` over both transports concurrently, each with separate repositories.
 pub(super) async fn over_both(cluster: &Cluster, case: impl AsyncFn(&Transport)) {
     let user = cluster.user("ada").await;
     let client = client_of(cluster, &user, "ed25519").await;
@@ -35,7 +31,6 @@ pub(super) async fn over_both(cluster: &Cluster, case: impl AsyncFn(&Transport))
 }
 
 impl Transport {
-    /// git, which uses the key for URLs over SSH.
     pub(super) fn git(&self) -> &Git {
         match &self.kind {
             Kind::Http(git) => git,
@@ -43,7 +38,6 @@ impl Transport {
         }
     }
 
-    /// The SSH client, if this is SSH.
     pub(super) fn ssh(&self) -> Option<&Client> {
         match &self.kind {
             Kind::Http(_) => None,
@@ -51,7 +45,6 @@ impl Transport {
         }
     }
 
-    /// The URL of a repository of the user.
     pub(super) fn url(&self, name: &str) -> String {
         match &self.kind {
             Kind::Http(_) => self.user.git_url(&self.user.name, name),
@@ -59,19 +52,17 @@ impl Transport {
         }
     }
 
-    /// HTTP with another token.
     pub(super) fn with_token(&self, token: &str) -> Self {
         Self { kind: Kind::Http(Git::new()), user: self.user.with_token(Some(token)) }
     }
 
-    /// Makes a repository; `more` is added to the body of the request.
+    /// Creates a repository; `more` is added to the request body.
     pub(super) async fn repository(&self, stem: &str, more: Value) -> Target {
         let name = unique(stem);
         let made = self.user.new_repository(&name, more).await;
         Target { url: self.url(&name), id: made["id"].as_i64().unwrap(), name }
     }
 
-    /// Makes an empty repository.
     pub(super) async fn empty(&self, stem: &str) -> Target {
         self.repository(stem, json!({})).await
     }

@@ -1,4 +1,4 @@
-"""Calls of the API by the client that openapi-python-client makes of docs/openapi.json. Prints a line for each call."""
+"""API calls with the client that openapi-python-client generates from docs/openapi.json. Prints a line per call."""
 
 import base64
 import io
@@ -36,7 +36,7 @@ FILE = "docs/read me.md"
 
 
 def typed(kind, response):
-    """Returns the body of a response, which has this type."""
+    """Returns the body of a response, which must have this type."""
     assert isinstance(response.parsed, kind), response
     return response.parsed
 

@@ -1,4 +1,4 @@
-// Calls of the API by openapi-fetch, with the types that openapi-typescript makes of docs/openapi.json. Prints a line for each call.
+// API calls with openapi-fetch and the types that openapi-typescript generates from docs/openapi.json. Prints a line per call.
 
 import createClient from "openapi-fetch";
 
@@ -13,7 +13,7 @@ const client = createClient<paths>({
   headers: { Authorization: `Bearer ${process.env.FERRITE_TOKEN}` },
 });
 
-/** Returns the body of a response of success. */
+/** Returns the body of a successful response. */
 function body<T>({ data, error, response }: Result<T>): T {
   if (data === undefined) throw new Error(`${response.status} ${response.url}: ${error?.message}`);
   return data;
@@ -77,7 +77,7 @@ const release = body(await client.POST("/api/v1/repos/{owner}/{repo}/releases", 
 const uploaded = await client.POST("/api/v1/repos/{owner}/{repo}/releases/{id}/assets", {
   params: { path: { ...path, id: release.id }, query: { name: "a.bin" } },
   headers: { "Content-Type": "application/octet-stream" },
-  // The type of a file is that of a text: bytes come from the serializer.
+  // A file has the type of a text; the serializer provides the bytes.
   body: "",
   bodySerializer: () => Uint8Array.of(0x00, 0xff, 0x0a),
 });

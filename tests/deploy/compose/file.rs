@@ -1,51 +1,44 @@
-//! The Compose file as Compose reads it: variables replaced by values, and services with what they run, mount and wait
-//! for.
+//! The Compose file as Compose reads it: variables replaced, and for each service its command,
+//! mounts and dependencies.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Variables that Compose reads itself, beside those that the file names.
+/// Variables that Compose itself reads.
 pub(super) const OWN_VARIABLES: [&str; 1] = ["COMPOSE_PROFILES"];
 
-/// The file with its variables replaced.
 pub(super) struct ComposeFile {
     pub(super) root: Value,
     pub(super) services: BTreeMap<String, Service>,
 }
 
-/// One service.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Service {
     pub(super) image: String,
-    /// The program and its arguments.
     pub(super) command: Vec<String>,
     pub(super) environment: BTreeMap<String, String>,
-    /// The words of its health check, if it has one.
+    /// The command of the health check.
     pub(super) health: Option<Vec<String>>,
-    /// What is mounted, by the path in the container.
+    /// By path in the container.
     pub(super) mounts: BTreeMap<String, Mount>,
-    /// Names of the secrets that it mounts.
     pub(super) secrets: Vec<String>,
     pub(super) networks: Vec<String>,
-    /// Services that it waits for, with the condition.
+    /// Services to wait for, each with its condition.
     pub(super) depends_on: BTreeMap<String, String>,
     pub(super) profiles: Vec<String>,
 }
 
-/// The source of a mount.
+/// Where the content of a mount comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mount {
-    /// A file or folder of the host.
     Host(String),
-    /// A named volume.
     Volume(String),
-    /// Memory.
     Memory,
 }
 
 impl ComposeFile {
-    /// Reads a file. Variables are `variables`, or the defaults in the file.
+    /// Parses the file. A variable that `variables` lacks gets its default from the file.
     pub(super) fn read(text: &str, variables: &BTreeMap<String, String>) -> Result<Self, String> {
         let mut root: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         for_each_text(&mut root, &mut |text| {
@@ -61,7 +54,7 @@ impl ComposeFile {
         Ok(Self { root, services })
     }
 
-    /// Services that run without a profile, each after those that it waits for.
+    /// Services without a profile, each after its dependencies.
     pub(super) fn start_order(&self) -> Result<Vec<String>, String> {
         let mut waiting: Vec<_> =
             self.services.iter().filter(|(_, service)| service.profiles.is_empty()).map(|(name, _)| name).collect();
@@ -69,7 +62,7 @@ impl ComposeFile {
         while !waiting.is_empty() {
             let is_next = |name: &&&String| self.services[**name].depends_on.keys().all(|other| order.contains(other));
             let Some(next) = waiting.iter().find(is_next).map(|name| (*name).clone()) else {
-                return Err(format!("services wait for each other, or for one that does not start: {waiting:?}"));
+                return Err(format!("circular or missing dependencies: {waiting:?}"));
             };
             waiting.retain(|name| **name != next);
             order.push(next);
@@ -115,7 +108,7 @@ impl Service {
     }
 }
 
-/// Returns the words of a health check; none if it is turned off.
+/// `None` if the health check is disabled.
 fn health(value: &Value) -> Option<Vec<String>> {
     let words = texts(&value["test"]);
     (!words.is_empty() && value["disable"] != true).then_some(words)
@@ -136,7 +129,6 @@ fn mount(volume: &Value) -> Result<(String, Mount), String> {
     Ok((target, if is_path { Mount::Host(source) } else { Mount::Volume(source) }))
 }
 
-/// Returns the file of every secret.
 fn secret_files(root: &Value) -> Result<BTreeMap<String, String>, String> {
     let file = |(name, value): (&String, &Value)| {
         let file = value["file"].as_str().ok_or_else(|| format!("the secret {name} is not a file"))?;
@@ -145,7 +137,7 @@ fn secret_files(root: &Value) -> Result<BTreeMap<String, String>, String> {
     object(&root["secrets"]).map(file).collect()
 }
 
-/// Replaces `${NAME}`, `${NAME:-default}`, `${NAME-default}` and `$$` in a text.
+/// Expands `${NAME}`, `${NAME:-default}`, `${NAME-default}` and `$$`.
 pub(super) fn interpolate(text: &str, variables: &BTreeMap<String, String>) -> Result<String, String> {
     let mut result = String::new();
     for piece in pieces(text)? {
@@ -161,7 +153,7 @@ pub(super) fn interpolate(text: &str, variables: &BTreeMap<String, String>) -> R
     Ok(result)
 }
 
-/// Returns the variables that a file reads, with the default of each.
+/// The variables that a file reads, each with its defaults.
 pub(super) fn variables(text: &str) -> Result<BTreeMap<String, Vec<String>>, String> {
     let mut root: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -176,7 +168,6 @@ pub(super) fn variables(text: &str) -> Result<BTreeMap<String, Vec<String>>, Str
     Ok(found)
 }
 
-/// Parses a file of variables, such as `.env`.
 pub(super) fn variable_file(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -225,12 +216,11 @@ fn for_each_text(value: &mut Value, visit: &mut dyn FnMut(&mut String) -> Result
     }
 }
 
-/// Returns the members of an object; none of another value.
 pub(super) fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }
 
-/// Returns a list of texts, or the names of an object.
+/// The strings of a list, or the keys of an object.
 pub(super) fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::Array(values) => values.iter().map(scalar).collect(),
@@ -240,7 +230,6 @@ pub(super) fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns a text, a number or a truth value as text; nothing of other values.
 pub(super) fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

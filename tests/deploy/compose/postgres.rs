@@ -1,4 +1,5 @@
-//! PostgreSQL as its image runs it: passwords over TCP, trust on the Unix socket, and the script of the file when the folder is new.
+//! PostgreSQL as its image runs it: passwords over TCP, trust on the Unix socket, and the init
+//! script when the data folder is new.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,6 @@ use std::process::Command;
 
 use rustix::process::geteuid;
 
-/// Returns the path of a program of PostgreSQL's server.
 fn program(name: &str) -> PathBuf {
     let in_path = std::env::vars_os().find(|(variable, _)| variable == "PATH").map(|(_, path)| path);
     let in_path = in_path.iter().flat_map(std::env::split_paths).map(|folder| folder.join(name)).collect::<Vec<_>>();
@@ -16,7 +16,8 @@ fn program(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("{name} is not installed: `make needs`"))
 }
 
-/// Returns a command that runs `name` under a user that is not root, as PostgreSQL demands, and ends with the test.
+/// A command that runs as a user other than root, as PostgreSQL demands, and is killed with the
+/// test.
 fn unprivileged(name: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.arg("--pdeathsig=QUIT");
@@ -27,11 +28,11 @@ fn unprivileged(name: &str) -> Command {
     command
 }
 
-/// Makes the data folder, with the arguments that the image gets in POSTGRES_INITDB_ARGS.
+/// Creates the data folder. `arguments` are what the image gets in POSTGRES_INITDB_ARGS.
 pub(super) fn initialise(folder: &Path, arguments: &str, password_file: &str) {
     std::fs::create_dir_all(folder).unwrap();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // The image reads the file as the user that it runs under.
+    // The image reads the file as the user it runs as.
     let password = folder.join("password");
     std::fs::copy(password_file, &password).unwrap();
     if geteuid().is_root() {
@@ -44,7 +45,7 @@ pub(super) fn initialise(folder: &Path, arguments: &str, password_file: &str) {
     assert!(output.status.success(), "initdb: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns the command of the server: the words of the file, on an address of its own.
+/// The command of the server, listening on `address`.
 pub(super) fn server(folder: &Path, words: &[String], address: &str) -> Command {
     let (name, arguments) = words.split_first().unwrap();
     let mut command = unprivileged(name);

@@ -1,4 +1,4 @@
-//! The rules that the Compose file holds to. Each is shown to fail on a broken copy of the file (`BREAKS`).
+//! Rules for the Compose file. `BREAKS` shows that each one fails on a broken copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -7,9 +7,8 @@ use serde_json::Value;
 
 use super::file::{self, ComposeFile, Mount, Service, object, scalar, texts};
 
-/// The roles.
 const ROLES: [&str; 5] = ["gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc"];
-/// Secrets that one service alone, or these services alone, may mount.
+/// Secrets and the only services that may mount them.
 const OWNERS: [(&str, &[&str]); 19] = [
     ("gateway-key", &["gateway"]),
     ("repo-svc-key", &["repo-svc"]),
@@ -31,7 +30,6 @@ const OWNERS: [(&str, &[&str]); 19] = [
     ("git-database-url", &["git-svc"]),
     ("postgres-password", &["postgres"]),
 ];
-/// The services on each network.
 const NETWORKS: [(&str, &[&str]); 6] = [
     ("front", &["gateway", "grafana"]),
     ("back", &["gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "otel-collector", "prometheus"]),
@@ -40,12 +38,13 @@ const NETWORKS: [(&str, &[&str]); 6] = [
     ("monitoring", &["otel-collector", "jaeger", "prometheus", "grafana"]),
     ("egress", &["git-svc", "hook-svc"]),
 ];
-/// Networks that lead to other machines.
+/// Networks that reach other machines.
 const OUTWARD: [&str; 2] = ["front", "egress"];
-/// Longest time that a process takes to end after the time that its requests get, in seconds.
+/// Extra time for the shutdown after the grace period of requests, in seconds.
 const STOP_MARGIN_SECONDS: u64 = 10;
 
-/// Changes of the file that break a rule: a text, what replaces it, and a part of the fault that is found then.
+/// Changes that break a rule: the text to replace, its replacement, and part of the expected
+/// message.
 pub(super) const BREAKS: &[(&str, &str, &str)] = &[
     (":-redis:7.4.5-bookworm", ":-redis:latest", "redis: the image redis:latest"),
     (
@@ -71,7 +70,7 @@ pub(super) const BREAKS: &[(&str, &str, &str)] = &[
         "repo-svc: the volume /data of the image has no name",
     ),
     ("max-size: 20m, ", "", "gateway: logs have no bound"),
-    ("stop_grace_period: 45s", "stop_grace_period: 10s", "gateway: is killed before its requests have ended"),
+    ("stop_grace_period: 45s", "stop_grace_period: 10s", "gateway: is killed before its requests have finished"),
     ("FERRITE_REDIS_URL_FILE: /run/secrets/redis-url", "FERRITE_REDIS_URL: redis://x", "FERRITE_REDIS_URL is a secret"),
     ("FERRITE_LOG_FORMAT: json", "FERRITE_LOG_FORMAT: postgres://a:b@c/d", "FERRITE_LOG_FORMAT holds a password"),
     ("FERRITE_LOG_FORMAT: json", "FERRITE_LOG_STYLE: json", "gateway: does not know FERRITE_LOG_STYLE"),
@@ -97,28 +96,31 @@ pub(super) const BREAKS: &[(&str, &str, &str)] = &[
     (
         "condition: service_completed_successfully",
         "condition: service_started",
-        "gateway: waits for administrator by service_started",
+        "gateway: waits only for the start of administrator",
     ),
-    ("git-svc: { condition: service_healthy }", "gateway: { condition: service_healthy }", "wait for each other"),
+    (
+        "git-svc: { condition: service_healthy }",
+        "gateway: { condition: service_healthy }",
+        "circular or missing dependencies",
+    ),
     (
         "FERRITE_LOG: ${FERRITE_LOG:-info}",
         "FERRITE_LOG: ${FERRITE_LEVEL:-info}",
         "FERRITE_LEVEL is not in .env.example",
     ),
-    ("FERRITE_LOG: ${FERRITE_LOG:-info}", "FERRITE_LOG: info", "FERRITE_LOG in .env.example is not read"),
+    ("FERRITE_LOG: ${FERRITE_LOG:-info}", "FERRITE_LOG: info", "FERRITE_LOG in .env.example is not used"),
 ];
 /// The same for `.env.example`.
 pub(super) const EXAMPLE_BREAKS: &[(&str, &str, &str)] = &[
     ("FERRITE_LOG=info", "FERRITE_LOG=debug", "FERRITE_LOG is `info` in the file and `debug` in .env.example"),
     ("FERRITE_LOG=info\n", "", "FERRITE_LOG is not in .env.example"),
-    ("FERRITE_LOG=info\n", "FERRITE_LOG=info\nFERRITE_LEVEL=info\n", "FERRITE_LEVEL in .env.example is not read"),
+    ("FERRITE_LOG=info\n", "FERRITE_LOG=info\nFERRITE_LEVEL=info\n", "FERRITE_LEVEL in .env.example is not used"),
 ];
 
-/// Variables that each role takes.
 pub(super) struct Settings(BTreeMap<String, BTreeSet<String>>);
 
 impl Settings {
-    /// Reads them from the help of the program.
+    /// Reads them from `--help`.
     pub(super) fn of_the_program() -> Self {
         let commands = ROLES.iter().map(|role| (*role, vec![*role, "--help-all"]));
         let commands = commands.chain([("administrator", vec!["admin", "create-user", "--help"])]);
@@ -127,20 +129,19 @@ impl Settings {
 
     fn of(words: &[&str]) -> BTreeSet<String> {
         let output = Command::new(env!("CARGO_BIN_EXE_ferrite")).args(words).env_clear().output().unwrap();
-        // Long lines are broken anywhere.
+        // The help wraps long lines anywhere.
         let help = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         let names = help.split("[env: ").skip(1).filter_map(|rest| rest.split(['=', ']']).next());
         names.map(str::to_owned).collect()
     }
 
-    /// Returns whether a variable holds a secret: one that may come from a file.
+    /// Whether a variable holds a secret: it has a `_FILE` form.
     fn is_secret(&self, name: &str) -> bool {
         let twin = format!("{name}_FILE");
         self.0.values().any(|names| names.contains(&twin))
     }
 }
 
-/// Returns everything in a Compose file and its example of variables that breaks a rule.
 pub(super) fn faults(compose: &str, example: &str, settings: &Settings) -> Vec<String> {
     let example = file::variable_file(example);
     let mut faults = match file::variables(compose) {
@@ -184,7 +185,7 @@ fn variable_faults(variables: &BTreeMap<String, Vec<String>>, example: &BTreeMap
         }
     }
     let is_unread = |name: &&String| !variables.contains_key(*name) && !file::OWN_VARIABLES.contains(&name.as_str());
-    faults.extend(example.keys().filter(is_unread).map(|name| format!("{name} in .env.example is not read")));
+    faults.extend(example.keys().filter(is_unread).map(|name| format!("{name} in .env.example is not used")));
     faults
 }
 
@@ -205,7 +206,7 @@ fn image_faults(value: &Value) -> Vec<String> {
     let image = scalar(&value["image"]);
     let (name, digest) = image.split_once('@').map_or((image.as_str(), None), |(name, digest)| (name, Some(digest)));
     let tag = name.rsplit_once(':').map_or("", |(_, tag)| tag);
-    // A version with all of its parts: `7` and `7.4` are other images tomorrow.
+    // A full version: `7` and `7.4` are moving tags.
     let version = tag.trim_start_matches('v').split('-').next().unwrap_or_default();
     let parts = version.split('.').filter(|part| part.parse::<u32>().is_ok()).count();
     let is_version = parts >= 2 && parts == version.split('.').count();
@@ -217,7 +218,7 @@ fn image_faults(value: &Value) -> Vec<String> {
     if is_pinned { Vec::new() } else { vec![format!("the image {image} is not pinned")] }
 }
 
-/// Each container would get a volume without a name, which outlives it.
+/// An anonymous volume would be created for each container, and would outlive it.
 fn volume_faults(service: &Service) -> Vec<String> {
     let is_ours = service.command.first().is_some_and(|program| program == "ferrite");
     let is_fault = is_ours && !service.mounts.contains_key("/data");
@@ -236,7 +237,7 @@ fn hardening_faults(value: &Value) -> Vec<String> {
     demand(texts(&value["security_opt"]) == ["no-new-privileges:true"], "may gain privileges");
     demand(value["privileged"].is_null() && value["network_mode"].is_null(), "is not isolated");
     let user = scalar(&value["user"]);
-    // Images of the profile have users of their own.
+    // Images of the profile set their own users.
     let has_user = !user.is_empty() || !value["profiles"].is_null();
     demand(has_user && !["root", "0"].contains(&user.split(':').next().unwrap_or_default()), "runs as root");
     let limits = &value["deploy"]["resources"]["limits"];
@@ -248,16 +249,16 @@ fn hardening_faults(value: &Value) -> Vec<String> {
     faults
 }
 
-/// Faults of health checks, restarts and stops.
+/// Checks health checks, restart policies and stop times.
 fn lifetime_faults(name: &str, value: &Value, service: &Service, file: &ComposeFile) -> Vec<String> {
     let mut faults = Vec::new();
     let conditions = file.services.values().filter_map(|other| other.depends_on.get(name));
     let ends = conditions.clone().any(|condition| condition == "service_completed_successfully");
     let restart = if ends { "no" } else { "unless-stopped" };
     if scalar(&value["restart"]) != restart {
-        faults.push("restarts when it should not, or does not when it should".to_owned());
+        faults.push("wrong restart policy".to_owned());
     }
-    // Images of the profile may have no program to check with.
+    // Images of the profile may have nothing to run a health check with.
     let is_waited_for = conditions.clone().any(|condition| condition == "service_healthy");
     if service.health.is_none() && !ends && (service.profiles.is_empty() || is_waited_for) {
         faults.push("no health check".to_owned());
@@ -265,7 +266,7 @@ fn lifetime_faults(name: &str, value: &Value, service: &Service, file: &ComposeF
     for (other, condition) in &service.depends_on {
         let needs = file.services.get(other).is_some_and(|other| other.health.is_some() || other.profiles.is_empty());
         if condition == "service_started" && needs {
-            faults.push(format!("waits for {other} by service_started"));
+            faults.push(format!("waits only for the start of {other}"));
         }
     }
     let seconds = |text: &str| text.trim_end_matches('s').parse::<u64>().unwrap_or_default();
@@ -274,7 +275,7 @@ fn lifetime_faults(name: &str, value: &Value, service: &Service, file: &ComposeF
     let of_requests: u64 =
         of_requests.iter().filter_map(|name| service.environment.get(*name)).map(|t| seconds(t)).sum();
     if ROLES.contains(&name) && stop < of_requests + STOP_MARGIN_SECONDS {
-        faults.push("is killed before its requests have ended".to_owned());
+        faults.push("is killed before its requests have finished".to_owned());
     }
     faults
 }
@@ -329,7 +330,7 @@ fn network_faults(name: &str, value: &Value, service: &Service, file: &ComposeFi
     let hosts = file.services.iter().filter(|(other, _)| {
         let host = format!("{other}:");
         let is_named = |value: &String| value.split(['/', ',', '@']).any(|part| part.starts_with(&host));
-        // Of one that has ended nothing is asked.
+        // A service that runs to completion needs no health check.
         let is_waited_for =
             service.depends_on.get(*other).is_some_and(|until| until != "service_completed_successfully");
         is_waited_for || service.environment.values().any(is_named)

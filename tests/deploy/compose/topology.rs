@@ -1,8 +1,9 @@
 //! The services of the Compose file as processes of this machine.
 //!
-//! Each service has a loopback address in place of its container, and a folder for what it mounts. Its command, environment and health
-//! check are those of the file, in which names of services become addresses, and paths of mounts become files. Services start in
-//! the order of the file, each when the health checks of those before it pass.
+//! Each service gets a loopback address instead of a container, and a folder for its mounts. It
+//! runs the command, environment and health check of the file, with service names replaced by
+//! addresses and mount paths by local files. Services start in dependency order, as soon as the
+//! health checks they wait for pass.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -15,13 +16,11 @@ use super::postgres;
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// The password that the README gives the administrator.
 const ADMIN_PASSWORD: &str = "correct-horse";
-/// Ports of the services that are named in URLs which `ferrite secrets` writes.
+/// Ports in the URLs that `ferrite secrets` writes.
 const POSTGRES_PORT: u16 = 5432;
 const REDIS_PORT: u16 = 6379;
 
-/// The running services. Dropping it ends them.
 pub(super) struct Topology {
     folder: tempfile::TempDir,
     services: BTreeMap<String, Service>,
@@ -30,10 +29,10 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    /// Starts the services of a file, with addresses of this machine as the operator's variables.
+    /// Starts the services with an operator's variables: addresses of this machine.
     pub(super) fn start(defaults: &ComposeFile) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // PostgreSQL has its folder in there, and another user.
+        // PostgreSQL runs as another user and has its folder in here.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let addresses: BTreeMap<_, _> =
             defaults.services.keys().enumerate().map(|(number, name)| (name.clone(), address(number))).collect();
@@ -57,17 +56,14 @@ impl Topology {
         topology
     }
 
-    /// Returns the host and port at which clients reach the gateway.
     pub(super) fn public_address(&self) -> String {
         format!("{}:3000", self.addresses["gateway"])
     }
 
-    /// Returns a folder for files of the test.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Waits for what the service depends on, and starts it.
     fn start_service(&mut self, name: &str) {
         let service = self.services[name].clone();
         for (other, condition) in &service.depends_on {
@@ -98,7 +94,6 @@ impl Topology {
         }
     }
 
-    /// Runs a service that ends by itself and returns what it printed.
     pub(super) fn run_to_end(&self, name: &str) -> String {
         let output = self.command(name, &self.services[name].command).output().unwrap();
         assert!(output.status.success(), "{name}: {output:?}");
@@ -111,7 +106,7 @@ impl Topology {
         postgres::initialise(&self.own_folder("postgres"), arguments, &password);
     }
 
-    /// Runs the script that the file mounts for a new database, twice: the second time it changes nothing.
+    /// Runs the mounted init script twice: the second run changes nothing.
     fn run_init_script(&self, service: &Service) {
         let mounted = service.mounts.iter().find(|(path, _)| path.starts_with("/docker-entrypoint-initdb.d/"));
         let Some((_, Mount::Host(script))) = mounted else { panic!("no script for a new database") };
@@ -128,7 +123,7 @@ impl Topology {
         let words = self.mapped_words(name, words);
         let (program, arguments) = words.split_first().unwrap();
         let program = if program == "ferrite" { env!("CARGO_BIN_EXE_ferrite") } else { program };
-        // Ends with the test, however that ends.
+        // Killed with the test.
         let mut command = Command::new("setpriv");
         command.arg("--pdeathsig=KILL").arg(program);
         let path = std::env::vars_os().find(|(name, _)| name == "PATH").map(|(_, path)| path);
@@ -147,7 +142,7 @@ impl Topology {
         words.iter().map(|word| self.mapped(name, word)).collect()
     }
 
-    /// Returns a text of a service with the files of its mounts and the addresses of services.
+    /// Replaces mount paths by local files and service names by addresses.
     fn mapped(&self, name: &str, text: &str) -> String {
         let own = &self.addresses[name];
         let mut pairs = vec![("0.0.0.0".to_owned(), own.clone()), ("127.0.0.1".to_owned(), own.clone())];
@@ -155,12 +150,11 @@ impl Topology {
         for (target, mount) in &self.services[name].mounts {
             pairs.push((target.clone(), self.mounted(name, target, mount).display().to_string()));
         }
-        // The longest first: a mount may be below another one.
+        // The longest first: a mount may be below another.
         pairs.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.len()));
         replace_words(text, &pairs)
     }
 
-    /// Returns the file or folder of a mount.
     fn mounted(&self, name: &str, target: &str, mount: &Mount) -> PathBuf {
         match mount {
             Mount::Host(source) => Path::new(env!("CARGO_MANIFEST_DIR")).join(source),
@@ -191,7 +185,6 @@ impl Topology {
         }
     }
 
-    /// Runs the health check of a service until it passes.
     fn wait_healthy(&mut self, name: &str) {
         let check = self.services[name].health.clone().unwrap_or_else(|| panic!("{name} has no health check"));
         let words = match check.split_first() {
@@ -205,7 +198,6 @@ impl Topology {
         });
     }
 
-    /// Waits for the end of a service that ends by itself.
     fn wait_completed(&mut self, name: &str) {
         let place = self.processes.iter().position(|(started, _)| started == name).unwrap();
         let deadline = Instant::now() + START_TIMEOUT;
@@ -214,7 +206,7 @@ impl Topology {
                 assert!(status.success(), "{name}: {status}: {}", self.log_text(name));
                 return;
             }
-            assert!(Instant::now() < deadline, "{name} does not end: {}", self.log_text(name));
+            assert!(Instant::now() < deadline, "{name} did not exit: {}", self.log_text(name));
             std::thread::sleep(POLL_INTERVAL);
         }
     }
@@ -235,7 +227,7 @@ impl Topology {
         std::fs::read_to_string(self.log(name)).unwrap_or_default()
     }
 
-    /// Checks that each login reaches its own database alone, with the password of its file.
+    /// Checks that each login can reach only its own database, with the password from its file.
     pub(super) fn check_accounts(&self) {
         let reach = |service: &str, database: &str| {
             let url =
@@ -258,7 +250,7 @@ impl Drop for Topology {
     fn drop(&mut self) {
         for (name, process) in self.processes.iter_mut().rev() {
             if name == "postgres" {
-                // Killed, it would leave processes of its own behind for a moment.
+                // After SIGKILL, its child processes would live on for a moment.
                 let _ = Command::new("kill").args(["-QUIT", &process.id().to_string()]).status();
             } else {
                 let _ = process.kill();
@@ -268,7 +260,7 @@ impl Drop for Topology {
     }
 }
 
-/// Fills the folder of secrets, twice: the second time there is nothing to generate.
+/// Runs `ferrite secrets` twice: the second run generates nothing.
 fn make_secrets(folder: &Path, addresses: &BTreeMap<String, String>) {
     for expected in ["created ", "nothing to generate"] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
@@ -282,7 +274,6 @@ fn make_secrets(folder: &Path, addresses: &BTreeMap<String, String>) {
     }
 }
 
-/// Returns the variables that our image sets.
 fn image_environment() -> Vec<(String, String)> {
     let dockerfile = super::text(concat!(env!("CARGO_MANIFEST_DIR"), "/Dockerfile"));
     let (_, last) = dockerfile.rsplit_once("\nFROM ").unwrap();
@@ -290,13 +281,13 @@ fn image_environment() -> Vec<(String, String)> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Returns a loopback address for the service of this number, which no other test process has.
+/// A loopback address for a service, which no other test process uses.
 fn address(number: usize) -> String {
     let id = std::process::id();
     format!("127.{}.{}.{}", 60 + number, id / 240 % 250 + 1, id % 240 + 10)
 }
 
-/// Replaces patterns that stand as words in a text, each place once.
+/// Replaces whole words, each place once.
 fn replace_words(text: &str, pairs: &[(String, String)]) -> String {
     let is_word = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     let mut result = String::new();

@@ -25,7 +25,7 @@ pub(super) fn run(address: &str, folder: &Path) -> String {
     text
 }
 
-/// Checks that no response is an error, and that each step left its mark.
+/// Checks that no response is an error and that each step had its effect.
 pub(super) fn check(output: &str) {
     let mut responses = 0;
     for line in output.lines() {

@@ -1,10 +1,11 @@
-//! A reader of Kustomize for the part of its language that `k8s/` uses. Whatever else is in a file is an error, so that nothing is left out
-//! that `kubectl apply -k` would do.
+//! Builds overlays with the part of Kustomize that `k8s/` uses. Anything else in a file is an
+//! error, so the result is what `kubectl apply -k` would apply.
 //!
-//! Order as in Kustomize: resources, components, generated ConfigMaps, then patches, namespace, labels, replicas and images; the hashes of
-//! generated ConfigMaps come last (`names`).
+//! Order as in Kustomize: resources, components, generated ConfigMaps, then patches, namespace,
+//! labels, replicas and images; the hashes of generated ConfigMaps come last (`names`).
 //!
-//! Kustomize itself is not in Debian, and its packages on PyPI download the program when they run: tests would need GitHub.
+//! Kustomize itself is not in Debian, and its PyPI packages download the program when they run, so
+//! tests would need GitHub.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,17 +29,15 @@ const KEYS: [&str; 10] = [
     "replicas",
     "images",
 ];
-/// Kinds whose objects are in no namespace.
 const CLUSTER_KINDS: [&str; 1] = ["Namespace"];
 
-/// An object on its way to the cluster.
 pub(crate) struct Resource {
     pub(crate) object: Value,
-    /// Made by a generator: its name gets a hash.
+    /// A generated object gets a hash in its name.
     pub(crate) is_generated: bool,
 }
 
-/// Returns the objects that `kubectl kustomize` makes of a folder.
+/// The objects that `kubectl kustomize` prints.
 pub(crate) fn build(folder: &Path) -> Result<Vec<Value>, String> {
     let mut resources = Vec::new();
     read(folder, "Kustomization", &mut resources)?;
@@ -46,14 +45,14 @@ pub(crate) fn build(folder: &Path) -> Result<Vec<Value>, String> {
     Ok(resources.into_iter().map(|resource| resource.object).collect())
 }
 
-/// Returns the documents of a file.
+/// The YAML documents of a file.
 pub(crate) fn documents(file: &Path) -> Result<Vec<Value>, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(|error| failed(&error))?;
     serde_saphyr::from_multiple(&text).map_err(|error| failed(&error))
 }
 
-/// Reads a folder into `resources`: a component changes what is there, anything else adds to it.
+/// Reads a folder into `resources`. A component changes existing objects, other kinds add some.
 fn read(folder: &Path, expected_kind: &str, resources: &mut Vec<Resource>) -> Result<(), String> {
     let path = folder.join(FILE);
     let content = documents(&path)?;
@@ -64,7 +63,7 @@ fn read(folder: &Path, expected_kind: &str, resources: &mut Vec<Resource>) -> Re
         return Err(failed(format!("is a {}, not a {expected_kind}", kind(settings))));
     }
     for entry in items(settings, "/resources") {
-        let entry = folder.join(entry.as_str().ok_or("a resource is no text")?);
+        let entry = folder.join(entry.as_str().ok_or("a resource is not a string")?);
         if entry.is_dir() {
             let mut more = Vec::new();
             read(&entry, "Kustomization", &mut more)?;
@@ -75,7 +74,7 @@ fn read(folder: &Path, expected_kind: &str, resources: &mut Vec<Resource>) -> Re
         }
     }
     for entry in items(settings, "/components") {
-        read(&folder.join(entry.as_str().ok_or("a component is no text")?), "Component", resources)?;
+        read(&folder.join(entry.as_str().ok_or("a component is not a string")?), "Component", resources)?;
     }
     transform(folder, settings, resources).map_err(failed)?;
     no_object_twice(resources).map_err(failed)
@@ -116,15 +115,15 @@ fn transform(folder: &Path, settings: &Value, resources: &mut Vec<Resource>) -> 
     items(settings, "/images").iter().try_for_each(|image| set_image(image, resources))
 }
 
-/// Adds the ConfigMap of a generator, or with `behavior: merge` its entries to one that is there.
+/// Adds the ConfigMap of a generator. With `behavior: merge`, adds its entries to an existing one.
 fn generate(folder: &Path, generator: &Value, resources: &mut Vec<Resource>) -> Result<(), String> {
     known(generator, &["name", "behavior", "envs", "files", "options"])?;
     let mut data = BTreeMap::new();
     for file in items(generator, "/envs") {
-        data.append(&mut variables(&folder.join(file.as_str().ok_or("a file is no text")?))?);
+        data.append(&mut variables(&folder.join(file.as_str().ok_or("a file is not a string")?))?);
     }
     for file in items(generator, "/files") {
-        let file = file.as_str().ok_or("a file is no text")?;
+        let file = file.as_str().ok_or("a file is not a string")?;
         let (key, file) = file.split_once('=').unwrap_or((file, file));
         let path = folder.join(file);
         let content = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -144,17 +143,15 @@ fn generate(folder: &Path, generator: &Value, resources: &mut Vec<Resource>) -> 
         return Ok(());
     }
     if text(generator, "/behavior") != "merge" {
-        return Err(format!("ConfigMap {generated}: only `merge` is read"));
+        return Err(format!("ConfigMap {generated}: only `merge` is supported"));
     }
     let is_it = |resource: &&mut Resource| resource.is_generated && name(&resource.object) == generated;
-    let base =
-        resources.iter_mut().find(is_it).ok_or(format!("ConfigMap {generated} is not there to be merged into"))?;
+    let base = resources.iter_mut().find(is_it).ok_or(format!("ConfigMap {generated} does not exist for the merge"))?;
     let entries = base.object["data"].as_object_mut().expect("a generated ConfigMap has data");
     entries.extend(data.as_object().cloned().unwrap_or_default());
     Ok(())
 }
 
-/// Reads a file of `NAME=VALUE`.
 fn variables(file: &Path) -> Result<BTreeMap<String, String>, String> {
     let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -165,7 +162,7 @@ fn variables(file: &Path) -> Result<BTreeMap<String, String>, String> {
     lines.map(pair).collect()
 }
 
-/// Applies a patch: operations of RFC 6902, or `$patch: delete`.
+/// Applies a JSON patch (RFC 6902), or `$patch: delete`.
 fn apply_patch(folder: &Path, patch: &Value, resources: &mut Vec<Resource>) -> Result<(), String> {
     known(patch, &["path", "patch", "target"])?;
     let target = &patch["target"];
@@ -184,7 +181,7 @@ fn apply_patch(folder: &Path, patch: &Value, resources: &mut Vec<Resource>) -> R
         return at_least_one(before - resources.len(), target);
     }
     let operations: json_patch::Patch = serde_json::from_value(content)
-        .map_err(|error| format!("a patch of {target} is neither of RFC 6902 nor a deletion: {error}"))?;
+        .map_err(|error| format!("the patch of {target} is neither a JSON patch nor a deletion: {error}"))?;
     let mut count = 0;
     for resource in resources.iter_mut().filter(|resource| is_target(&resource.object)) {
         json_patch::patch(&mut resource.object, &operations).map_err(|error| format!("{target}: {error}"))?;
@@ -193,7 +190,7 @@ fn apply_patch(folder: &Path, patch: &Value, resources: &mut Vec<Resource>) -> R
     at_least_one(count, target)
 }
 
-/// Gives containers of an image another name or tag.
+/// Changes the name or the tag of an image.
 fn set_image(image: &Value, resources: &mut [Resource]) -> Result<(), String> {
     known(image, &["name", "newName", "newTag"])?;
     let mut count = 0;
@@ -217,19 +214,18 @@ fn set_image(image: &Value, resources: &mut [Resource]) -> Result<(), String> {
 }
 
 fn at_least_one(count: usize, of: &Value) -> Result<(), String> {
-    if count == 0 { Err(format!("{of} fits no object")) } else { Ok(()) }
+    if count == 0 { Err(format!("{of} matches no object")) } else { Ok(()) }
 }
 
-/// Refuses keys that are not read.
 fn known(value: &Value, keys: &[&str]) -> Result<(), String> {
     let empty = Map::new();
     let unknown = value.as_object().unwrap_or(&empty).keys().find(|key| !keys.contains(&key.as_str()));
-    unknown.map_or(Ok(()), |key| Err(format!("`{key}` is not read")))
+    unknown.map_or(Ok(()), |key| Err(format!("`{key}` is not supported")))
 }
 
 fn no_object_twice(resources: &[Resource]) -> Result<(), String> {
     let id = |resource: &Resource| (kind(&resource.object).to_owned(), name(&resource.object).to_owned());
     let mut ids: Vec<_> = resources.iter().map(id).collect();
     ids.sort();
-    ids.windows(2).find(|pair| pair[0] == pair[1]).map_or(Ok(()), |pair| Err(format!("{:?} is there twice", pair[0])))
+    ids.windows(2).find(|pair| pair[0] == pair[1]).map_or(Ok(()), |pair| Err(format!("{:?} is a duplicate", pair[0])))
 }

@@ -1,4 +1,4 @@
-//! What containers see of Secrets and ConfigMaps: objects that are named exist, and files that settings name are mounted.
+//! References to Secrets and ConfigMaps resolve, and files named by settings are mounted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,14 @@ use serde_json::Value;
 use super::object::{containers, find, items, of_kind, pod, roles, settings, text, title, workloads};
 use super::program;
 
-/// Keys of a secret that cert-manager fills.
+/// Keys of a secret from cert-manager.
 const CERTIFICATE_KEYS: [&str; 3] = ["ca.crt", "tls.crt", "tls.key"];
-/// Ends of the names of settings that are paths of files or folders.
+/// Suffixes of settings that are paths.
 const PATHS: [&str; 4] = ["_FILE", "_FOLDER", "_PUBLIC_KEYS", "_STORE_PATH"];
 
-/// The keys of all Secrets and ConfigMaps, by kind and name.
+/// Keys of all Secrets and ConfigMaps, by kind and name.
 type Contents = BTreeMap<(&'static str, String), BTreeSet<String>>;
-/// The object and the key of a mounted file.
 pub(crate) type Origin = (String, String);
-/// The files of a volume.
 type Files = BTreeMap<String, Origin>;
 
 fn contents(objects: &[Value]) -> Contents {
@@ -33,7 +31,7 @@ fn contents(objects: &[Value]) -> Contents {
     made.chain(certificates).chain(maps).collect()
 }
 
-/// Checks that every Secret and ConfigMap that a pod names exists, with the keys that it names.
+/// Checks that every Secret and ConfigMap that a pod references exists and has the keys.
 pub(crate) fn references(objects: &[Value]) -> Vec<String> {
     let contents = contents(objects);
     let mut errors = Vec::new();
@@ -61,7 +59,7 @@ pub(crate) fn references(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Returns the files in a volume; `None` for one that the pod writes to.
+/// The files of a volume, or `None` for a writable one.
 fn files(contents: &Contents, volume: &Value) -> Result<Option<Files>, String> {
     if let Some(secret) = volume.get("secret") {
         return entries(contents, "secret", text(secret, "/secretName"), secret).map(Some);
@@ -95,7 +93,7 @@ fn entries(contents: &Contents, kind: &'static str, name: &str, source: &Value) 
     items(source, "/items").iter().map(file).collect()
 }
 
-/// Returns the files that a workload finds mounted, and the folders that it may write to, which have no origin.
+/// The mounted files of a workload, and its writable folders, which have no origin.
 pub(crate) fn mounted(objects: &[Value], workload: &Value) -> Result<BTreeMap<String, Option<Origin>>, String> {
     let contents = contents(objects);
     let mut mounted = BTreeMap::new();
@@ -112,7 +110,7 @@ pub(crate) fn mounted(objects: &[Value], workload: &Value) -> Result<BTreeMap<St
     Ok(mounted)
 }
 
-/// Checks that the files and folders that settings name are mounted.
+/// Checks that files and folders named by settings are mounted.
 pub(crate) fn paths(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for (workload, _) in roles(objects) {
@@ -126,7 +124,7 @@ pub(crate) fn paths(objects: &[Value]) -> Vec<String> {
         for (setting, path) in settings(objects, workload) {
             let is_path = PATHS.iter().any(|end| setting.ends_with(end)) || path.starts_with("sqlite://");
             let path = path.trim_start_matches("sqlite://");
-            // What the process itself writes is on a volume of its own, under any name.
+            // Files that the process itself writes can have any name on its volume.
             let is_there = mounted.contains_key(path) || (path.starts_with("/data/") && mounted.contains_key("/data"));
             if is_path && !is_there {
                 errors.push(format!("{}: {setting} is {path}, which is not mounted", title(workload)));

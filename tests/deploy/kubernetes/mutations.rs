@@ -1,19 +1,16 @@
-//! Broken copies of the manifests: for each rule at least one, with what the rule says of it.
+//! Broken copies of the manifests: at least one for each rule, with the expected message.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::{copy_folder, kustomize, manifests, rules};
 
-/// A text of a file that is replaced once.
 struct Mutation {
-    /// The rule that must notice, or `build`.
     rule: &'static str,
     overlay: &'static str,
     file: &'static str,
     from: &'static str,
     to: &'static str,
-    /// A part of what the rule says.
     says: &'static str,
 }
 
@@ -25,9 +22,9 @@ macro_rules! mutations {
 
 const MUTATIONS: &[Mutation] = &mutations! {
     "build", "dev", "overlays/dev/kustomization.yaml":
-        "namespace:" => "namePrefix: x-\nnamespace:", "`namePrefix` is not read";
+        "namespace:" => "namePrefix: x-\nnamespace:", "`namePrefix` is not supported";
     "build", "dev", "overlays/dev/kustomization.yaml":
-        "name: gateway-ssh" => "name: gateway-shh", "fits no object";
+        "name: gateway-ssh" => "name: gateway-shh", "matches no object";
     "build", "dev", "overlays/dev/site.env":
         "FERRITE_SSH=" => "FERRITE_SSH:", "has no value";
     "schema", "dev", "base/gateway.yaml":
@@ -37,9 +34,9 @@ const MUTATIONS: &[Mutation] = &mutations! {
     "schema", "dev", "base/repo-svc.yaml":
         "apiVersion: apps/v1" => "apiVersion: apps/v2", "no schema of apps/v2/Deployment";
     "schema", "production", "components/grpc-tls/certificates.yaml":
-        "algorithm: ECDSA" => "algorithm: ECDH", "is none of";
+        "algorithm: ECDSA" => "algorithm: ECDH", "is not one of";
     "namespace", "dev", "overlays/dev/namespace.yaml":
-        "enforce: restricted" => "enforce: baseline", "takes pods that are not restricted";
+        "enforce: restricted" => "enforce: baseline", "allows pods that are not restricted";
     "namespace", "dev", "overlays/dev/kustomization.yaml":
         "namespace: ferrite-dev" => "namespace: ferrite", "is not in ferrite-dev";
     "image", "production", "overlays/production/kustomization.yaml":
@@ -55,21 +52,21 @@ const MUTATIONS: &[Mutation] = &mutations! {
     "probes", "dev", "base/issue-svc.yaml":
         "readinessProbe" => "readyProbe", "no readinessProbe";
     "probes", "dev", "base/issue-svc.yaml":
-        "path: /readyz" => "path: /livez", "does not ask /readyz";
+        "path: /readyz" => "path: /livez", "does not request /readyz";
     "probes", "dev", "overlays/dev/redis.yaml":
-        "port: redis\n            periodSeconds" => "port: rediss\n            periodSeconds", "which there is not";
+        "port: redis\n            periodSeconds" => "port: rediss\n            periodSeconds", "uses the unknown port";
     "security", "dev", "base/gateway.yaml":
         "runAsNonRoot: true" => "runAsNonRoot: false", "may run as root";
     "security", "dev", "base/gateway.yaml":
-        "runAsUser: 10001" => "runAsUser: 10002", "another user than that of the image";
+        "runAsUser: 10001" => "runAsUser: 10002", "does not run as the image's user";
     "security", "dev", "base/git-svc.yaml":
         "drop: [ALL]" => "drop: [NET_RAW]", "keeps capabilities";
     "security", "dev", "base/git-svc.yaml":
         "allowPrivilegeEscalation: false" => "allowPrivilegeEscalation: true", "may gain privileges";
     "security", "dev", "base/repo-svc.yaml":
-        "type: RuntimeDefault" => "type: Unconfined", "may make any system call";
+        "type: RuntimeDefault" => "type: Unconfined", "does not use the default seccomp profile";
     "security", "dev", "base/repo-svc.yaml":
-        "enableServiceLinks" => "hostNetwork: true\n      enableServiceLinks", "has a part of its node";
+        "enableServiceLinks" => "hostNetwork: true\n      enableServiceLinks", "shares a namespace or folder of its node";
     "read-only root", "dev", "base/gateway.yaml":
         "readOnlyRootFilesystem: true" => "readOnlyRootFilesystem: false", "its root can be written to";
     "read-only root", "dev", "base/gateway.yaml":
@@ -79,7 +76,7 @@ const MUTATIONS: &[Mutation] = &mutations! {
     "token", "dev", "base/service-account.yaml":
         "automountServiceAccountToken: false" => "automountServiceAccountToken: true", "mounts its token";
     "token", "dev", "base/gateway.yaml":
-        "serviceAccountName: ferrite" => "serviceAccountName: default", "no account of its own";
+        "serviceAccountName: ferrite" => "serviceAccountName: default", "has no service account";
     "grace", "dev", "base/gateway.yaml":
         "terminationGracePeriodSeconds: 75" => "terminationGracePeriodSeconds: 65", "is killed before";
     "grace", "dev", "base/settings/common.env":
@@ -87,25 +84,25 @@ const MUTATIONS: &[Mutation] = &mutations! {
     "disruption", "dev", "base/availability.yaml":
         "component: hook-svc" => "component: issue-svc", "Deployment hook-svc has 0 budgets";
     "disruption", "dev", "base/availability.yaml":
-        "maxUnavailable: 1" => "maxUnavailable: 0", "does not let one pod go";
+        "maxUnavailable: 1" => "maxUnavailable: 0", "does not allow one eviction";
     "spread", "dev", "base/gateway.yaml":
         "topologyKey: topology.kubernetes.io/zone" => "topologyKey: topology.kubernetes.io/region", "is not spread by";
     "replicas", "production", "base/gateway.yaml":
-        "strategy:" => "replicas: 3\n  strategy:", "an autoscaler and a number";
+        "strategy:" => "replicas: 3\n  strategy:", "both an autoscaler and a replica count";
     "replicas", "production", "base/availability.yaml":
-        "minReplicas: 2" => "minReplicas: 1", "less than two pods";
+        "minReplicas: 2" => "minReplicas: 1", "fewer than two pods";
     "replicas", "production", "base/availability.yaml":
         "kind: Deployment\n    name: hook-svc" => "kind: StatefulSet\n    name: git", "is scaled by load";
     "replicas", "dev", "overlays/dev/kustomization.yaml":
-        "  - name: hook-svc\n    count: 1\n" => "", "neither an autoscaler nor a number";
+        "  - name: hook-svc\n    count: 1\n" => "", "neither autoscaler nor replica count";
     "stores", "dev", "base/git-svc.yaml":
-        "[ReadWriteOnce]" => "[ReadWriteMany]", "one volume of its own";
+        "[ReadWriteOnce]" => "[ReadWriteMany]", "exactly one volume";
     "stores", "dev", "base/git-svc.yaml":
         "whenScaled: Retain" => "whenScaled: Delete", "are not kept whenScaled";
     "stores", "dev", "base/git-svc.yaml":
-        "fieldPath: metadata.name" => "fieldPath: spec.nodeName", "the name of its pod";
+        "fieldPath: metadata.name" => "fieldPath: spec.nodeName", "not named after its pod";
     "stores", "dev", "base/settings/gateway.env":
-        "{store}.git-svc" => "git-svc", "gateway does not find stores";
+        "{store}.git-svc" => "git-svc", "gateway does not use the names of pods";
     "stores", "production", "base/git-svc.yaml":
         "replicas: 3" => "replicas: 4", "the first stores are not the pods";
     "stores", "dev", "overlays/dev/stores.env":
@@ -126,10 +123,10 @@ const MUTATIONS: &[Mutation] = &mutations! {
     "ports", "dev", "base/settings/git-svc.env":
         "0.0.0.0:7004" => "0.0.0.0:7005", "does not listen on its port";
     "ports", "dev", "base/issue-svc.yaml":
-        "  clusterIP: None\n" => "", "sees one replica";
+        "  clusterIP: None\n" => "", "shows only one replica";
     "ports", "production", "base/gateway.yaml":
         "                port:\n                  name: http" => "                port:\n                  name: https",
-        "Ingress gateway leads to";
+        "Ingress gateway routes to";
     "settings", "dev", "base/settings/git-svc.env":
         "FERRITE_GIT_STORE_PATH" => "FERRITE_GIT_STORE_FOLDER", "git-svc does not know";
     "settings", "dev", "overlays/dev/site.env":
@@ -140,25 +137,25 @@ const MUTATIONS: &[Mutation] = &mutations! {
     "settings", "dev", "base/hook-svc.yaml":
         "command: [ferrite, hook-svc]" => "command: [ferrite, issue-svc]", "does not run hook-svc";
     "transport", "dev", "overlays/dev/plaintext.env":
-        "GRPC_PLAINTEXT=true" => "GRPC_PLAINTEXT=false", "neither TLS nor leave";
+        "GRPC_PLAINTEXT=true" => "GRPC_PLAINTEXT=false", "must either have TLS or allow plaintext";
     "transport", "dev", "overlays/dev/plaintext.env":
-        "FERRITE_REDIS_PLAINTEXT=true\n" => "", "no leave to reach Redis without TLS";
+        "FERRITE_REDIS_PLAINTEXT=true\n" => "", "must allow plaintext Redis";
     "transport", "production", "components/grpc-tls/tls.env":
-        "FERRITE_GRPC_CA_FILE" => "FERRITE_REDIS_PLAINTEXT=true\nFERRITE_GRPC_CA_FILE", "or has it without need";
+        "FERRITE_GRPC_CA_FILE" => "FERRITE_REDIS_PLAINTEXT=true\nFERRITE_GRPC_CA_FILE", "must allow plaintext Redis";
     "references", "dev", "base/hook-svc.yaml":
         "name: sealing-key-hook-svc" => "name: sealing-key", "no secret `sealing-key`";
     "transport", "production", "components/grpc-tls/certificates.yaml":
-        "dnsNames: [repo-svc]" => "dnsNames: [repo]", "no certificate is for repo-svc";
+        "dnsNames: [repo-svc]" => "dnsNames: [repo]", "no certificate for repo-svc";
     "transport", "production", "components/grpc-tls/addresses.env":
-        ".git-svc.ferrite.svc" => ".git-svc", "too few parts";
+        ".git-svc.ferrite.svc" => ".git-svc", "too few labels";
     "transport", "production", "components/grpc-tls/tls.env":
-        "FERRITE_GRPC_CA_FILE" => "FERRITE_GRPC_CA", "neither TLS nor leave";
+        "FERRITE_GRPC_CA_FILE" => "FERRITE_GRPC_CA", "must either have TLS or allow plaintext";
     "references", "dev", "base/gateway.yaml":
         "name: service-key-gateway" => "name: service-key", "no secret `service-key`";
     "references", "dev", "base/repo-svc.yaml":
         "key: url" => "key: uri", "no key `uri`";
     "build", "dev", "base/kustomization.yaml":
-        "- name: hook-svc-settings" => "- name: hook-settings", "is not there to be merged into";
+        "- name: hook-svc-settings" => "- name: hook-settings", "does not exist for the merge";
     "references", "dev", "base/hook-svc.yaml":
         "name: hook-svc-settings" => "name: hook-settings", "no ConfigMap `hook-settings`";
     "references", "production", "overlays/production/ingress.yaml":
@@ -184,7 +181,6 @@ const MUTATIONS: &[Mutation] = &mutations! {
         "the Internet leaves out 192.88.0.0/16";
 };
 
-/// Builds an overlay of the copy, and returns what there is to say of it.
 fn findings(copy: &Path, overlay: &str) -> Vec<String> {
     match kustomize::build(&copy.join("overlays").join(overlay)) {
         Ok(objects) => rules::violations(&objects),
@@ -200,7 +196,7 @@ fn every_rule_fails_on_a_broken_copy() {
         copy_folder(&manifests(), copy.path());
         let file = copy.path().join(mutation.file);
         let text = std::fs::read_to_string(&file).unwrap();
-        assert!(text.contains(mutation.from), "{} does not hold `{}`", mutation.file, mutation.from);
+        assert!(text.contains(mutation.from), "{} does not contain `{}`", mutation.file, mutation.from);
         std::fs::write(&file, text.replacen(mutation.from, mutation.to, 1)).unwrap();
         let findings = findings(copy.path(), mutation.overlay);
         let said = |finding: &String| {
@@ -210,7 +206,7 @@ fn every_rule_fails_on_a_broken_copy() {
         };
         if !findings.iter().any(said) {
             let Mutation { rule, file, to, says, .. } = mutation;
-            failures.push(format!("{rule} does not say `{says}` of `{to}` in {file}, but {findings:#?}"));
+            failures.push(format!("{rule} does not report `{says}` for `{to}` in {file}, but {findings:#?}"));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

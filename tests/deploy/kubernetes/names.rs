@@ -1,4 +1,4 @@
-//! The names of generated ConfigMaps: with a hash of the content, as Kustomize computes it, wherever the ConfigMap is named.
+//! Names of generated ConfigMaps, which end in a hash of the content, as Kustomize computes it.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,11 @@ use sha2::{Digest, Sha256};
 use super::kustomize::Resource;
 use super::object::name;
 
-/// Characters of a hash that are in a name.
 const HASH_CHARS: usize = 10;
-/// Keys below which an object names a ConfigMap.
+/// Keys whose value references a ConfigMap.
 const REFERENCES: [&str; 3] = ["configMapRef", "configMapKeyRef", "configMap"];
 
-/// Adds the hashes to the names of generated ConfigMaps, and to what names them.
+/// Adds the hashes to the generated ConfigMaps and to all references to them.
 pub(crate) fn finish(resources: &mut [Resource]) {
     let mut names = BTreeMap::new();
     for resource in resources.iter_mut().filter(|resource| resource.is_generated) {
@@ -42,8 +41,8 @@ fn rename(value: &mut Value, names: &BTreeMap<String, String>) {
     }
 }
 
-/// Returns the hash of a ConfigMap: of its JSON as Go writes it, without its name, in hexadecimal digits of which none looks like a vowel or
-/// another digit.
+/// Hash of the ConfigMap's JSON as Go writes it, without its name. Kustomize replaces the
+/// hexadecimal digits that look like vowels or other digits.
 fn hash(data: &Value) -> String {
     let entries: BTreeMap<_, _> = data.as_object().into_iter().flatten().collect();
     let pair = |(key, value): (&String, &Value)| format!("{}:{}", json_of_go(&key.as_str().into()), json_of_go(value));
@@ -61,7 +60,7 @@ fn hash(data: &Value) -> String {
     digits.chars().take(HASH_CHARS).map(clear).collect()
 }
 
-/// Go escapes what could end a script in HTML.
+/// Go escapes the characters that could end an HTML script.
 fn json_of_go(text: &Value) -> String {
     text.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

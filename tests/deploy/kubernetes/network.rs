@@ -1,4 +1,4 @@
-//! Network policies: who may connect to whom by them, and who calls whom by the code.
+//! Network policies allow exactly the connections that the code makes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use serde_json::{Map, Value, json};
 
 use super::object::{COMPONENT, fits, items, labels, name, of_kind, ports, roles, settings, text, workloads};
 
-/// Global unicast: the part of IPv6 that has hosts of the Internet.
+/// Global unicast addresses of IPv6.
 const IPV6_GLOBAL: &str = "2000::/3";
-/// The port of PostgreSQL, and those who use it.
+/// The port of PostgreSQL and its clients.
 const POSTGRES: (&str, &[&str]) = ("postgres", &["repo-svc", "issue-svc", "hook-svc"]);
 
-/// Connections between pods of one namespace: from, to, port.
+/// Connections between pods of the namespace: from, to, port.
 type Arrows = BTreeSet<(String, String, u64)>;
 
-/// Returns the calls between roles that the code permits: caller and callee.
+/// Caller and callee of each call that the code permits.
 pub(crate) fn calls() -> BTreeSet<(ServiceRole, ServiceRole)> {
     let set = FileDescriptorSet::decode(DESCRIPTORS).expect("the descriptors are those of our build");
     let mut calls = BTreeSet::new();
@@ -47,7 +47,8 @@ pub(crate) fn calls() -> BTreeSet<(ServiceRole, ServiceRole)> {
     calls
 }
 
-/// Returns the arrows that an overlay needs: the calls of the code, and the databases that are in the overlay.
+/// The connections that an overlay needs: calls between roles, and to the databases that it
+/// includes.
 fn needed(objects: &[Value]) -> Arrows {
     let listen = |workload: &Value| {
         let settings = settings(objects, workload);
@@ -71,14 +72,15 @@ fn needed(objects: &[Value]) -> Arrows {
     arrows.into_iter().filter(|(_, to, _)| is_here(to)).collect()
 }
 
-/// Returns the arrows between pods that the policies of one side leave open: `Egress` of those that connect, `Ingress` of the others.
+/// Connections between pods that the policies of one direction allow: `Egress` of the client,
+/// `Ingress` of the server.
 fn open(objects: &[Value], direction: &str) -> Arrows {
     let mut arrows = Arrows::new();
     for from in workloads(objects) {
         for to in workloads(objects) {
             let (pods, peer) = if direction == "Egress" { (from, to) } else { (to, from) };
             let mut numbers: BTreeSet<u64> = ports(to).into_values().collect();
-            // Any other port stands for those that no pod listens on.
+            // Any other port stands for all ports without a listener.
             numbers.insert(1);
             let open = numbers.into_iter().filter(|port| is_open(objects, pods, peer, *port, direction));
             arrows.extend(open.map(|port| (endpoint(from), endpoint(to), port)));
@@ -87,12 +89,13 @@ fn open(objects: &[Value], direction: &str) -> Arrows {
     arrows
 }
 
-/// Returns the role of pods, or the name of what makes them.
+/// The role of the pods, or the name of their workload.
 fn endpoint(workload: &Value) -> String {
     labels(workload).get(COMPONENT).copied().unwrap_or_else(|| name(workload)).to_owned()
 }
 
-/// Returns whether the policies of `pods` let connections with `peer` through: all do where none is of that direction.
+/// Whether the policies of `pods` allow connections with `peer`. Without a policy for the
+/// direction, all are allowed.
 fn is_open(objects: &[Value], pods: &Value, peer: &Value, port: u64, direction: &str) -> bool {
     let labels = labels(pods);
     let mut policies = of_kind(objects, "NetworkPolicy")
@@ -106,7 +109,7 @@ fn rules<'a>(policy: &'a Value, direction: &str) -> impl Iterator<Item = &'a Val
     items(policy, if direction == "Ingress" { "/spec/ingress" } else { "/spec/egress" }).iter()
 }
 
-/// Returns whether a rule is about pods with the labels of `peer`, in the same namespace, and a port.
+/// Whether a rule allows a port and a peer in the same namespace.
 fn admits(rule: &Value, peer: &Value, port: u64) -> bool {
     let is_port = |entry: &Value| entry.get("port").is_none_or(|number| *number == port) && entry["protocol"] == "TCP";
     let is_any_port = items(rule, "/ports").is_empty();
@@ -122,19 +125,20 @@ fn admits(rule: &Value, peer: &Value, port: u64) -> bool {
     (is_any_port || items(rule, "/ports").iter().any(is_port)) && (is_any_peer || peers.into_iter().any(is_peer))
 }
 
-/// Compares what the policies leave open between pods, on both sides of a connection, with what the code calls.
+/// Compares the connections that both sides' policies allow with the calls of the code.
 pub(crate) fn arrows(objects: &[Value]) -> Vec<String> {
     let needed = needed(objects);
     let mut errors = Vec::new();
     for direction in ["Egress", "Ingress"] {
         let mut open = open(objects, direction);
-        // Clients are anywhere: `outside` has where from.
+        // Clients can be anywhere: `outside` checks them.
         open.retain(|(_, to, port)| direction == "Egress" || to != "gateway" || ![3000, 2222].contains(port));
         let show = |(from, to, port): &(String, String, u64)| format!("{from} to {to}:{port} ({direction})");
         let closed =
-            needed.difference(&open).map(|arrow| format!("the policies close {}, which the code needs", show(arrow)));
-        let extra =
-            open.difference(&needed).map(|arrow| format!("the policies open {}, which no code uses", show(arrow)));
+            needed.difference(&open).map(|arrow| format!("the policies block {}, which the code needs", show(arrow)));
+        let extra = open
+            .difference(&needed)
+            .map(|arrow| format!("the policies allow {}, which the code does not use", show(arrow)));
         errors.extend(closed.chain(extra));
     }
     let denies = |policy: &Value| {
@@ -147,7 +151,7 @@ pub(crate) fn arrows(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Returns the connections with what is not in the namespace that the policies of each role leave open, one a line.
+/// Connections with peers outside the namespace that each role's policies allow, one per line.
 pub(crate) fn outside(objects: &[Value]) -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for (workload, role) in roles(objects) {
@@ -172,7 +176,7 @@ fn port(entry: &Value) -> String {
     format!("{}:{number}", text(entry, "/protocol"))
 }
 
-/// Returns the peers of a rule that are not pods of the same namespace.
+/// Peers of a rule outside the namespace.
 fn peers(rule: &Value, key: &str) -> Vec<String> {
     let described = |entry: &Value| {
         if let Some(block) = entry.get("ipBlock") {
@@ -189,14 +193,15 @@ fn peers(rule: &Value, key: &str) -> Vec<String> {
     items(rule, key).iter().filter_map(described).collect()
 }
 
-/// Checks that pods reach the Internet in public addresses only: the exceptions are the networks that `outbound` refuses.
+/// Checks that pods can reach only public addresses of the Internet: a policy excludes the networks
+/// that `outbound` rejects.
 pub(crate) fn internet(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for policy in of_kind(objects, "NetworkPolicy") {
         let blocks = items(policy, "/spec/egress").iter().flat_map(|rule| items(rule, "/to"));
         for block in blocks.filter_map(|peer| peer.get("ipBlock")) {
             let Ok(network) = text(block, "/cidr").parse::<IpNet>() else {
-                errors.push(format!("{}: {block} is no network", name(policy)));
+                errors.push(format!("{}: {block} is not a network", name(policy)));
                 continue;
             };
             if network.prefix_len() > 3 {
@@ -210,19 +215,19 @@ pub(crate) fn internet(objects: &[Value]) -> Vec<String> {
                 .extend(missing.chain(extra).map(|(verb, net)| format!("{}: the Internet {verb} {net}", name(policy))));
             let is_whole = matches!(network, IpNet::V4(_)) || network.to_string() == IPV6_GLOBAL;
             if !is_whole {
-                errors.push(format!("{}: {network} is more than the Internet", name(policy)));
+                errors.push(format!("{}: {network} contains more than the Internet", name(policy)));
             }
         }
     }
     errors
 }
 
-/// Returns the networks in `network` that the process itself refuses to connect to.
+/// The networks in `network` that `outbound` rejects.
 fn refused_in(network: IpNet) -> impl Iterator<Item = IpNet> {
     ferrite_outbound::special_networks().filter(move |special| network.contains(special))
 }
 
-/// Returns the same addresses in as few networks as possible.
+/// Merges networks into as few as possible.
 fn aggregate(networks: impl Iterator<Item = IpNet>) -> BTreeSet<IpNet> {
     let (mut ipv4, mut ipv6) = (Vec::<Ipv4Net>::new(), Vec::<Ipv6Net>::new());
     for network in networks {

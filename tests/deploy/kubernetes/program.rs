@@ -1,4 +1,5 @@
-//! The program beside the manifests: the settings that its roles know, and the secrets that `make-secrets.sh` makes with it.
+//! What the manifests need from the program: the settings of its roles, and the secrets that
+//! `make-secrets.sh` generates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,13 +9,13 @@ use std::sync::OnceLock;
 use super::object::{ROLES, manifests};
 
 pub(crate) const FERRITE: &str = env!("CARGO_BIN_EXE_ferrite");
-/// A kubectl without a cluster: it knows no secret, and writes down those that are created.
+/// A fake kubectl: finds no secret, and records the ones that are created.
 const KUBECTL: &str = r#"#!/bin/sh
 [ "$3" = create ] || exit 1
 printf '%s\n' "$*" >> "$KUBECTL_LOG"
 "#;
 
-/// Returns the variables that each role knows.
+/// Variables by role.
 pub(crate) fn settings() -> &'static BTreeMap<&'static str, BTreeSet<String>> {
     static SETTINGS: OnceLock<BTreeMap<&str, BTreeSet<String>>> = OnceLock::new();
     SETTINGS.get_or_init(|| ROLES.into_iter().map(|role| (role, settings_of(role))).collect())
@@ -23,28 +24,26 @@ pub(crate) fn settings() -> &'static BTreeMap<&'static str, BTreeSet<String>> {
 fn settings_of(role: &str) -> BTreeSet<String> {
     let output = Command::new(FERRITE).args([role, "--help-all"]).env_clear().output().unwrap();
     assert!(output.status.success(), "{role} --help-all");
-    // Long lines are broken anywhere.
+    // The help wraps long lines anywhere.
     let help = String::from_utf8(output.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     let names = help.split("[env: ").skip(1).filter_map(|rest| rest.split(['=', ']']).next());
     names.map(str::to_owned).collect()
 }
 
-/// Secrets by name, each with the content of its keys.
+/// Secrets by name, each with its keys and values.
 pub(crate) type Secrets = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
-/// Returns the secrets that `make-secrets.sh` makes.
 pub(crate) fn secrets() -> &'static Secrets {
     static SECRETS: OnceLock<Secrets> = OnceLock::new();
     SECRETS.get_or_init(|| secrets_with(&[]))
 }
 
-/// Returns the secrets that `make-secrets.sh` makes with options.
 pub(crate) fn secrets_with(options: &[&str]) -> Secrets {
     let folder = tempfile::tempdir().unwrap();
     make_secrets(folder.path(), options).lines().map(secret).collect()
 }
 
-/// Runs `make-secrets.sh` for a folder, and returns what it gives to kubectl, a command a line.
+/// Runs `make-secrets.sh` for a folder and returns the kubectl commands, one per line.
 pub(crate) fn make_secrets(folder: &Path, options: &[&str]) -> String {
     let (kubectl, log) = (folder.join("kubectl"), folder.join("log"));
     std::fs::write(&kubectl, KUBECTL).unwrap();
@@ -63,7 +62,7 @@ pub(crate) fn make_secrets(folder: &Path, options: &[&str]) -> String {
     std::fs::read_to_string(log).unwrap()
 }
 
-/// Reads `--namespace N create secret generic NAME --from-file=KEY=FILE…`, and the files.
+/// Parses `--namespace N create secret generic NAME --from-file=KEY=FILE…` and reads the files.
 fn secret(line: &str) -> (String, BTreeMap<String, Vec<u8>>) {
     let words: Vec<&str> = line.split(' ').collect();
     assert_eq!(words[..5], ["--namespace", "ferrite", "create", "secret", "generic"], "{line}");

@@ -1,4 +1,4 @@
-//! The rules that all objects of an overlay keep, beside the schemas of their kinds.
+//! Rules for the objects of an overlay, in addition to the schemas.
 
 mod availability;
 mod pods;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::{mounts, network, schema};
 
-/// Returns what is wrong with the objects of an overlay, one sentence each.
+/// Returns the violations, one sentence each.
 type Rule = fn(&[Value]) -> Vec<String>;
 
-/// All rules with their names.
+/// All rules, by name.
 pub(crate) const RULES: [(&str, Rule); 20] = [
     ("schema", |objects| objects.iter().flat_map(schema::errors).collect()),
     ("namespace", wiring::namespace),
@@ -35,7 +35,6 @@ pub(crate) const RULES: [(&str, Rule); 20] = [
     ("network", |objects| [network::arrows(objects), network::internet(objects)].concat()),
 ];
 
-/// Returns what the rules say of the objects of an overlay, each with the name of its rule.
 pub(crate) fn violations(objects: &[Value]) -> Vec<String> {
     let named = |(name, rule): &(&str, Rule)| {
         rule(objects).into_iter().map(|error| format!("{name}: {error}")).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Objects against the published schemas of their kinds.
+//! Validates objects against the published schemas.
 
 use std::sync::OnceLock;
 
@@ -10,18 +10,17 @@ use crate::json_schema;
 const KUBERNETES: &str = include_str!("schemas/kubernetes.json");
 const CUSTOM_RESOURCES: &str = include_str!("schemas/custom-resources.json");
 
-/// A file of schemas: `kinds` has the names of definitions by group, version and kind, `$defs` the definitions.
+/// `kinds` maps group, version and kind to a definition in `$defs`.
 fn catalogs() -> &'static [Value; 2] {
     static CATALOGS: OnceLock<[Value; 2]> = OnceLock::new();
     let parse = |text| serde_json::from_str(text).expect("the file is JSON");
     CATALOGS.get_or_init(|| [KUBERNETES, CUSTOM_RESOURCES].map(parse))
 }
 
-/// Returns what is wrong with an object.
 pub(crate) fn errors(object: &Value) -> Vec<String> {
     let key = format!("{}/{}", text(object, "/apiVersion"), kind(object));
     let known = catalogs().iter().find_map(|catalog| Some((catalog, catalog["kinds"].get(&key)?.as_str()?)));
-    let Some((catalog, definition)) = known else { return vec![format!("{}: no schema of {key}", title(object))] };
+    let Some((catalog, definition)) = known else { return vec![format!("{}: no schema for {key}", title(object))] };
     let errors = json_schema::errors(catalog, &catalog["$defs"][definition], object, false);
     errors.into_iter().map(|error| format!("{}: {error}", title(object))).collect()
 }

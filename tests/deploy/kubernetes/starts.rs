@@ -1,4 +1,5 @@
-//! Processes with the settings and the files of their pods, but without their servers: each takes them, and waits.
+//! Starts each role with the settings and files of its pod, but without its servers: the role
+//! accepts them and waits.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,12 +13,12 @@ use serde_json::Value;
 use super::object::{roles, settings};
 use super::{OVERLAYS, built, mounts, program};
 
-/// Time in which a process has read its settings.
+/// Time limit for a process to read its settings.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// The name of the private listener's socket, which is there when settings and files are checked.
+/// File name of the private listener's socket. It appears once settings and files are checked.
 const SOCKET: &str = "private";
 
-/// Processes that end with the test.
+/// Child processes, killed on drop.
 struct Processes(Vec<(String, Child)>);
 
 impl Drop for Processes {
@@ -29,7 +30,7 @@ impl Drop for Processes {
     }
 }
 
-/// Returns what cert-manager would put into the secret of a role.
+/// What cert-manager would put into a role's secret.
 fn certificate(role: &str) -> BTreeMap<String, Vec<u8>> {
     let made = rcgen::generate_simple_self_signed([role.to_owned()]).unwrap();
     let certificate = pem("CERTIFICATE", made.cert.der());
@@ -45,7 +46,7 @@ fn pem(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
-/// Lays the mounted files of a role out below `root`.
+/// Writes the mounted files of a role below `root`.
 fn mount(objects: &[Value], secrets: &program::Secrets, workload: &Value, role: &str, root: &Path) {
     let certificate = certificate(role);
     for (path, origin) in mounts::mounted(objects, workload).unwrap() {
@@ -60,7 +61,7 @@ fn mount(objects: &[Value], secrets: &program::Secrets, workload: &Value, role: 
     }
 }
 
-/// Starts a role on sockets below `root` in place of ports.
+/// Starts a role on sockets below `root` instead of ports.
 fn start(objects: &[Value], workload: &Value, role: &str, root: &Path) -> Child {
     let folder = root.display().to_string();
     let below = |path: &str| format!("{folder}{path}");
@@ -85,7 +86,7 @@ fn start(objects: &[Value], workload: &Value, role: &str, root: &Path) -> Child 
 fn every_role_takes_the_settings_and_the_secrets_of_its_pod() {
     for overlay in OVERLAYS {
         let (objects, folder) = (built(overlay), tempfile::tempdir().unwrap());
-        // As docs/operations.md has it: Redis without TLS is refused there.
+        // `docs/operations.md`: production rejects Redis without TLS.
         let secrets = program::secrets_with(if overlay == "production" { &["--redis-tls"] } else { &[] });
         let mut processes = Processes(Vec::new());
         for (workload, role) in roles(&objects) {
@@ -99,7 +100,7 @@ fn every_role_takes_the_settings_and_the_secrets_of_its_pod() {
                 if child.try_wait().unwrap().is_some() || started.elapsed() > START_TIMEOUT {
                     let _ = child.kill();
                     let log = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
-                    panic!("{overlay}: {role} does not take its settings: {log}");
+                    panic!("{overlay}: {role} rejects its settings: {log}");
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -50,7 +50,6 @@ async fn measured(
     Ok(Sample { wall, cpu: used(servers, side).await.saturating_sub(before) / times })
 }
 
-/// Downloads an archive and discards it.
 async fn download(servers: &Servers, commit: &str, format: &str) -> Result<(), Failure> {
     let path = servers.ferrite.repo(LARGE, &format!("/archive/{commit}.{format}"));
     let mut answer = servers.ferrite.api(Method::GET, &path).send().await?;

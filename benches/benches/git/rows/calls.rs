@@ -1,5 +1,3 @@
-//! Short calls, many in a round.
-
 use std::time::Instant;
 
 use ferrite_benches::processes::own_children;
@@ -8,7 +6,8 @@ use ferrite_benches::{Failure, percentile};
 use crate::report::{Sample, Series};
 use crate::servers::{Servers, Side};
 
-/// Measures calls of Ferrite and processes of git in turn. A sample is a round: the median wall time, and CPU time per call.
+/// Measures calls of Ferrite and processes of git alternately. A sample is a round: the median wall
+/// time, and CPU time per call.
 pub(super) async fn calls(
     servers: &Servers,
     work: impl AsyncFn(Side) -> Result<(), Failure>,
@@ -44,7 +43,7 @@ async fn round(
     Ok(Sample { wall: percentile(&times, 50), cpu })
 }
 
-/// Returns the CPU time of the service, or of the git processes that this process started.
+/// CPU time of the service, or of the git processes started by this process.
 pub(super) async fn used(servers: &Servers, side: Side) -> std::time::Duration {
     match side {
         Side::Ours => servers.ferrite.processes().settled().await,

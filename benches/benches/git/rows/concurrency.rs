@@ -1,4 +1,4 @@
-//! Many clients at once.
+//! Many concurrent clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +17,13 @@ use crate::wire::{self, Ending, clone_request};
 
 /// Clients that read slowly.
 const SLOW_READERS: u32 = 8;
-/// A reader is served when it has read this much, which is more than the body of an error.
+/// A reader counts as served after this many bytes, more than the body of an error.
 const SERVED_BYTES: u64 = 64 << 10;
 
-/// Small calls without other clients, and while clones are read slowly.
+/// Small calls without other clients, and while others read clones slowly.
 pub(super) async fn slow_readers(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let body = clone_request(&servers.large.tips);
-    // Fill the cache of packs before the measurement.
+    // Fills the cache of packs before the measurement.
     for client in 0..2 {
         wire::clone(wire::client(client)?, servers.ferrite.url(LARGE), body.clone()).await;
     }
@@ -49,7 +49,7 @@ pub(super) async fn slow_readers(servers: &Servers) -> Result<Vec<Row>, Failure>
     Ok(vec![Row::ratio(&case, &busy, &Figure::ms(idle, "ours, idle: "), 3.0)])
 }
 
-/// The median of a call that reads a file of the same repository.
+/// Median time of calls that read a file of the same repository.
 async fn small_calls(servers: &Servers) -> Result<f64, Failure> {
     let path = servers.ferrite.repo(LARGE, &format!("/contents/{}", servers.large.file));
     let mut times = Vec::new();
@@ -61,13 +61,13 @@ async fn small_calls(servers: &Servers) -> Result<f64, Failure> {
     Ok(median(times.into_iter()))
 }
 
-/// Results of clones that began at once.
+/// Results of concurrent clones.
 struct CloneCounts {
     whole: usize,
     busy: usize,
     failed: Vec<String>,
     idle: Private,
-    /// Memory of all processes before.
+    /// Memory of all processes before the clones.
     idle_tree: u64,
     peak: Peak,
     wall: Duration,
@@ -79,7 +79,7 @@ async fn clone_at_once(servers: &Servers, clients: u32) -> Result<CloneCounts, F
     let idle = private(process).ok_or("git-svc is gone")?;
     let idle_tree = proportional(servers.ferrite.processes().root());
     let body = clone_request(&servers.large.tips);
-    // Before the clones begin, because each takes longer than a request.
+    // Created before the clones start, because each takes longer than a request.
     let clients = (0..clients).map(wire::client).collect::<Result<Vec<_>, _>>()?;
     let sampler = Sampler::start(process, servers.ferrite.processes().root());
     let begin = Instant::now();
@@ -119,7 +119,7 @@ impl CloneCounts {
     }
 }
 
-/// Many more clones at once than the limit on processes.
+/// Many more concurrent clones than the limit on processes.
 pub(super) async fn parallel(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for clients in &servers.scale.clones {
@@ -132,7 +132,7 @@ pub(super) async fn parallel(servers: &Servers) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The memory of git-svc without its children, during many clones.
+/// Memory of git-svc without its children during many clones.
 pub(super) async fn memory(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let counts = clone_at_once(servers, servers.scale.memory_clones).await?;
     let case =

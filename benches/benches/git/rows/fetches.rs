@@ -7,7 +7,7 @@ use ferrite_benches::{Failure, git};
 use crate::report::{Row, Series, cpu, mean_cpu, wall};
 use crate::servers::{LARGE, Servers, Side};
 
-/// Clones that need a new pack, and the same ones a second and a third time.
+/// Clones that need a new pack, and the same ones a second and third time.
 pub(super) async fn clones(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let [mut first, mut second, mut third, mut git] = [(); 4].map(|()| Series::default());
     let (mut round, mut longest) = (0, Duration::ZERO);
@@ -30,7 +30,7 @@ pub(super) async fn clones(servers: &Servers) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// Fetches into a mirror that is up to date.
+/// Fetches into an up-to-date mirror.
 pub(super) async fn nothing_new(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let folders = [(Side::Ours, servers.folder()), (Side::Git, servers.folder())];
     for (side, folder) in &folders {

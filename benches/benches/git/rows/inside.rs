@@ -1,4 +1,4 @@
-//! Reads with git-svc's threads and libgit2 in this process, without a socket and a gateway.
+//! Reads through git-svc's threads and libgit2 in this process, without sockets and gateway.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::daemon::copy;
 use crate::report::{Sample, Series, median};
 use crate::servers::Servers;
 
-/// Reads the large repository's file from a store of this process.
+/// Reads the large repository's file from a store in this process.
 pub(super) async fn blob(servers: &Servers) -> Result<Series, Failure> {
     let root = servers.folder();
     std::fs::create_dir_all(&root)?;
@@ -31,7 +31,8 @@ pub(super) async fn blob(servers: &Servers) -> Result<Series, Failure> {
             let name = Arc::clone(&name);
             let begin = Instant::now();
             let file = pool.run(id, move |repo| raw(repo, &name)).await?;
-            // The first calls of each thread open the repository and fill the caches, and are not counted.
+            // The first calls of each thread open the repository and fill the caches, so they do
+            // not count.
             if number >= servers.scale.calls * 10 {
                 times.push(begin.elapsed());
             }

@@ -17,12 +17,10 @@ use ferrite_benches::Failure;
 use crate::report::Row;
 use crate::servers::Servers;
 
-/// The repository that gets many pushes.
 pub(crate) const OFTEN_PUSHED: &str = "often-pushed";
-/// The repository with many branches.
 pub(crate) const MANY_REFS: &str = "many-refs";
 
-/// The name of the repository with this many files.
+/// Name of the repository with this many files.
 pub(crate) fn tree(files: u32) -> String {
     format!("tree-{files}")
 }
@@ -46,15 +44,15 @@ pub(crate) enum Group {
     Branches,
     /// tar.gz and zip files.
     Archive,
-    /// A commit by the API.
+    /// A commit through the API.
     Put,
-    /// Commits by the API in trees of different sizes.
+    /// Commits through the API in trees of different sizes.
     PutSizes,
     /// Small calls while other clients read slowly.
     SlowReaders,
     /// A clone of a repository after many pushes.
     AfterPushes,
-    /// Many clones at once.
+    /// Many concurrent clones.
     Parallel,
     /// git-svc's memory during many clones.
     CloneMemory,
@@ -63,7 +61,8 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// In the order of the design, but memory first: packs that reads have mapped stay mapped for some time and count as memory.
+    /// In the order of the design, but memory first: packs stay mapped for some time after a read
+    /// and count as memory.
     pub(crate) const ALL: [Self; 15] = [
         Self::Clone,
         Self::Fetch,
@@ -82,7 +81,6 @@ impl Group {
         Self::Crashes,
     ];
 
-    /// Measures the group's rows.
     pub(crate) async fn measure(self, servers: &Servers, cache: &Path) -> Result<Vec<Row>, Failure> {
         match self {
             Self::Clone => fetches::clones(servers).await,
@@ -104,7 +102,7 @@ impl Group {
     }
 }
 
-/// A promise without a measured value.
+/// A promise without a measurement.
 fn crashes() -> Row {
     let test = "see the test: `tests/servers.sh cargo test --test blackbox -- crashes`".to_owned();
     Row::plain("kill -9 in the middle of writes, clients cut in the middle", test, "-", "-")

@@ -15,7 +15,8 @@ use crate::report::{Row, Series, cpu, digits, mib, shown, wall};
 use crate::servers::{LARGE, Servers, Side};
 use crate::shapes;
 
-/// Makes a client's repository with `count` commits on top of the large one's default branch, and returns their ids, oldest first.
+/// Creates a client repository with `count` commits on top of the large one's default branch.
+/// Returns their ids, oldest first.
 async fn client(servers: &Servers, count: u32) -> Result<(PathBuf, Vec<String>), Failure> {
     let folder = servers.folder();
     let source = servers.large.source.as_os_str();
@@ -39,7 +40,7 @@ async fn client(servers: &Servers, count: u32) -> Result<(PathBuf, Vec<String>),
         }
     }
     let mut import = git(&folder, &["fast-import", "--quiet"]).stdin(Stdio::piped()).spawn()?;
-    let mut stdin = import.stdin.take().ok_or("fast-import has no input")?;
+    let mut stdin = import.stdin.take().ok_or("the input of fast-import is closed")?;
     stdin.write_all(&script).await?;
     drop(stdin);
     let done = import.wait_with_output().await?;
@@ -73,7 +74,7 @@ pub(super) async fn pushes(servers: &Servers) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The memory of git-svc without its children, during a large push.
+/// Memory of git-svc without its children during a large push.
 pub(super) async fn memory(servers: &Servers, cache: &Path) -> Result<Vec<Row>, Failure> {
     let source = shapes::heavy(cache, servers.scale.heavy_mib)?;
     servers.ferrite.new_repository("heavy").await?;
@@ -99,7 +100,8 @@ pub(super) async fn memory(servers: &Servers, cache: &Path) -> Result<Vec<Row>, 
     Ok(vec![Row::limit(&case, text, format!("+{} MiB", digits(above)), "<= 32 MiB above idle", above <= 32.0)])
 }
 
-/// Clones of a repository after maintenance packed it, and after many pushes with maintenance in the background.
+/// Clones of a repository after maintenance packed it, and after many pushes with maintenance in
+/// the background.
 pub(super) async fn after_pushes(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let rounds = servers.scale.rounds.min(3);
     let clones = async || {

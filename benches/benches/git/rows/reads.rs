@@ -15,7 +15,7 @@ use super::{MANY_REFS, inside};
 use crate::report::{Row, Sample, Series, mean_cpu, median, wall};
 use crate::servers::{LARGE, Servers, Side};
 
-/// A file by its path: through the gateway, and from git-svc's own port.
+/// A file by its path: through the gateway, and directly from git-svc.
 pub(super) async fn blob(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let name = format!("{}:{}", servers.large.branch, servers.large.file);
     let path = servers.ferrite.repo(LARGE, &format!("/raw/{}/{}", servers.large.branch, servers.large.file));
@@ -34,7 +34,7 @@ pub(super) async fn blob(servers: &Servers) -> Result<Vec<Row>, Failure> {
     ])
 }
 
-/// Requests the file from git-svc's socket, with a grant as the gateway sends it.
+/// Requests the file from git-svc's socket, with a grant like the gateway's.
 async fn direct(servers: &Servers) -> Result<Series, Failure> {
     let data = servers.ferrite.data();
     let repository = servers.ferrite.id(LARGE).await?;
@@ -73,7 +73,7 @@ async fn direct(servers: &Servers) -> Result<Series, Failure> {
     Ok(series)
 }
 
-/// Sends a request on an open connection and reads the whole answer.
+/// Sends a request on an open connection and reads the whole response.
 fn ask(stream: &mut UnixStream, request: &[u8]) -> Result<(), Failure> {
     stream.write_all(request)?;
     let (mut answer, mut piece) = (Vec::new(), [0; 16 << 10]);
@@ -98,7 +98,7 @@ fn ask(stream: &mut UnixStream, request: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The first fifty commits, or as many as there are.
+/// The first fifty commits, or all if fewer.
 pub(super) async fn log(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let path = servers.ferrite.repo(LARGE, "/commits?limit=50");
     let repository = servers.daemon.path(LARGE);

@@ -1,4 +1,4 @@
-//! Commits by the API.
+//! Commits through the API.
 
 use std::fs::File;
 use std::io::Write;
@@ -19,7 +19,8 @@ use crate::report::{Figure, Row, Sample, Series, wall};
 use crate::servers::{LARGE, Servers, Side};
 use crate::shapes;
 
-/// A new file in an existing folder, durable when the answer arrives; against two fsyncs, and against a commit in a work tree.
+/// A new file in an existing folder, durable when the response arrives. Compared with two fsyncs,
+/// and with a commit in a work tree.
 pub(super) async fn put(servers: &Servers) -> Result<Vec<Row>, Failure> {
     let (mut ours, mut disk, mut git) = (Series::default(), Series::default(), Series::default());
     let folder = servers.large.file.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -72,7 +73,6 @@ pub(super) async fn sizes(servers: &Servers) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Adds a file with a new name.
 async fn add(servers: &Servers, repository: &str, folder: &str) -> Result<(), Failure> {
     let name = format!("put-{}.txt", hex::encode(rand::random::<[u8; 6]>()));
     let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
@@ -81,7 +81,7 @@ async fn add(servers: &Servers, repository: &str, folder: &str) -> Result<(), Fa
     json_of(servers.ferrite.api(Method::PUT, &path).json(&body), 201).await.map(drop)
 }
 
-/// Measures writing and syncing two files, one after the other.
+/// Writes and syncs two files, one after the other.
 fn twice_synced(folder: &Path) -> Result<Sample, Failure> {
     let begin = Instant::now();
     for number in 0..2 {

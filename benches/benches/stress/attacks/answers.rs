@@ -1,4 +1,4 @@
-//! Answers that are large, and clients that read them slowly.
+//! Large responses, and clients that read them slowly.
 
 use std::time::Duration;
 
@@ -10,15 +10,14 @@ use tokio::task::JoinSet;
 use super::{Attacker, Outcome};
 use crate::material::ATTACKER;
 
-/// Connections that read slowly.
 const SLOW_READERS: usize = 19;
-/// Bytes and pauses of a slow reader.
+/// Bytes per read of a slow reader, and the pause between reads.
 const SLOW_READ_BYTES: usize = 1024;
 const SLOW_READ_PAUSE: Duration = Duration::from_millis(500);
-/// Time after which a slow reader gives up.
+/// A slow reader gives up after this time.
 const SLOW_READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Sends a request and reads the answer, without keeping it.
+/// Sends a request and discards the response.
 async fn read(attacker: &Attacker, path: &str) -> Result<Outcome, Failure> {
     let mut answer = attacker.request(Method::GET, path).send().await?;
     let (status, mut bytes) = (answer.status().as_u16().to_string(), 0);
@@ -28,12 +27,12 @@ async fn read(attacker: &Attacker, path: &str) -> Result<Outcome, Failure> {
     Ok(Outcome::new(status, bytes))
 }
 
-/// Lists commits whose messages are long.
+/// Lists commits with long messages.
 pub(super) async fn long_log(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     Ok(vec![read(attacker, &format!("/repos/{ATTACKER}/log/commits?limit=100")).await?])
 }
 
-/// Lists a folder of many entries, and one whose paths are long.
+/// Lists a folder with many entries, and one with long paths.
 pub(super) async fn folders(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     let deep = format!("deep/{}", vec!["p".repeat(250); 8].join("/"));
     Ok(vec![
@@ -43,7 +42,7 @@ pub(super) async fn folders(attacker: &Attacker) -> Result<Vec<Outcome>, Failure
     ])
 }
 
-/// Lists issues whose bodies are long.
+/// Lists issues with long bodies.
 pub(super) async fn long_issues(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     Ok(vec![read(attacker, &format!("/repos/{ATTACKER}/issues/issues?limit=50")).await?])
 }

@@ -1,4 +1,5 @@
-//! Bodies without credentials, slow uploads, wrong passwords, and texts that are long to render.
+//! Bodies without credentials, slow uploads, wrong passwords, and texts that are expensive to
+//! render.
 
 use std::time::Duration;
 
@@ -19,22 +20,22 @@ const SENT_BYTES: usize = 3 << 20;
 const UPLOADS: usize = 16;
 const UPLOAD_BYTES: usize = 90 << 20;
 const UPLOADED_BYTES: usize = 5 << 20;
-/// Time for which a body is left unfinished.
+/// Time for which a body stays incomplete.
 const WAIT: Duration = Duration::from_secs(20);
 const DRIP_PAUSE: Duration = Duration::from_millis(500);
 const PASSWORDS_AT_ONCE: usize = 8;
 const TEXTS_AT_ONCE: usize = 16;
 const TEXT_BYTES: usize = 1 << 20;
-/// Time after which half of the clients of texts leave.
+/// Time after which half of the clients disconnect.
 const TEXT_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Begins bodies at once, without credentials, and leaves them unfinished.
+/// Starts concurrent bodies without credentials and leaves them incomplete.
 pub(super) async fn anonymous(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     let head = attacker.head("POST", "/user/repos", Some(BODY_BYTES), false);
     unfinished(attacker, BODIES, head, SENT_BYTES).await
 }
 
-/// Begins large files at once, of which a byte comes now and then.
+/// Starts concurrent uploads of large files and sends a byte now and then.
 pub(super) async fn slow_uploads(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     let head = attacker.head("PUT", &format!("/repos/{ATTACKER}/sparse/contents/big.bin"), Some(UPLOAD_BYTES), true);
     unfinished(attacker, UPLOADS, head, UPLOADED_BYTES).await
@@ -57,7 +58,8 @@ async fn unfinished(attacker: &Attacker, count: usize, head: String, sent: usize
     Ok(outcomes)
 }
 
-/// Sends `head` and `sent` bytes of a JSON text, then drips, and returns how the server ends that.
+/// Sends `head` and `sent` bytes of a JSON text, then a byte now and then. Returns how the server
+/// ends this.
 async fn leave_unfinished(stream: TcpStream, head: &str, sent: usize) -> String {
     let (mut reading, mut writing) = stream.into_split();
     let answer = async {
@@ -85,14 +87,15 @@ async fn leave_unfinished(stream: TcpStream, head: &str, sent: usize) -> String 
         tokio::pin!(answer);
         tokio::select! {
             answer = &mut answer => answer,
-            // A server that answers early may close before it has read everything: its answer is there all the same.
+            // A server that responds early may close before it has read everything; its response
+            // still arrives.
             _ = sending => answer.await,
         }
     };
     tokio::time::timeout(WAIT, both).await.unwrap_or_else(|_| "still served".to_owned())
 }
 
-/// Guesses the password of somebody else.
+/// Guesses another user's password.
 pub(super) async fn passwords(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     let mut guesses = JoinSet::new();
     for number in 0..PASSWORDS_AT_ONCE {
@@ -108,7 +111,7 @@ pub(super) async fn passwords(attacker: &Attacker) -> Result<Vec<Outcome>, Failu
     Ok(guesses.join_all().await)
 }
 
-/// Has the longest texts rendered, without credentials.
+/// Renders the longest allowed texts, without credentials.
 pub(super) async fn markdown(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     let mut texts = JoinSet::new();
     for number in 0..TEXTS_AT_ONCE {

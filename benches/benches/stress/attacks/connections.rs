@@ -19,12 +19,10 @@ const STREAM_BYTES: usize = 64 << 10;
 const HOLD: Duration = Duration::from_secs(20);
 const DRIP_PAUSE: Duration = Duration::from_secs(1);
 
-/// Opens connections, and sends nothing.
 pub(super) async fn idle(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     hold(attacker, IDLE_CONNECTIONS, None).await
 }
 
-/// Opens connections that send a byte of a request now and then.
 pub(super) async fn dripping(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     hold(attacker, DRIPPING_CONNECTIONS, Some("GET /api/v1/user HTTP/1.1\r\nX-Padding: ")).await
 }
@@ -65,7 +63,7 @@ async fn hold_one(mut stream: TcpStream, begin: Option<&'static str>) -> Outcome
     Outcome::new(if is_held { "held" } else { "closed" }, 0)
 }
 
-/// Opens streams with bodies that do not end, without credentials.
+/// Opens streams with endless bodies, without credentials.
 pub(super) async fn streams(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     let (sender, connection) = h2::client::handshake(attacker.connect().await?).await?;
     let mut driver = JoinSet::new();

@@ -1,4 +1,4 @@
-//! The attacks, each of which goes on until the time is over, and their results.
+//! The attacks, each repeated until the time is over, and their results.
 
 mod answers;
 mod bodies;
@@ -22,19 +22,19 @@ use crate::material::ATTACKER;
 
 pub(crate) use writes::SlowSource;
 
-/// The address that all attacks come from. The honest client has another one.
+/// Address of all attacks. The honest client has another one.
 pub(crate) const ATTACKER_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 66, 0, 1));
-/// Pause between two rounds of an attack: there are enough attacks to keep the machine busy.
+/// Pause between rounds of an attack: there are enough attacks to keep the machine busy.
 const ROUND_INTERVAL: Duration = Duration::from_millis(200);
-/// Longest round of an attack.
+/// Time limit of a round.
 const ROUND_TIMEOUT: Duration = Duration::from_secs(90);
-/// Distinct answers that are printed for an attack.
+/// Distinct responses printed per attack.
 const MAX_PRINTED_ANSWERS: usize = 6;
 
 /// An attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Attack {
-    /// Archives of files with placeholders that grow, over REST.
+    /// Archives with expanding placeholders, over REST.
     SubstArchive,
     /// The same over SSH.
     SubstArchiveSsh,
@@ -44,7 +44,7 @@ pub(crate) enum Attack {
     LongMessage,
     /// Pushes of a commit with 200,000 parents.
     ManyParents,
-    /// Four pushes at once of a file of zeros, of 128 KiB each that inflate to 128 MiB.
+    /// Four concurrent pushes of a file of zeros: 128 KiB each, inflated to 128 MiB.
     ZerosPack,
     /// Lists of commits with long messages.
     LongLog,
@@ -54,21 +54,21 @@ pub(crate) enum Attack {
     LongIssues,
     /// The same, read slowly by 19 connections.
     SlowReaders,
-    /// 300 bodies at once without credentials.
+    /// 300 concurrent bodies without credentials.
     AnonymousBodies,
     /// 1,024 streams of one HTTP/2 connection.
     Streams,
     /// 1,500 connections without a request.
     IdleConnections,
-    /// 500 connections of which each sends a byte a second.
+    /// 500 connections that each send a byte a second.
     DrippingConnections,
-    /// 16 uploads that come slowly.
+    /// 16 slow uploads.
     SlowUploads,
     /// Fetches with a filter of 60,000 patterns.
     SparseFilter,
-    /// Wrong passwords for the account of somebody else.
+    /// Wrong passwords for another user's account.
     Passwords,
-    /// Markdown texts of 1 MiB of `&`, without credentials; half of the clients leave soon.
+    /// Markdown texts of 1 MiB of `&`, without credentials; half of the clients disconnect soon.
     Markdown,
     /// Release notes of 1 MB, rewritten with a new idempotency key each time.
     ReleaseNotes,
@@ -78,20 +78,19 @@ pub(crate) enum Attack {
     SlowImports,
 }
 
-/// One account and one address.
 pub(crate) struct Attacker {
     pub(crate) url: String,
-    /// The SSH URL of the first repository, which names host and port.
+    /// SSH URL of the first repository, which has the host and port.
     pub(crate) ssh: String,
     pub(crate) client: Client,
     pub(crate) folder: PathBuf,
     pub(crate) key: PathBuf,
-    /// The process id of the launcher.
+    /// Process id of the launcher.
     pub(crate) launcher: u32,
     pub(crate) token: String,
-    /// The id of the account.
+    /// Id of the account.
     pub(crate) user: i64,
-    /// The ids of a release and of a webhook, both of the repository `issues`.
+    /// Ids of a release and of a webhook, both in the repository `issues`.
     pub(crate) release: i64,
     pub(crate) hook: i64,
     /// The receiver of the webhook.
@@ -102,7 +101,6 @@ pub(crate) struct Attacker {
 }
 
 impl Attacker {
-    /// An account by its token.
     pub(crate) fn new(
         url: String,
         token: String,
@@ -129,29 +127,25 @@ impl Attacker {
         }
     }
 
-    /// A request to the API with the token of the attackers.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}/api/v1{path}", self.url));
         request.header("authorization", format!("token {}", self.token))
     }
 
-    /// The URL of one of its repositories, with the token in it.
+    /// URL of one of its repositories, with the token.
     pub(crate) fn remote(&self, name: &str) -> String {
         let url = self.url.replacen("http://", &format!("http://{ATTACKER}:{}@", self.token), 1);
         format!("{url}/{ATTACKER}/{name}.git")
     }
 
-    /// A connection from the address of the attackers.
-    ///
-    /// # Errors
-    /// If it is refused.
+    /// Connects from the attackers' address.
     pub(crate) async fn connect(&self) -> Result<TcpStream, Failure> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(ATTACKER_ADDRESS, 0))?;
         Ok(socket.connect(self.authority).await?)
     }
 
-    /// The lines of a request, up to the empty one.
+    /// The header of a request, including the empty line.
     pub(crate) fn head(&self, method: &str, path: &str, length: Option<usize>, is_signed_in: bool) -> String {
         let length = length.map(|length| format!("Content-Length: {length}\r\n")).unwrap_or_default();
         let token = if is_signed_in { format!("Authorization: token {}\r\n", self.token) } else { String::new() };
@@ -162,7 +156,7 @@ impl Attacker {
     }
 }
 
-/// The result of a round: a short word for the answer, such as a status, and its bytes.
+/// Result of a round: a short word for the response, such as a status, and its bytes.
 pub(crate) struct Outcome {
     pub(crate) answer: String,
     pub(crate) bytes: u64,
@@ -174,7 +168,7 @@ impl Outcome {
     }
 }
 
-/// The results of all rounds of an attack.
+/// Results of all rounds of an attack.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rounds: usize,
@@ -184,7 +178,6 @@ pub(crate) struct Tally {
 }
 
 impl Attack {
-    /// All attacks.
     pub(crate) fn all() -> Vec<Self> {
         Self::value_variants().to_vec()
     }
@@ -229,7 +222,7 @@ pub(crate) async fn run(attack: Attack, attacker: Arc<Attacker>, end: tokio::tim
                 let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
                 vec![Outcome::new(line.chars().take(80).collect::<String>(), 0)]
             }
-            Err(_) => vec![Outcome::new("no end in time", 0)],
+            Err(_) => vec![Outcome::new("timeout", 0)],
         };
         tally.rounds += 1;
         tally.longest = tally.longest.max(begin.elapsed());
@@ -242,9 +235,8 @@ pub(crate) async fn run(attack: Attack, attacker: Arc<Attacker>, end: tokio::tim
     (attack, tally)
 }
 
-/// Prints a table of the results of attacks.
 pub(crate) fn print(tallies: &[(Attack, Tally)]) {
-    println!("| attack | rounds | longest s | largest answer MiB | answers |");
+    println!("| attack | rounds | longest s | largest response MiB | responses |");
     println!("|---|---:|---:|---:|---|");
     for (attack, tally) in tallies {
         let mut answers: Vec<_> = tally.answers.iter().collect();

@@ -12,18 +12,18 @@ use tokio::task::JoinSet;
 use super::{Attacker, Outcome};
 use crate::material::{ATTACKER, feed};
 
-/// Bytes of one answer after which an attacker has seen enough.
+/// Response bytes after which an attacker stops reading.
 const ENOUGH_BYTES: u64 = 512 << 20;
 const MESSAGE_BYTES: usize = 60 << 20;
-/// Bytes of a file of zeros, which deflate makes a thousandth of.
+/// Size of a file of zeros, which deflate compresses to a thousandth.
 const ZERO_BYTES: usize = 128 << 20;
-/// Pushes of it at once.
+/// Concurrent pushes of it.
 const ZERO_PUSHES: usize = 4;
 const PARENTS: usize = 200_000;
 const ARCHIVE_TIMEOUT: Duration = Duration::from_secs(30);
 const WHO: &str = "Mallory <mallory@example.com> 1700000000 +0000";
 
-/// Asks for the archive of one of the commits, so that few of them are in a cache.
+/// Requests the archive of one of the commits, so that few are cached.
 pub(super) async fn subst_archive(attacker: &Attacker, number: usize) -> Result<Vec<Outcome>, Failure> {
     let folder = attacker.folder.join("subst");
     let commit = git::text(&folder, &["rev-parse", &format!("main~{}", number % 10)]).await?;
@@ -36,7 +36,7 @@ pub(super) async fn subst_archive(attacker: &Attacker, number: usize) -> Result<
     Ok(vec![Outcome::new(status, bytes)])
 }
 
-/// Asks for an archive by `git archive --remote`.
+/// Requests an archive with `git archive --remote`.
 pub(super) async fn archive_over_ssh(attacker: &Attacker, name: &str) -> Result<Vec<Outcome>, Failure> {
     let remote = attacker.ssh.replacen("/subst.git", &format!("/{name}.git"), 1);
     let mut command = git::git(&attacker.folder, &["archive", &format!("--remote={remote}"), "main"]);
@@ -63,7 +63,7 @@ pub(super) async fn archive_over_ssh(attacker: &Attacker, name: &str) -> Result<
     Ok(vec![Outcome::new(answer, bytes)])
 }
 
-/// Pushes a commit whose message is 60 MiB long.
+/// Pushes a commit with a message of 60 MiB.
 pub(super) async fn push_long_message(attacker: &Attacker, number: usize) -> Result<Vec<Outcome>, Failure> {
     let tree = tree(attacker).await?;
     let mut commit = format!("tree {tree}\nauthor {WHO}\ncommitter {WHO}\n\nnumber {number}\n").into_bytes();
@@ -71,7 +71,7 @@ pub(super) async fn push_long_message(attacker: &Attacker, number: usize) -> Res
     push_object(attacker, &commit, "long-message").await
 }
 
-/// Pushes a commit with very many parents, all of which are one.
+/// Pushes a commit with very many identical parents.
 pub(super) async fn push_many_parents(attacker: &Attacker, number: usize) -> Result<Vec<Outcome>, Failure> {
     let tree = tree(attacker).await?;
     let parent = git::text(&attacker.folder.join("sparse"), &["rev-parse", "main"]).await?;
@@ -92,7 +92,7 @@ async fn push_object(attacker: &Attacker, commit: &[u8], branch: &str) -> Result
     Ok(vec![Outcome::new(answer, commit.len() as u64)])
 }
 
-/// Pushes a file of zeros, several times at once.
+/// Pushes a file of zeros, several times concurrently.
 pub(super) async fn push_zeros(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     let folder = attacker.folder.join("zeros");
     if !folder.exists() {
@@ -113,7 +113,7 @@ pub(super) async fn push_zeros(attacker: &Attacker) -> Result<Vec<Outcome>, Fail
     Ok(answers.into_iter().map(|answer| Outcome::new(answer, ZERO_BYTES as u64)).collect())
 }
 
-/// Pushes an object to a ref, and returns the answer in a few words.
+/// Pushes an object to a ref, and returns a short form of the response.
 async fn push(remote: &str, folder: &Path, id: &str, name: &str) -> String {
     let target = format!("+{id}:{name}");
     let pushed = git::run(folder, &["push", "--quiet", remote, &target]).await;

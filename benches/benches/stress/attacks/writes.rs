@@ -1,4 +1,5 @@
-//! Writes that leave much on the server: stored texts, stored responses, deliveries, and imports from slow sources.
+//! Writes that leave much data on the server: stored texts, stored responses, deliveries, and
+//! imports from slow sources.
 
 use std::time::Duration;
 
@@ -12,15 +13,15 @@ use tokio::task::JoinSet;
 use super::{Attacker, Outcome};
 use crate::material::ATTACKER;
 
-/// Writes of one round.
+/// Writes per round.
 const WRITES: usize = 20;
 const NOTE_BYTES: usize = 1_000_000;
 const SLOW_IMPORTS: usize = 3;
-/// Time for which a client waits for its import.
+/// Time that a client waits for its import.
 const IMPORT_WAIT: Duration = Duration::from_secs(20);
 const DRIP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns the status of a request as an outcome.
+/// Sends a request; the outcome is its status.
 async fn send(request: reqwest::RequestBuilder) -> Result<Outcome, Failure> {
     let response = request.send().await?;
     let status = response.status().as_u16().to_string();
@@ -39,7 +40,7 @@ pub(super) async fn release_notes(attacker: &Attacker, round: usize) -> Result<V
     Ok(outcomes)
 }
 
-/// Sends all deliveries of a webhook again.
+/// Replays all deliveries of a webhook.
 pub(super) async fn replays(attacker: &Attacker) -> Result<Vec<Outcome>, Failure> {
     let path = format!("/repos/{ATTACKER}/issues/hooks/{}/replay", attacker.hook);
     let span = json!({ "from": "2000-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z", "new_ids": true });
@@ -68,17 +69,13 @@ pub(super) async fn slow_imports(attacker: &Attacker, round: usize) -> Result<Ve
     Ok(imports.join_all().await)
 }
 
-/// A remote that never ends its first response. Ends when it is dropped.
+/// A remote that never ends its first response. Stops on drop.
 pub(crate) struct SlowSource {
     pub(crate) url: String,
     _server: JoinSet<()>,
 }
 
 impl SlowSource {
-    /// Starts one.
-    ///
-    /// # Errors
-    /// If no port is free.
     pub(crate) async fn start() -> Result<Self, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}/slow.git", listener.local_addr()?);

@@ -1,4 +1,4 @@
-//! Rules about numbers of pods and where they run.
+//! Rules about pod counts and scheduling.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::kubernetes::object::{
     fits, items, kind, labels, name, of_kind, pod, roles, settings, text, title, workloads,
 };
 
-/// Every role has a budget: nodes are emptied without all of its pods going at once.
+/// Every role has a disruption budget, so a node drain never removes all of its pods.
 pub(super) fn disruption(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for (workload, _) in roles(objects) {
@@ -16,7 +16,7 @@ pub(super) fn disruption(objects: &[Value]) -> Vec<String> {
         if budgets.len() != 1 {
             errors.push(format!("{} has {} budgets", title(workload), budgets.len()));
         } else if budgets[0]["spec"]["maxUnavailable"] != 1 {
-            errors.push(format!("{}: a budget that does not let one pod go", title(workload)));
+            errors.push(format!("{}: the budget does not allow one eviction", title(workload)));
         }
     }
     errors
@@ -37,7 +37,8 @@ pub(super) fn spread(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// A Deployment has an autoscaler of two pods or more and no number, or a number and no autoscaler. Stores have a number.
+/// A Deployment has either an autoscaler of at least two pods or a replica count. Stores have a
+/// replica count.
 pub(super) fn replicas(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     let scaler_of = |workload: &Value| {
@@ -51,15 +52,15 @@ pub(super) fn replicas(objects: &[Value]) -> Vec<String> {
         match scaler_of(workload) {
             Some(_) if kind(workload) != "Deployment" => errors.push(format!("{} is scaled by load", title(workload))),
             Some(_) if has_number => {
-                errors.push(format!("{} has an autoscaler and a number of its own", title(workload)));
+                errors.push(format!("{} has both an autoscaler and a replica count", title(workload)));
             }
-            None if !has_number => errors.push(format!("{} has neither an autoscaler nor a number", title(workload))),
+            None if !has_number => errors.push(format!("{} has neither autoscaler nor replica count", title(workload))),
             _ => {}
         }
     }
     for scaler in of_kind(objects, "HorizontalPodAutoscaler") {
         if scaler["spec"]["minReplicas"].as_u64().is_none_or(|number| number < 2) {
-            errors.push(format!("{} leaves less than two pods", title(scaler)));
+            errors.push(format!("{} allows fewer than two pods", title(scaler)));
         }
         let is_its = |workload: &Value| scaler_of(workload).is_some_and(|found| name(found) == name(scaler));
         if !workloads(objects).any(is_its) {
@@ -69,7 +70,7 @@ pub(super) fn replicas(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Each store has a volume of its own and the name of its pod, by which callers find it.
+/// Each store has its own volume and a stable DNS name, by which callers find it.
 pub(super) fn stores(objects: &[Value]) -> Vec<String> {
     let Some((store, _)) = roles(objects).find(|(_, role)| *role == "git-svc") else {
         return vec!["no store".to_owned()];
@@ -77,7 +78,7 @@ pub(super) fn stores(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     let modes = items(store, "/spec/volumeClaimTemplates").iter().map(|claim| items(claim, "/spec/accessModes"));
     if modes.collect::<Vec<_>>() != [["ReadWriteOnce"]] {
-        errors.push("a store has not one volume of its own".to_owned());
+        errors.push("a store does not have exactly one volume".to_owned());
     }
     for moment in ["whenDeleted", "whenScaled"] {
         if text(store, &format!("/spec/persistentVolumeClaimRetentionPolicy/{moment}")) != "Retain" {
@@ -87,7 +88,7 @@ pub(super) fn stores(objects: &[Value]) -> Vec<String> {
     let variables = items(pod(store), "/containers/0/env");
     let own_name = variables.iter().find(|variable| variable["name"] == "FERRITE_GIT_STORE");
     if own_name.is_none_or(|variable| text(variable, "/valueFrom/fieldRef/fieldPath") != "metadata.name") {
-        errors.push("a store does not have the name of its pod".to_owned());
+        errors.push("a store is not named after its pod".to_owned());
     }
     let service = text(store, "/spec/serviceName");
     let count = store["spec"]["replicas"].as_u64().unwrap_or_default();
@@ -100,7 +101,7 @@ pub(super) fn stores(objects: &[Value]) -> Vec<String> {
         };
         let address = settings.get("FERRITE_GIT_ADDRESS");
         if role != "git-svc" && address.filter(|address| is_found(address)).is_none() {
-            errors.push(format!("{role} does not find stores by the name of their pod"));
+            errors.push(format!("{role} does not use the names of pods as addresses of stores"));
         }
         if role == "repo-svc" && settings.get("FERRITE_REPO_STORE") != Some(&pods.as_str()) {
             errors.push(format!("the first stores are not the pods {pods}"));

@@ -1,4 +1,4 @@
-//! Rules about one pod: image, resources, probes, what it may do, and its end.
+//! Rules about one pod: image, resources, probes, privileges and shutdown.
 
 use serde_json::Value;
 
@@ -6,10 +6,9 @@ use crate::kubernetes::object::{
     COMPONENT, containers, find, items, labels, manifests, of_kind, pod, ports, roles, settings, text, title, workloads,
 };
 
-/// The image of Ferrite, without its registry.
+/// Ferrite's image, without its registry.
 const FERRITE: &str = "ferrite";
 
-/// Returns an error for each container of which `is_wrong` says something.
 fn of_containers(objects: &[Value], is_wrong: impl Fn(&Value, &Value) -> Vec<String>) -> Vec<String> {
     let mut errors = Vec::new();
     for workload in workloads(objects) {
@@ -21,14 +20,14 @@ fn of_containers(objects: &[Value], is_wrong: impl Fn(&Value, &Value) -> Vec<Str
     errors
 }
 
-/// Returns name and tag of an image, without its registry and its digest.
+/// Name and tag of an image, without registry and digest.
 fn parts(image: &str) -> (&str, &str) {
     let image = image.split('@').next().unwrap_or(image);
     let last = image.rsplit('/').next().unwrap_or(image);
     last.split_once(':').unwrap_or((last, ""))
 }
 
-/// Images have a tag that stays what it is; ours has the version of the program.
+/// Tags are fixed versions; Ferrite's is the version of the program.
 pub(super) fn image(objects: &[Value]) -> Vec<String> {
     of_containers(objects, |_, container| {
         let image = text(container, "/image");
@@ -44,7 +43,6 @@ pub(super) fn image(objects: &[Value]) -> Vec<String> {
     })
 }
 
-/// Every container says what it needs and what it gets at most.
 pub(super) fn resources(objects: &[Value]) -> Vec<String> {
     of_containers(objects, |_, container| {
         let names = ["requests/cpu", "requests/memory", "limits/cpu", "limits/memory"];
@@ -53,7 +51,7 @@ pub(super) fn resources(objects: &[Value]) -> Vec<String> {
     })
 }
 
-/// Every container is probed; Ferrite's on the paths and the port that it has for that.
+/// Every container has probes; Ferrite's use its own paths and port.
 pub(super) fn probes(objects: &[Value]) -> Vec<String> {
     of_containers(objects, |workload, container| {
         let mut errors = Vec::new();
@@ -64,12 +62,12 @@ pub(super) fn probes(objects: &[Value]) -> Vec<String> {
             };
             let is_ours = labels(workload).contains_key(COMPONENT);
             if is_ours && (text(settings, "/httpGet/path") != path || text(settings, "/httpGet/port") != "private") {
-                errors.push(format!("the {probe} does not ask {path} on the private port"));
+                errors.push(format!("the {probe} does not request {path} on the private port"));
             }
             for handler in ["/httpGet/port", "/tcpSocket/port"] {
                 let port = text(settings, handler);
                 if !port.is_empty() && !ports(workload).contains_key(port) {
-                    errors.push(format!("the {probe} asks the port `{port}`, which there is not"));
+                    errors.push(format!("the {probe} uses the unknown port `{port}`"));
                 }
             }
         }
@@ -77,7 +75,7 @@ pub(super) fn probes(objects: &[Value]) -> Vec<String> {
     })
 }
 
-/// Pods keep the profile `restricted`, and run as the user of the image.
+/// Pods satisfy the `restricted` profile and run as the user of the image.
 pub(super) fn security(objects: &[Value]) -> Vec<String> {
     let mut errors = of_containers(objects, |workload, container| {
         let mut errors = Vec::new();
@@ -89,11 +87,11 @@ pub(super) fn security(objects: &[Value]) -> Vec<String> {
             errors.push("keeps capabilities".to_owned());
         }
         if context.get("runAsUser").is_some() || context.get("privileged").is_some() {
-            errors.push("changes what the pod says of users".to_owned());
+            errors.push("overrides the pod's user".to_owned());
         }
         let is_ours = labels(workload).contains_key(COMPONENT);
         if is_ours && pod(workload)["securityContext"]["runAsUser"].as_u64() != image_user() {
-            errors.push("runs as another user than that of the image".to_owned());
+            errors.push("does not run as the image's user".to_owned());
         }
         errors
     });
@@ -104,24 +102,23 @@ pub(super) fn security(objects: &[Value]) -> Vec<String> {
             errors.push(format!("{} may run as root", title(workload)));
         }
         if text(context, "/seccompProfile/type") != "RuntimeDefault" {
-            errors.push(format!("{} may make any system call", title(workload)));
+            errors.push(format!("{} does not use the default seccomp profile", title(workload)));
         }
         let host = ["hostNetwork", "hostPID", "hostIPC"].into_iter().any(|key| spec.get(key).is_some());
         if host || items(spec, "/volumes").iter().any(|volume| volume.get("hostPath").is_some()) {
-            errors.push(format!("{} has a part of its node", title(workload)));
+            errors.push(format!("{} shares a namespace or folder of its node", title(workload)));
         }
     }
     errors
 }
 
-/// Returns the numeric user of the image.
 fn image_user() -> Option<u64> {
     let dockerfile = std::fs::read_to_string(manifests().join("../Dockerfile")).ok()?;
     let user = dockerfile.lines().filter_map(|line| line.strip_prefix("USER ")).next_back()?;
     user.trim().split(':').next()?.parse().ok()
 }
 
-/// The root of no container can be written to; what may be written is bounded.
+/// Root file systems are read-only, and writable volumes have a size limit.
 pub(super) fn read_only_root(objects: &[Value]) -> Vec<String> {
     let mut errors = of_containers(objects, |_, container| {
         let is_read_only = container["securityContext"]["readOnlyRootFilesystem"] == true;
@@ -138,7 +135,7 @@ pub(super) fn read_only_root(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// No pod has a token for Kubernetes, or variables of the Services around it.
+/// No pod gets a Kubernetes token, or variables for the Services around it.
 pub(super) fn token(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for workload in workloads(objects) {
@@ -147,7 +144,7 @@ pub(super) fn token(objects: &[Value]) -> Vec<String> {
             errors.push(format!("{} has a token mounted", title(workload)));
         }
         if find(objects, "ServiceAccount", text(spec, "/serviceAccountName")).is_none() {
-            errors.push(format!("{} has no account of its own", title(workload)));
+            errors.push(format!("{} has no service account", title(workload)));
         }
         if spec["enableServiceLinks"] != false {
             errors.push(format!("{} gets variables of Services", title(workload)));
@@ -159,7 +156,7 @@ pub(super) fn token(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// The time that a pod gets to end is longer than its drain and its grace together.
+/// The termination grace period exceeds drain plus grace of the process.
 pub(super) fn grace(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for (workload, _) in roles(objects) {

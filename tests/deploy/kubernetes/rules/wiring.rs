@@ -1,4 +1,4 @@
-//! Rules about what objects say of each other: selectors, ports, addresses and settings.
+//! Rules that compare objects with each other: selectors, ports, addresses and settings.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use crate::kubernetes::object::{
 };
 use crate::kubernetes::program;
 
-/// All objects are in one namespace, which is among them and takes restricted pods only.
+/// All objects are in one namespace, which is part of the overlay and enforces `restricted`.
 pub(super) fn namespace(objects: &[Value]) -> Vec<String> {
     let mut namespaces = of_kind(objects, "Namespace");
     let (Some(namespace), None) = (namespaces.next(), namespaces.next()) else {
         return vec!["not one Namespace".to_owned()];
     };
     let level = text(namespace, "/metadata/labels/pod-security.kubernetes.io~1enforce");
-    let lax = (level != "restricted").then(|| format!("{} takes pods that are not restricted", title(namespace)));
+    let lax = (level != "restricted").then(|| format!("{} allows pods that are not restricted", title(namespace)));
     let others = objects.iter().filter(|object| kind(object) != "Namespace");
     let elsewhere = others.filter(|object| text(object, "/metadata/namespace") != name(namespace));
     lax.into_iter().chain(elsewhere.map(|object| format!("{} is not in {}", title(object), name(namespace)))).collect()
 }
 
-/// Whatever selects pods selects some.
+/// Every selector matches some pods.
 pub(super) fn selectors(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for workload in workloads(objects) {
@@ -49,13 +49,13 @@ pub(super) fn selectors(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Returns the pods that a Service leads to.
 fn behind<'a>(objects: &'a [Value], service: &Value) -> Option<&'a Value> {
     let selector = json!({"matchLabels": service["spec"]["selector"]});
     workloads(objects).find(|workload| fits(&selector, &labels(workload)))
 }
 
-/// Services lead to ports that pods have; processes listen on these, and call the ports of Services.
+/// Services target ports that pods declare, processes listen on those ports, and callers use the
+/// ports of the Services.
 pub(super) fn ports(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for service in of_kind(objects, "Service") {
@@ -65,7 +65,7 @@ pub(super) fn ports(objects: &[Value]) -> Vec<String> {
             let target = text(port, "/targetPort");
             let number = known.get(target).copied();
             if number.is_none() {
-                errors.push(format!("{} leads to the port `{target}`, which no pod has", title(service)));
+                errors.push(format!("{} targets the port `{target}`, which no pod has", title(service)));
             } else if is_headless && port["port"].as_u64() != number {
                 errors.push(format!("{} is headless and says another port than its pods", title(service)));
             }
@@ -77,7 +77,7 @@ pub(super) fn ports(objects: &[Value]) -> Vec<String> {
             let service = find(objects, "Service", text(backend, "/name"));
             let ports = service.map(|service| items(service, "/spec/ports")).unwrap_or_default();
             if !ports.iter().any(|port| port["name"] == backend["port"]["name"]) {
-                errors.push(format!("{} leads to {backend}, which there is not", title(ingress)));
+                errors.push(format!("{} routes to {backend}, which does not exist", title(ingress)));
             }
         }
     }
@@ -100,7 +100,7 @@ pub(super) fn ports(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Returns what is wrong with the addresses of other roles.
+/// Checks the addresses of other roles.
 fn addresses<'a>(objects: &'a [Value], settings: &BTreeMap<&'a str, &'a str>) -> impl Iterator<Item = String> + 'a {
     let is_callee = |setting: &str| setting.starts_with("FERRITE_") && setting.ends_with("_ADDRESS");
     let callees: Vec<_> = settings.iter().filter(|(setting, _)| is_callee(setting)).map(|(s, a)| (*s, *a)).collect();
@@ -111,19 +111,19 @@ fn addresses<'a>(objects: &'a [Value], settings: &BTreeMap<&'a str, &'a str>) ->
         let has = |service: &Value| items(service, "/spec/ports").iter().any(|entry| entry["port"] == number);
         let is_headless = |service: &Value| text(service, "/spec/clusterIP") == "None";
         match service {
-            None => Some(format!("{setting} is {address}, and there is no such Service")),
+            None => Some(format!("{setting} is {address}, but there is no such Service")),
             Some(service) if !has(service) => {
                 Some(format!("{setting} is {address}, a port that the Service does not have"))
             }
             Some(service) if !is_headless(service) => {
-                Some(format!("{setting} is {address}, of which it sees one replica"))
+                Some(format!("{setting} is {address}, which shows only one replica"))
             }
             Some(_) => None,
         }
     })
 }
 
-/// Every variable of a role is one that the program knows.
+/// The program knows every variable of a role.
 pub(super) fn settings(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     for (workload, role) in roles(objects) {
@@ -146,8 +146,8 @@ pub(super) fn settings(objects: &[Value]) -> Vec<String> {
     errors
 }
 
-/// Between pods there is TLS, with certificates for the names that callers use, or it is said that there is none. Redis has TLS unless it is
-/// one of the pods.
+/// Between pods, TLS is on with certificates for the names that callers use, or explicitly off.
+/// Redis has TLS unless it runs in a pod of the overlay.
 pub(super) fn transport(objects: &[Value]) -> Vec<String> {
     let mut errors = Vec::new();
     let mut names = Vec::new();
@@ -155,11 +155,11 @@ pub(super) fn transport(objects: &[Value]) -> Vec<String> {
         let settings = settings_of(objects, workload);
         let is_plain = settings.get("FERRITE_GRPC_PLAINTEXT") == Some(&"true");
         if settings.contains_key("FERRITE_GRPC_CA_FILE") == is_plain {
-            errors.push(format!("{role} has neither TLS nor leave to do without, or both"));
+            errors.push(format!("{role} must either have TLS or allow plaintext"));
         }
         let has_redis = workloads(objects).any(|workload| name(workload) == "redis");
         if (settings.get("FERRITE_REDIS_PLAINTEXT") == Some(&"true")) != has_redis {
-            errors.push(format!("{role} has no leave to reach Redis without TLS, or has it without need"));
+            errors.push(format!("{role} must allow plaintext Redis exactly if Redis runs in the overlay"));
         }
         if is_plain {
             continue;
@@ -176,10 +176,10 @@ pub(super) fn transport(objects: &[Value]) -> Vec<String> {
     for host in names {
         let is_for = |certificate: &Value| items(certificate, "/spec/dnsNames").iter().any(|name| *name == host);
         if !of_kind(objects, "Certificate").any(is_for) {
-            errors.push(format!("no certificate is for {host}"));
+            errors.push(format!("no certificate for {host}"));
         }
         if host.starts_with("*.") && host.matches('.').count() < 2 {
-            errors.push(format!("{host} has too few parts for a certificate"));
+            errors.push(format!("{host} has too few labels for a certificate"));
         }
     }
     errors
