@@ -109,7 +109,6 @@ async fn refusals_for_other_reasons_come_first(cluster: &Cluster) {
         patch(&bob, &path, if_match, &config("secret", "x")).await.refused(403);
         delete(&bob, &path, if_match).await.refused(403);
         patch(&ada, &path, if_match, &config("url", "ftp://example.com")).await.refused_field("config.url");
-        patch(&ada, &path, if_match, &json!({})).await.refused_field("config");
         delete(&ada, &ada.repo("strict", "/hooks/999999999"), if_match).await.refused(404);
     }
     for malformed in ["", "abc", "*, \"a\""] {
