@@ -98,7 +98,7 @@ pub enum RepoError {
         used: i64,
         limit: i64,
     },
-    #[error("not enough storage quota: the account uses {used} bytes of its quota of {limit}")]
+    #[error("storage quota exceeded: {used} of {limit} bytes used")]
     StorageQuota { used: i64, limit: i64 },
     #[error("a chain of forks can have at most {limit} repositories")]
     ForksTooDeep { limit: i64 },

@@ -251,7 +251,7 @@ impl PushInspector {
         self.quota = None;
         count_refusal("quota");
         let error = quota_exceeded(quota);
-        Some(self.report(&error.to_string(), "the storage quota is exceeded"))
+        Some(self.report(&error.to_string(), "storage quota exceeded"))
     }
 
     /// Returns the response that ends a push for `reason` before git has sent anything; `None` if

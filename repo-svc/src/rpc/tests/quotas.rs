@@ -203,6 +203,6 @@ async fn an_import_beyond_the_quota_fails_and_takes_no_name() {
     let request = with_token(ListMigrationsRequest { page: 1, page_size: 10 }, &token);
     let listed = harness.imports().list_migrations(request).await.unwrap().into_inner();
     let errors: Vec<_> = listed.migrations.iter().map(|import| import.error.as_str()).collect();
-    let refused = |used| format!("not enough storage quota: the account uses {used} bytes of its quota of 1000");
+    let refused = |used| format!("storage quota exceeded: {used} of 1000 bytes used");
     assert_eq!(errors, ["", &refused(600), "", &refused(0)]);
 }

@@ -148,8 +148,8 @@ fn a_pack_beyond_the_quota_is_refused_once_wherever_it_is_cut() {
     let whole = [header.as_slice(), &rest].concat();
     let expected = inspect(&mut inspector(10).within(quota(111)), &whole).unwrap();
     let text = String::from_utf8_lossy(&expected).into_owned();
-    assert!(text.contains("unpack the repositories of the account take 1000 bytes of its quota of 1111"), "{text}");
-    assert_eq!(text.matches("the storage quota is exceeded").count(), 2, "{text}");
+    assert!(text.contains("unpack storage quota exceeded: 1000 of 1111 bytes used"), "{text}");
+    assert_eq!(text.matches("storage quota exceeded").count(), 3, "{text}");
     for size in [1, 7, 64] {
         let mut inspector = inspector(10).within(quota(111));
         let refusals: Vec<_> = whole.chunks(size).filter_map(|chunk| inspect(&mut inspector, chunk)).collect();
