@@ -32,7 +32,7 @@ pub fn check_lines(text: &str, field: &str) -> Result<(), FieldViolation> {
 
 fn refuse_if(is_refused: bool, field: &str) -> Result<(), FieldViolation> {
     match is_refused {
-        true => Err(FieldViolation::new(field, "invalid", "must not hold control or direction characters")),
+        true => Err(FieldViolation::new(field, "invalid", "must not contain control or bidirectional characters")),
         false => Ok(()),
     }
 }
