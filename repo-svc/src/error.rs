@@ -65,7 +65,7 @@ pub enum RepoError {
     BelongsToOrganizations,
     #[error("the last administrator of the site cannot be removed")]
     LastAdministrator,
-    #[error("creation limit reached: {limit} per hour")]
+    #[error("limit reached: {limit} creations per hour")]
     TooManyCreations { limit: u64, retry_after: Duration },
     /// The operation is missing in the permission table, or looks up something that its rule does
     /// not cover.

@@ -35,7 +35,7 @@ pub struct CountedWrite {
 
 /// An account has written as much as it may within an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many {what}: at most {limit} within an hour; try again later")]
+#[error("limit reached: {limit} {what} per hour")]
 pub struct WriteRefused {
     what: &'static str,
     limit: u64,

@@ -66,7 +66,7 @@ async fn a_request_counts_as_one_write_and_a_refused_one_changes_nothing() {
         clock.advance(Duration::from_secs(600));
         let Err(DbError::Refused(refused)) = serve_for(ADA, add(&db, 1)).await else { panic!("the fourth") };
         assert_eq!(refused.retry_after, Duration::from_secs(3_000));
-        assert_eq!(refused.to_string(), "too many writes: at most 3 within an hour; try again later");
+        assert_eq!(refused.to_string(), "limit reached: 3 writes per hour");
         assert!(is_refused(&serve_for(ADA, async { db.execute(ADD, &args![3, "x"]).await.map(drop) }).await));
         assert!(is_refused(&serve_for(ADA, db.count_write()).await));
         assert_eq!(count(&db).await, 9);
