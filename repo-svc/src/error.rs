@@ -161,7 +161,7 @@ impl From<FieldViolation> for RepoError {
 
 fn first_violation(violations: &[FieldViolation]) -> String {
     violations.first().map_or_else(
-        || "request is not valid".to_owned(),
+        || "invalid request".to_owned(),
         |violation| format!("`{}`: {}", violation.field, violation.message),
     )
 }
