@@ -4,7 +4,7 @@ use chrono::DateTime;
 use prost_types::Timestamp;
 
 /// Error message for a text that is no time.
-pub(super) const MUST_BE_RFC_3339: &str = "must be a time by RFC 3339, such as `2026-01-02T03:04:05Z`";
+pub(super) const MUST_BE_RFC_3339: &str = "must be a date and time (RFC 3339), such as `2026-01-02T03:04:05Z`";
 
 /// Units of a duration, in seconds.
 const DURATION_UNITS: [(char, i64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
