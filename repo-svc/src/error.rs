@@ -90,9 +90,9 @@ pub enum RepoError {
     /// The caller is not the new owner, and does not own the organization that is.
     #[error("only the new owner can accept the transfer")]
     TransferReceiverRequired,
-    #[error("repository limit reached: the account owns {used}, the limit is {limit}")]
+    #[error("repository limit reached: the account owns {used}; the limit is {limit}")]
     RepositoryLimit { used: i64, limit: i64 },
-    #[error("organization limit reached: the user created {used}, the limit is {limit}")]
+    #[error("organization limit reached: the user created {used}; the limit is {limit}")]
     OrganizationLimit {
         /// Organizations that the user created and that still exist.
         used: i64,

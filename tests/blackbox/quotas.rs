@@ -257,7 +257,7 @@ async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
     }
     let none = admin.patch(&path, &json!({"bytes": 0, "repositories": 1})).await.expect(200).json();
     assert_eq!((&none["bytes"]["limit"], &none["bytes"]["is_default"]), (&json!(0), &json!(false)));
-    ada.post("/user/repos", &json!({"name": "more"})).await.refused_with_message(422, "owns 1, the limit is 1");
+    ada.post("/user/repos", &json!({"name": "more"})).await.refused_with_message(422, "owns 1; the limit is 1");
     admin.patch(&path, &json!({"repositories": null})).await.expect(200);
     over_quota(ada.post("/user/repos", &json!({"name": "more"})).await);
     // What takes no room goes on, and so do reads.

@@ -230,7 +230,7 @@ impl PushInspector {
         self.objects = Some(count);
         if count > limit {
             count_refusal("objects");
-            let reason = format!("the pack has {count} objects, the limit is {limit}");
+            let reason = format!("the pack has {count} objects; the limit is {limit}");
             return Some(self.report(&reason, "too many objects"));
         }
         if let Some(push) = self.push.as_ref().filter(|_| count > 0) {
