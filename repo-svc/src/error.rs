@@ -65,7 +65,7 @@ pub enum RepoError {
     BelongsToOrganizations,
     #[error("the last administrator of the site cannot be removed")]
     LastAdministrator,
-    #[error("creation limit reached: {limit} per hour")]
+    #[error("limit reached: {limit} creations per hour")]
     TooManyCreations { limit: u64, retry_after: Duration },
     /// The operation is missing in the permission table, or looks up something that its rule does
     /// not cover.
@@ -90,15 +90,15 @@ pub enum RepoError {
     /// The caller is not the new owner, and does not own the organization that is.
     #[error("only the new owner can accept the transfer")]
     TransferReceiverRequired,
-    #[error("repository limit reached: the account owns {used}, the limit is {limit}")]
+    #[error("repository limit reached: the account owns {used}; the limit is {limit}")]
     RepositoryLimit { used: i64, limit: i64 },
-    #[error("organization limit reached: the user created {used}, the limit is {limit}")]
+    #[error("organization limit reached: the user created {used}; the limit is {limit}")]
     OrganizationLimit {
         /// Organizations that the user created and that still exist.
         used: i64,
         limit: i64,
     },
-    #[error("not enough storage quota: the account uses {used} bytes of its quota of {limit}")]
+    #[error("storage quota exceeded: {used} of {limit} bytes used")]
     StorageQuota { used: i64, limit: i64 },
     #[error("a chain of forks can have at most {limit} repositories")]
     ForksTooDeep { limit: i64 },

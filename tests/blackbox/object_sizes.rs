@@ -66,12 +66,12 @@ async fn oversized_commits_and_tags_are_refused_by_name_over_http_and_ssh(cluste
         format!("tree {tree}\n{}{PEOPLE}\n{message}", format!("parent {tip}\n").repeat(parents)).into_bytes()
     };
     let long = write_object(git, "work", "commit", &commit(1, &message)).await;
-    refused(git, &urls, &long, "refs/heads/long", "bytes, the limit is 1048576").await;
+    refused(git, &urls, &long, "refs/heads/long", "bytes; the limit is 1048576").await;
     let tag = format!("object {tip}\ntype commit\ntag long\ntagger A <a@example.com> 1600000000 +0000\n\n{message}");
     let tag = write_object(git, "work", "tag", tag.as_bytes()).await;
-    refused(git, &urls, &tag, "refs/tags/long", "bytes, the limit is 1048576").await;
+    refused(git, &urls, &tag, "refs/tags/long", "bytes; the limit is 1048576").await;
     let wide = write_object(git, "work", "commit", &commit(5000, "Wide")).await;
-    refused(git, &urls, &wide, "refs/heads/wide", "5000 parents, the limit is 4096").await;
+    refused(git, &urls, &wide, "refs/heads/wide", "5000 parents; the limit is 4096").await;
     // Below an ordinary commit, and among other refs: nothing of the push is kept.
     let above = format!("tree {tree}\nparent {long}\n{PEOPLE}\nAbove");
     let above = write_object(git, "work", "commit", above.as_bytes()).await;
@@ -106,7 +106,7 @@ async fn a_tree_of_too_many_bytes_is_refused_by_name(cluster: &Cluster) {
     let tree = write_object(&git, "work", "tree", &tree(&blob, 900_000, "")).await;
     let commit = write_object(&git, "work", "commit", format!("tree {tree}\n{PEOPLE}\nWide").as_bytes()).await;
     let stderr = git.fails("work", &["push", "-q", &url, &format!("{commit}:refs/heads/wide")]).await;
-    assert!(stderr.contains(&format!("the tree {tree} has 36000000 bytes, the limit is 33554432")), "{stderr}");
+    assert!(stderr.contains(&format!("the tree {tree} has 36000000 bytes; the limit is 33554432")), "{stderr}");
     ada.get(&ada.repo("trees", &format!("/git/trees/{tree}"))).await.refused(404);
 }
 

@@ -73,7 +73,7 @@ async fn bytes_of_store(cluster: &Cluster) -> u64 {
 
 #[track_caller]
 fn over_quota(response: Response) {
-    response.refused_with_message(422, "bytes of its quota of");
+    response.refused_with_message(422, "storage quota exceeded");
 }
 
 #[track_caller]
@@ -132,8 +132,8 @@ async fn pushes_and_commits_beyond_the_quota_leave_nothing(cluster: &Cluster, ad
         };
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success(), "{transport}: {text}");
-        assert!(text.contains("bytes of its quota of 3000000"), "{transport}: {text}");
-        assert!(text.contains("the storage quota is exceeded"), "{transport}: {text}");
+        assert!(text.contains("of 3000000 bytes used"), "{transport}: {text}");
+        assert!(text.contains("storage quota exceeded"), "{transport}: {text}");
     }
     let content = ada.repo("demo", "/contents/large-by-api");
     let content_in_base64 = base64::engine::general_purpose::STANDARD.encode(noise(LARGE_FILE_BYTES, 3));
@@ -162,7 +162,7 @@ async fn imports_receive_no_more_than_the_quota_leaves(admin: &User, ada: &User,
     let (server, before) = (GitServer::start(git).await, used(admin, &ada.name).await);
     git.run("", &["clone", "-q", "--bare", "work", "remote.git"]).await;
     let response = import(ada, &server.url("remote.git"), "brought", Value::Null).await;
-    response.refused_with_message(422, "bytes of its quota of 3000000");
+    response.refused_with_message(422, "of 3000000 bytes used");
     ada.get(&ada.repo("brought", "")).await.refused(404);
     assert_eq!(used(admin, &ada.name).await, before);
 }
@@ -254,7 +254,7 @@ async fn administrators_set_quotas(admin: &User, ada: &User, git: &Git) {
     }
     let none = admin.patch(&path, &json!({"bytes": 0, "repositories": 1})).await.expect(200).json();
     assert_eq!((&none["bytes"]["limit"], &none["bytes"]["is_default"]), (&json!(0), &json!(false)));
-    ada.post("/user/repos", &json!({"name": "more"})).await.refused_with_message(422, "owns 1, the limit is 1");
+    ada.post("/user/repos", &json!({"name": "more"})).await.refused_with_message(422, "owns 1; the limit is 1");
     admin.patch(&path, &json!({"repositories": null})).await.expect(200);
     over_quota(ada.post("/user/repos", &json!({"name": "more"})).await);
     // Writes that need no space still work, and so do reads.

@@ -97,7 +97,7 @@ async fn every_write_is_counted(cluster: &Cluster) {
             continue;
         }
         assert_eq!(response.status, 429, "{}: {} {}: {}", write.operations, write.method, write.path, response.text());
-        refused(response, "too many writes: at most 0 within an hour");
+        refused(response, "limit reached: 0 writes per hour");
     }
     for removal in &removals {
         let response = removal.send().await;
@@ -143,7 +143,7 @@ async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cl
             let response = Response::of(request.json(&body)).await;
             match response.status.as_u16() {
                 200 | 201 => done[place] += 1,
-                _ => refused(response, "too many bytes written: at most 4000000 within an hour"),
+                _ => refused(response, "limit reached: 4000000 bytes written per hour"),
             }
         }
     }
@@ -161,7 +161,7 @@ async fn a_few_large_texts_reach_the_limit_in_all_services_together(cluster: &Cl
 async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTreeSet<&'static str>) {
     let path = format!("/api/v1/users/{}/tokens", ada.name);
     let by_password = |method, path: &str| ada.raw(method, path).basic_auth(&ada.name, Some(&ada.password));
-    refused(Response::of(by_password(Method::POST, &path).json(&json!({"name": "more"}))).await, "too many writes");
+    refused(Response::of(by_password(Method::POST, &path).json(&json!({"name": "more"}))).await, "writes per hour");
     // Someone with a stolen token cannot prevent its owner from revoking it.
     Response::of(by_password(Method::DELETE, &format!("{path}/spare"))).await.empty(204);
     walked.extend(["CreateAccessToken", "DeleteAccessToken"]);
@@ -169,7 +169,7 @@ async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTree
     let before = git.run("", &["ls-remote", &url]).await;
     let output = git.attempt("work", &["push", &url, "HEAD:refs/heads/pushed"]).await;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains("too many writes: at most 0 within an hour"), "{text}");
+    assert!(!output.status.success() && text.contains("limit reached: 0 writes per hour"), "{text}");
     assert_eq!(git.run("", &["ls-remote", &url]).await, before);
     walked.insert(operation::RECEIVE_PACK.rsplit('/').next().unwrap());
 }
@@ -228,7 +228,7 @@ async fn a_deploy_key_writes_for_the_owner(ada: &User, deployed: &Client) {
     deployed.git("", &["clone", "-q", &deployed.url(&ada.name, "demo"), "work"]).await;
     deployed.git.commit("work", "by-a-key", "x").await;
     let stderr = deployed.fails("work", &["push", "origin", "HEAD:refs/heads/by-a-key"]).await;
-    assert!(stderr.contains("too many writes: at most 0 within an hour"), "{stderr}");
+    assert!(stderr.contains("limit reached: 0 writes per hour"), "{stderr}");
 }
 
 /// Creates what the requests need, and returns at least one for every operation.

@@ -135,7 +135,7 @@ pub enum GitError {
         what: &'static str,
     },
     /// The write would exceed the owner's storage quota.
-    #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
+    #[error("storage quota exceeded: {used} of {limit} bytes used")]
     StorageQuota {
         /// Bytes in use.
         used: u64,

@@ -24,7 +24,7 @@ pub enum NameError {
     #[error("contains a sequence that git does not allow")]
     Sequence,
     /// `-…`, `refs/…`, `HEAD`, `@` or forty hex digits, which git would read as something else.
-    #[error("could be mistaken for an option, a ref or an object id")]
+    #[error("must not start with `-` or `refs/`, or be `HEAD`, `@` or an object id")]
     Misleading,
     /// The name does not start with `refs/`.
     #[error("is not a full ref name")]

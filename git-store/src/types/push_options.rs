@@ -15,13 +15,13 @@ pub struct PushOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
     /// Too many options.
-    #[error("a push may have at most {MAX_OPTIONS} options")]
+    #[error("the push has too many options; the limit is {MAX_OPTIONS}")]
     TooMany,
     /// The option is too long.
-    #[error("a push option may have at most {MAX_OPTION_BYTES} bytes")]
+    #[error("a push option is too long; the limit is {MAX_OPTION_BYTES} bytes")]
     TooLong,
     /// All options together are too long.
-    #[error("push options may have at most {MAX_TOTAL_BYTES} bytes in total")]
+    #[error("the push options are too long; the limit is {MAX_TOTAL_BYTES} bytes in total")]
     TooLarge,
     /// The option is not UTF-8, or contains a control character, which could end a line or move a
     /// terminal's cursor.

@@ -55,9 +55,9 @@ impl OwnStore {
     fn refuse(&self, asked: &str, headers: &HeaderMap) -> Response {
         metrics::counter!("ferrite_git_misrouted_requests_total").increment(1);
         if self.is_log_due(Instant::now()) {
-            // No error of this store: its caller has a wrong address, or an administrator has added a store that is not there.
+            // A warning: the caller has a wrong address, or an administrator added a store that does not exist.
             tracing::warn!(
-                "requests for the store `{}` come to the store `{}`: check FERRITE_GIT_ADDRESS of the callers",
+                "received a request for store `{}`, but this is store `{}`: check FERRITE_GIT_ADDRESS on the callers",
                 asked.escape_debug(),
                 self.name
             );

@@ -34,7 +34,7 @@ pub(crate) enum FetchError {
     #[error("the repository is larger than {limit} bytes")]
     TooLarge { limit: u64 },
     /// More bytes than the owner's quota leaves.
-    #[error("the repositories of the account take {used} bytes of its quota of {limit}")]
+    #[error("storage quota exceeded: {used} of {limit} bytes used")]
     Quota { used: u64, limit: u64 },
     /// Received (almost) nothing for too long.
     #[error("the remote stopped sending or was too slow")]

@@ -62,10 +62,10 @@ impl RefUpdater {
     pub(super) async fn recover_head(&self, guard: &WriteGuard) -> Result<(), RpcError> {
         let Some(name) = self.inner().repositories.new_head(guard.id).await? else { return Ok(()) };
         let Ok(branch) = BranchName::parse(&name) else {
-            return Err(GitError::Internal("the recorded branch for HEAD is invalid".to_owned()).into());
+            return Err(GitError::Internal("the recorded default branch has an invalid name".to_owned()).into());
         };
         self.finish_head(guard, branch).await?;
-        tracing::info!(repo.id = %guard.id, "completed an interrupted change of the default branch");
+        tracing::info!(repo.id = %guard.id, "finished an interrupted change of the default branch");
         Ok(())
     }
 

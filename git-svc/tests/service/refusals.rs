@@ -176,7 +176,7 @@ async fn a_push_counts_as_one_write_and_leaves_no_objects_beyond_the_limit() {
     let remote = test.gateway.remote(test.id);
     git(test.work(), &["push", "-q", &remote, "main:second"]).await;
     test.commit(&[]).await;
-    test.refuses(&[&remote, "main:third", "main:fourth"], "refs/heads/fourth: too many writes: at most 2").await;
+    test.refuses(&[&remote, "main:third", "main:fourth"], "refs/heads/fourth: limit reached: 2 writes per hour").await;
     // Pushes of rejected refs are not counted.
     test.refuses(&[&remote, "main:refs/ferrite/x"], "you cannot push to this ref").await;
 }

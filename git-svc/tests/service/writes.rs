@@ -332,7 +332,7 @@ async fn a_write_beyond_the_quota_of_the_owner_changes_nothing() {
     let put = |limits| with_token(put_request(id, "b", &[7; 100]), &token(PUT_CONTENTS, limits));
     let error = service.git().put_contents(put(limits(50, 150))).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"));
-    assert!(error.message().contains("50 bytes of its quota of 150"), "{error:?}");
+    assert!(error.message().contains("50 of 150 bytes used"), "{error:?}");
     let files = vec![file("c", FileOperation::Create, Some("c"))];
     let change = with_token(change(id, files), &token(CHANGE_FILES, limits(150, 150)));
     assert_eq!(reason(&service.git().change_files(change).await.unwrap_err()), "STORAGE_QUOTA_EXCEEDED");

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Source of the current time: the system's clock, or a time set by a test. Times are microseconds since 1970, UTC.
+/// The system clock, or a fixed clock in tests. Times are microseconds since 1970, UTC.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
@@ -13,13 +13,13 @@ impl Clock {
         Self(None)
     }
 
-    /// Returns a clock whose time is `micros` until [`Clock::advance`] changes it.
+    /// Returns a clock that stands at `micros` until [`Clock::advance`] moves it.
     #[must_use]
     pub fn fixed(micros: i64) -> Self {
         Self(Some(Arc::new(AtomicI64::new(micros))))
     }
 
-    /// Adds `by` to the time of a fixed clock. Has no effect on the system's clock.
+    /// Advances a fixed clock. Has no effect on the system clock.
     pub fn advance(&self, by: Duration) {
         if let Some(time) = &self.0 {
             time.fetch_add(micros(by), Ordering::SeqCst);

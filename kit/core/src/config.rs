@@ -1,7 +1,5 @@
-//! Settings that several processes share, as groups of `clap` arguments: a flag and a `FERRITE_*`
-//! variable each.
-//!
-//! Settings of one process are in the `config` module of its crate.
+//! Settings that several processes share, as groups of `clap` arguments. Each has a flag and a
+//! `FERRITE_*` variable.
 
 mod range;
 
@@ -19,7 +17,6 @@ pub use range::{MAX_SECONDS, Numbers, seconds_within, with_range, within};
 /// Default number of rate limit counters in memory.
 pub const DEFAULT_RATE_LIMIT_COUNTERS: u32 = 20_000;
 
-/// Upper bound of the drain time.
 const MAX_DRAIN_SECONDS: u64 = 300;
 
 /// Listeners, shutdown and threads of a process.
@@ -127,7 +124,7 @@ impl RedisArgs {
     /// Checks the address of a Redis without TLS.
     ///
     /// # Errors
-    /// [`PlaintextAddress::Redis`] if it is on another machine and the settings do not allow that.
+    /// [`PlaintextAddress::Redis`] if it is on another machine and plaintext is not allowed.
     pub fn check_plaintext(&self, address: &Address) -> Result<(), PlaintextAddress> {
         let is_permitted = self.redis_plaintext || address.is_local();
         if is_permitted { Ok(()) } else { Err(PlaintextAddress::Redis(address.clone())) }
@@ -158,13 +155,13 @@ pub struct GrpcTlsArgs {
 /// An address on another machine that would be used without TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlaintextAddress {
-    /// Of gRPC.
+    /// A gRPC address.
     #[error(
         "gRPC on `{0}` leaves this machine and needs TLS: set FERRITE_GRPC_CA_FILE, FERRITE_GRPC_CERTIFICATE_FILE and \
          FERRITE_GRPC_KEY_FILE, or FERRITE_GRPC_PLAINTEXT=true if the network is trusted"
     )]
     Grpc(Address),
-    /// Of Redis.
+    /// The address of Redis.
     #[error(
         "Redis on `{0}` is on another machine and needs TLS: set FERRITE_REDIS_URL to `rediss://…`, or \
          FERRITE_REDIS_PLAINTEXT=true if the network is trusted"
@@ -182,8 +179,8 @@ impl GrpcTlsArgs {
     /// Checks the addresses of gRPC listeners and of other processes.
     ///
     /// # Errors
-    /// [`PlaintextAddress::Grpc`] if one is on another machine, TLS is off, and the settings do not
-    /// allow that.
+    /// [`PlaintextAddress::Grpc`] if one is on another machine, TLS is off, and plaintext is not
+    /// allowed.
     pub fn check<'a>(&self, addresses: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
         if self.grpc_plaintext || self.files().is_some() {
             return Ok(());
@@ -195,10 +192,10 @@ impl GrpcTlsArgs {
     }
 }
 
-/// Reads the file of a secret: the `value_parser` of a `…_FILE` setting.
+/// Reads a secret from a file: the `value_parser` of `…_FILE` settings.
 ///
 /// # Errors
-/// If the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
+/// If the file is unreadable, empty, larger than 64 KiB, or not UTF-8.
 pub fn secret_file(path: &str) -> Result<Secret, SecretFileError> {
     Secret::read(Path::new(path))
 }
@@ -219,10 +216,10 @@ fn public_url(text: &str) -> Result<String, String> {
     Ok(text.trim_end_matches('/').to_owned())
 }
 
-/// Parses `HOST:PORT`.
+/// Checks that `text` is `HOST:PORT`.
 ///
 /// # Errors
-/// If `text` has another form.
+/// If it is not.
 pub fn host_and_port(text: &str) -> Result<String, String> {
     match text.parse() {
         Ok(Address::Tcp(authority)) => Ok(authority),

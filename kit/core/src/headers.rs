@@ -1,29 +1,30 @@
-//! Headers of requests: values that may come once, entity tags, and the mark of gRPC.
+//! Request headers: single values, entity tags, and detection of gRPC.
 
 use http::header::{AsHeaderName, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 
-/// A header that has several values and may have one only: proxies disagree on which of them counts.
+/// A header with several values where only one is allowed. Proxies disagree on which of them
+/// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepeatedHeader;
 
-/// Returns the value of a header, if there is one.
+/// Returns the value of a header, if any.
 ///
 /// # Errors
-/// [`RepeatedHeader`] when there are several.
+/// [`RepeatedHeader`] if it has several values.
 pub fn single_header(headers: &HeaderMap, name: impl AsHeaderName) -> Result<Option<&HeaderValue>, RepeatedHeader> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();
     if values.next().is_some() { Err(RepeatedHeader) } else { Ok(value) }
 }
 
-/// Returns whether a request with these headers is a call over gRPC, by its content type.
+/// Whether the content type is that of gRPC.
 #[must_use]
 pub fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Returns whether the values of `If-None-Match` have an entity tag, by the weak comparison of RFC 9110, section 13.1.2.
+/// Whether `If-None-Match` contains an entity tag, by weak comparison (RFC 9110, section 13.1.2).
 #[must_use]
 pub fn matches_etag<'a>(if_none_match: impl IntoIterator<Item = &'a HeaderValue>, etag: &str) -> bool {
     let lists = if_none_match.into_iter().filter_map(|value| value.to_str().ok());

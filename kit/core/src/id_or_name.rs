@@ -1,35 +1,32 @@
-//! References by id or by name: one rule for every path and filter that takes either.
-//!
-//! Not here: the lookup of those that have the id or the name.
+//! References by id or by name in paths and filters.
 
-/// A text that refers to something by its id or by its name. The id comes first: a text of digits is a name only where nothing has that
-/// id.
+/// A reference by id or by name. The id comes first: digits are a name only if nothing has that id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdOrName<'t>(&'t str);
 
 impl<'t> IdOrName<'t> {
-    /// Takes a text as it stands in a path or filter.
+    /// Wraps the text of a path segment or filter.
     #[must_use]
     pub fn new(text: &'t str) -> Self {
         Self(text)
     }
 
-    /// Returns the id that the text may be: positive, in digits alone.
+    /// Returns the id if the text is a positive number in digits.
     #[must_use]
     pub fn id(self) -> Option<i64> {
         let is_plain = self.0.bytes().all(|byte| byte.is_ascii_digit());
         self.0.parse().ok().filter(|id| is_plain && *id > 0)
     }
 
-    /// Returns the name that the text may be, as it is compared: in lower case. A NUL, which no name has and PostgreSQL does not take,
-    /// becomes U+FFFD.
+    /// Returns the name in lower case, for comparison. NUL, which PostgreSQL rejects and no name
+    /// contains, becomes U+FFFD.
     #[must_use]
     pub fn name_key(self) -> String {
         self.0.replace('\0', "\u{fffd}").to_lowercase()
     }
 
-    /// Returns what the text refers to among `candidates`, whose ids and names `of` returns: the one with the id, or else the last one with
-    /// the name.
+    /// Returns the candidate with the id, or else the last one with the name. `of` returns the id
+    /// and name of a candidate.
     pub fn find<T>(self, candidates: &[T], of: impl Fn(&T) -> (i64, &str)) -> Option<&T> {
         let key = self.name_key();
         let by_id = self.id().and_then(|id| candidates.iter().find(|candidate| of(candidate).0 == id));

@@ -1,6 +1,5 @@
-//! What every process of Ferrite is built on: settings, addresses, TLS, lifecycle, logs and metrics, and small values.
-//!
-//! Not here: databases, gRPC, servers, and rules of a single service.
+//! The base of every Ferrite process: settings, addresses, TLS, lifecycle, logs, metrics, and small
+//! values.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 

@@ -1,6 +1,5 @@
-//! Shutdown and readiness of a process, and the tasks that its shutdown waits for.
-//!
-//! Not here: signals. The binary translates them to [`Lifecycle::stop`].
+//! Shutdown and readiness of a process, and the tasks that its shutdown waits for. The binary
+//! translates signals to [`Lifecycle::stop`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,15 +15,16 @@ use crate::writer;
 
 /// Tasks, shutdown and readiness of one process.
 ///
-/// A shutdown goes: [`Lifecycle::drain_and_stop`] turns the process unready, and for a while it serves as before, so that others learn
-/// to go elsewhere; [`Lifecycle::stop`] wakes [`Lifecycle::stopping`]; servers close their listeners and finish what they have, workers
-/// return; [`Lifecycle::finished`] waits for the tasks, at most the grace period.
+/// A shutdown has three steps. [`Lifecycle::drain_and_stop`] marks the process unready and keeps
+/// serving for a while, so that load balancers notice. [`Lifecycle::stop`] wakes
+/// [`Lifecycle::stopping`]: servers close their listeners and finish running requests, and workers
+/// return. [`Lifecycle::finished`] waits for the tasks, at most for the grace period.
 #[derive(Clone, Debug)]
 pub struct Lifecycle(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    /// True from the beginning of the drain.
+    /// True once the drain has begun.
     draining: AtomicBool,
     stopping: CancellationToken,
     tasks: TaskTracker,
@@ -56,8 +56,8 @@ impl Lifecycle {
         self.0.tasks.spawn(task.instrument(tracing::debug_span!("task", name)))
     }
 
-    /// As [`Lifecycle::spawn`], for a task that belongs to the request that starts it, and ends: it stays in the trace of the request, and
-    /// writes for the same account.
+    /// Like [`Lifecycle::spawn`], for a task of the current request: it stays in the request's
+    /// trace and writes for the same account.
     pub fn spawn_for_request<F>(&self, name: &'static str, task: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -66,14 +66,14 @@ impl Lifecycle {
         self.0.tasks.spawn(writer::inherit(task).instrument(tracing::debug_span!("task", name).or_current()))
     }
 
-    /// Turns the process unready, waits for `drain`, in which it serves as before, and begins the shutdown.
+    /// Marks the process unready, keeps serving for `drain`, then begins the shutdown.
     pub async fn drain_and_stop(&self, drain: Duration) {
         self.0.draining.store(true, Ordering::SeqCst);
         self.pause(drain).await;
         self.stop();
     }
 
-    /// Returns whether the process is about to stop, or stopping.
+    /// Whether the process drains or stops.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.0.draining.load(Ordering::SeqCst) || self.is_stopping()
@@ -85,7 +85,7 @@ impl Lifecycle {
         self.0.stopping.cancel();
     }
 
-    /// Returns whether [`Lifecycle::stop`] was called.
+    /// Whether [`Lifecycle::stop`] was called.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stopping.is_cancelled()
@@ -96,12 +96,13 @@ impl Lifecycle {
         self.0.stopping.cancelled().await;
     }
 
-    /// Waits for `time`, at most until the process stops. Returns false if it stops: a background task ends then, after its round.
+    /// Waits for `time`, or until the process stops. Returns false if it stops: a background task
+    /// then ends.
     pub async fn pause(&self, time: Duration) -> bool {
         tokio::time::timeout(time, self.stopping()).await.is_err()
     }
 
-    /// Returns the grace period: the longest time a shutdown may take.
+    /// Returns the grace period, the longest time that a shutdown may take.
     #[must_use]
     pub fn grace(&self) -> Duration {
         self.0.grace
@@ -112,12 +113,12 @@ impl Lifecycle {
         self.0.ready.store(ready, Ordering::SeqCst);
     }
 
-    /// Sets the reason that `/readyz` gives while the process is not ready.
+    /// Sets the reason that `/readyz` shows while the process is not ready.
     pub fn set_unready_reason(&self, reason: impl Into<String>) {
         *self.0.unready_reason.lock() = reason.into();
     }
 
-    /// Returns the reason why the process is not ready; of a ready one, that of the last time.
+    /// Returns the latest reason why the process was not ready.
     #[must_use]
     pub fn unready_reason(&self) -> String {
         if self.is_draining() {
@@ -126,14 +127,15 @@ impl Lifecycle {
         self.0.unready_reason.lock().clone()
     }
 
-    /// Returns whether the process is ready to serve. One that drains or stops never is.
+    /// Whether the process is ready. Never true while it drains or stops.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         // A readiness probe may call `set_ready` after the stop.
         self.0.ready.load(Ordering::SeqCst) && !self.is_draining()
     }
 
-    /// Waits for the shutdown to begin and then for all tasks to end, at most the grace period. Returns whether they ended in time.
+    /// Waits for the shutdown to begin and for all tasks to end, at most for the grace period.
+    /// Returns whether they ended in time.
     pub async fn finished(&self) -> bool {
         self.stopping().await;
         self.0.tasks.close();

@@ -1,6 +1,4 @@
-//! Addresses, listeners and streams over TCP, with TLS or without, and Unix sockets.
-//!
-//! Not here: protocols on top of a stream.
+//! Addresses, listeners and streams: TCP with or without TLS, and Unix sockets.
 
 use std::fmt;
 use std::io;
@@ -25,7 +23,7 @@ mod store_addresses;
 pub use service_addresses::{BadServiceAddresses, ServiceAddresses};
 pub use store_addresses::{BadStoreAddresses, BadStoreName, NoStoreAddress, StoreAddresses, StoreName};
 
-/// Time for which binding a port that is in use is retried.
+/// How long to retry binding a port that is in use.
 const BIND_RETRY_TIMEOUT: Duration = Duration::from_secs(3);
 const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -38,7 +36,7 @@ pub enum Address {
     Unix(PathBuf),
 }
 
-/// The error of parsing an [`Address`].
+/// The text is not an [`Address`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("address must be `HOST:PORT` or `unix:PATH`")]
 pub struct BadAddress;
@@ -53,7 +51,7 @@ impl FromStr for Address {
         let authority = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
         let (host, port) = authority.rsplit_once(':').ok_or(BadAddress)?;
         port.parse::<u16>().map_err(|_| BadAddress)?;
-        // `unix:80` as a TCP address would be parsed as the path `80` when the displayed address is parsed again.
+        // `unix:80` would be displayed like the socket path `80`, and parsed back as one.
         if host.is_empty() || host == "unix" || authority.contains('/') {
             return Err(BadAddress);
         }
@@ -74,7 +72,7 @@ impl Address {
     /// Opens a connection.
     ///
     /// # Errors
-    /// When the connection is refused or the address does not resolve.
+    /// If the connection is refused or the host does not resolve.
     pub async fn connect(&self) -> io::Result<Stream> {
         match self {
             Self::Tcp(authority) => {
@@ -86,20 +84,22 @@ impl Address {
         }
     }
 
-    /// As [`Address::connect`], with mutual TLS over TCP. The certificate of the server must name the host of this address.
+    /// Like [`Address::connect`], with mutual TLS over TCP. The server's certificate must name the
+    /// host of this address.
     ///
     /// # Errors
-    /// When the connection is refused, the address does not resolve, or one side does not accept the certificate of the other.
+    /// Also if one side rejects the certificate of the other.
     pub async fn connect_with_tls(&self, tls: &ClientTls) -> io::Result<Stream> {
         let Self::Tcp(authority) = self else { return self.connect().await };
         let name = self.tls_name()?;
         tls_stream(TcpStream::connect(authority).await?, name, tls).await
     }
 
-    /// Opens a connection to `socket`, one of those that the host of this address stands for, with mutual TLS if `tls` is given.
+    /// Opens a connection to `socket`, one of the addresses that the host resolves to, with mutual
+    /// TLS if `tls` is given.
     ///
     /// # Errors
-    /// When the connection is refused, or one side does not accept the certificate of the other.
+    /// If the connection is refused, or one side rejects the certificate of the other.
     pub async fn connect_to(&self, socket: SocketAddr, tls: Option<&ClientTls>) -> io::Result<Stream> {
         let stream = TcpStream::connect(socket).await?;
         match tls {
@@ -111,7 +111,8 @@ impl Address {
         }
     }
 
-    /// Returns the `HOST:PORT` of an address whose host is a name, which may stand for several machines. `localhost` is one machine.
+    /// Returns `HOST:PORT` if the host is a name that may resolve to several machines, which
+    /// excludes `localhost`.
     #[must_use]
     pub fn host_name(&self) -> Option<&str> {
         match self {
@@ -120,7 +121,7 @@ impl Address {
         }
     }
 
-    /// Returns the name that the certificate of the server must have.
+    /// Returns the name that the server's certificate must have.
     fn tls_name(&self) -> io::Result<ServerName<'static>> {
         let name = match self {
             Self::Tcp(authority) => ServerName::try_from(host(authority).to_owned()).ok(),
@@ -129,7 +130,7 @@ impl Address {
         name.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("`{self}` has no name for TLS")))
     }
 
-    /// Returns whether connections to the address stay on this machine: it is a Unix socket, a loopback address, or `localhost`.
+    /// Whether connections stay on this machine: a Unix socket, a loopback address, or `localhost`.
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
@@ -142,14 +143,14 @@ impl Address {
         }
     }
 
-    /// Starts to listen. An existing socket file is replaced; the caller must hold a lock that proves that the process which made it
-    /// has ended.
+    /// Starts to listen. Replaces an existing socket file: the caller must hold a lock that proves
+    /// that the process which made it has ended.
     ///
-    /// A TCP port that is in use is retried for 3 seconds: after a process has ended, a child that it was about to start
-    /// may hold the port for another moment.
+    /// Retries a TCP port in use for 3 seconds, because a child that a process was starting when it
+    /// ended can hold the port a moment longer.
     ///
     /// # Errors
-    /// When the address is in use or the process may not use it; the message names the address.
+    /// If the address is in use or not permitted. The message names the address.
     pub async fn bind(&self) -> io::Result<Listener> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {self}: {error}"));
         match self {
@@ -187,7 +188,7 @@ fn host(authority: &str) -> &str {
     host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Removes the socket file at `path` if there is one. A file of any other type is an error.
+/// Removes the socket file at `path`, if any. Fails for any other type of file.
 fn remove_socket(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),
@@ -202,20 +203,21 @@ fn remove_socket(path: &Path) -> io::Result<()> {
 pub enum Listener {
     /// A TCP listener.
     Tcp(TcpListener),
-    /// A listener on a socket file.
+    /// A listener on a Unix socket.
     Unix(UnixListener),
 }
 
 impl Listener {
-    /// Accepts the next connection and returns it with the address of its client, which is `None` over a Unix socket.
+    /// Accepts a connection. Returns it with the client's address, which is `None` over a Unix
+    /// socket.
     ///
     /// # Errors
-    /// When the system call fails; the next call may succeed.
+    /// If the system call fails. The next call may succeed.
     pub async fn accept(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // Fails if the client has closed the connection already, which must not end the accept loop.
+                // Fails if the client has already disconnected, which must not end the accept loop.
                 let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Some(peer)))
             }
@@ -223,10 +225,10 @@ impl Listener {
         }
     }
 
-    /// Returns the address of the listener, with the actual port if it was bound to port 0.
+    /// Returns the address, with the actual port if the listener was bound to port 0.
     ///
     /// # Errors
-    /// When the system call fails.
+    /// If the system call fails.
     pub fn address(&self) -> io::Result<Address> {
         Ok(match self {
             Self::Tcp(listener) => Address::Tcp(listener.local_addr()?.to_string()),
@@ -238,7 +240,7 @@ impl Listener {
     }
 }
 
-/// A connection over TCP, with TLS or without, or over a Unix socket.
+/// A connection over TCP, with or without TLS, or over a Unix socket.
 #[derive(Debug)]
 pub enum Stream {
     /// A TCP connection.

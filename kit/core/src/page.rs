@@ -1,6 +1,4 @@
-//! Pages of lists: a page number and size as requests carry them, converted to `LIMIT` and `OFFSET` of SQL.
-//!
-//! Not here: defaults and maximum sizes, which each RPC sets.
+//! Pages of lists: page number and size, converted to `LIMIT` and `OFFSET`.
 
 use ferrite_proto::error::FieldViolation;
 
@@ -15,7 +13,7 @@ impl Page {
     /// Returns page `number` (from 1) of `size` rows, at most `max`.
     ///
     /// # Errors
-    /// The fields that are out of range: `page`, `page_size` or both.
+    /// A violation for `page`, `page_size` or both, if out of range.
     pub fn parse(number: i32, size: i32, max: i32) -> Result<Self, Vec<FieldViolation>> {
         let mut violations = Vec::new();
         if number < 1 {
@@ -27,7 +25,7 @@ impl Page {
         if violations.is_empty() { Ok(Self { number, size }) } else { Err(violations) }
     }
 
-    /// Returns page `number` of `size` rows. A value out of range becomes the nearest value in range. `max` must be at least 1.
+    /// Like [`Page::parse`], but clamps values to their range. `max` must be at least 1.
     #[must_use]
     pub fn nearest(number: i32, size: i32, max: i32) -> Self {
         Self { number: number.max(1), size: size.clamp(1, max) }

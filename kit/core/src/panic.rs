@@ -1,4 +1,4 @@
-//! Caught panics of requests: their text, and how they are reported.
+//! Catches panics of requests.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -12,9 +12,10 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// Waits for the response to a request. If `work` panics, that is logged and counted, and the response is `on_panic`.
+/// Runs `work` and returns its response. If it panics, logs and counts that and returns
+/// `on_panic()`.
 pub async fn contain_panic<T>(work: impl Future<Output = T>, on_panic: impl FnOnce() -> T) -> T {
-    // After a panic nothing uses what `work` held.
+    // Nothing uses the state of `work` after a panic.
     AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|panic| {
         tracing::error!(panic = panic_text(&*panic), "a request panicked");
         metrics::counter!("ferrite_panics_total").increment(1);

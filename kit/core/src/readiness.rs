@@ -1,4 +1,4 @@
-//! The probe that sets the readiness of a process.
+//! Sets the readiness of a process by a probe.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use crate::lifecycle::Lifecycle;
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Probe failures in a row after which a process is unready: one slow response is not an outage.
+/// Consecutive failures after which a process is unready. One slow response is not an outage.
 const MAX_PROBE_FAILURES: u32 = 3;
-/// Probe failures of a process that was never ready (one every 50 ms) that are not logged.
+/// Failures at start (one every 50 ms) that are not logged.
 const MAX_START_FAILURES: u32 = 60;
 
-/// Sets the readiness of the process by `probe`: ready after a success, unready after several failures in a row.
+/// Keeps the readiness of the process up to date: ready after a success of `probe`, unready after
+/// several failures in a row.
 pub async fn watch_readiness<P, F, E>(probe: P, life: Lifecycle)
 where
     P: Fn() -> F + Send + 'static,
@@ -32,7 +33,8 @@ where
             Ok(Err(error)) => {
                 failures += 1;
                 life.set_unready_reason(error.to_string());
-                // Before the first success other processes are still starting, so failures are expected for a while.
+                // At start other processes may still be starting, so failures are expected for a
+                // while.
                 if has_been_ready || failures > MAX_START_FAILURES {
                     tracing::warn!(%error, failures, "readiness probe failed");
                 }
@@ -46,7 +48,7 @@ where
         if failures >= MAX_PROBE_FAILURES {
             life.set_ready(false);
         }
-        // Probes are more frequent until the first success, so that a start takes no longer than it must.
+        // Probe more often until the first success, to start faster.
         let interval =
             if has_been_ready || failures >= MAX_START_FAILURES { PROBE_INTERVAL } else { PROBE_INTERVAL / 20 };
         life.pause(interval).await;

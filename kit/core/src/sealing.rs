@@ -1,11 +1,9 @@
-//! Seals secrets that a service must keep in its database with a key of its own, so that the database alone opens none of
-//! them.
+//! Encrypts ("seals") secrets that a service keeps in its database.
 //!
-//! A sealed value is a version byte, a random nonce, and the text under ChaCha20-Poly1305 with its place as associated data: moved to
-//! another place it does not open. Each service has keys of its own, derived from those in its file: the first one seals, and the others
-//! only open what was sealed before they were replaced.
-//!
-//! Not here: which columns are sealed, and what their places are called.
+//! A sealed value is a version byte, a random nonce, and the ciphertext of ChaCha20-Poly1305. Its
+//! place, such as `table.column`, is the associated data, so a value that was moved
+//! elsewhere does not open. Each service derives its own keys from those in its file: the first one
+//! seals, the others only open values that were sealed before a key rotation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,19 +16,19 @@ use crate::secret::Secret;
 use crate::startup::StartError;
 
 const KEY_BYTES: usize = 32;
-/// Most keys in a file.
 const MAX_KEYS: usize = 16;
 const VERSION: u8 = 1;
-/// Bytes before the text: version and nonce.
+/// Version and nonce.
 const HEADER_BYTES: usize = 1 + NONCE_LEN;
 
-/// The error of sealing or opening a value.
+/// Why a value cannot be sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// The value was sealed by another key, for another place, by a later version, or is damaged.
+    /// The value was sealed with another key, for another place or by a later version, or it is
+    /// damaged.
     #[error("a sealed value cannot be opened with these keys")]
     Unopenable,
-    /// The system gives no random numbers.
+    /// The system has no random numbers.
     #[error("the system gives no random numbers")]
     NoRandomNumbers,
 }
@@ -41,15 +39,15 @@ pub struct Sealer(Arc<Keys>);
 
 struct Keys {
     seal: LessSafeKey,
-    /// Keys that were replaced.
+    /// Keys from before the rotation, which only open.
     former: Vec<LessSafeKey>,
-    /// Keys of fingerprints, the present one first.
+    /// Keys of fingerprints, the current one first.
     fingerprint: Vec<hmac::Key>,
     random: SystemRandom,
 }
 
 impl Sealer {
-    /// Returns a sealer of `service` with a key, and with those that were replaced, which only open.
+    /// Returns a sealer of `service`. The `former` keys only open values.
     #[must_use]
     pub fn new(key: &[u8; KEY_BYTES], former: &[[u8; KEY_BYTES]], service: &str) -> Self {
         let fingerprint = [key].into_iter().chain(former).map(|key| fingerprint_key(key, service)).collect();
@@ -57,11 +55,11 @@ impl Sealer {
         Self(Arc::new(Keys { seal: seal_key(key, service), former, fingerprint, random: SystemRandom::new() }))
     }
 
-    /// Reads the keys from a file of 64 hexadecimal digits a line, with or without white space around them: first the key that seals, then
-    /// those that were replaced.
+    /// Reads the keys from a file: 64 hexadecimal digits per line, with optional white space, first
+    /// the key that seals, then former keys.
     ///
     /// # Errors
-    /// When the file cannot be read or holds anything else, or more than 16 keys.
+    /// If the file is unreadable or malformed, or has more than 16 keys.
     pub fn read(path: &Path, service: &str) -> Result<Self, StartError> {
         let failed = |reason: String| StartError::Other(format!("secret key file `{}`: {reason}", path.display()));
         let text = Secret::read(path).map_err(|error| failed(error.to_string()))?;
@@ -78,7 +76,7 @@ impl Sealer {
         }
     }
 
-    /// Seals a text for a place. Equal texts give different values.
+    /// Seals a text for a place. Sealing the same text twice gives different values.
     ///
     /// # Errors
     /// [`SealError::NoRandomNumbers`].
@@ -98,7 +96,7 @@ impl Sealer {
         Ok(sealed)
     }
 
-    /// Opens a value of a place.
+    /// Opens a value that was sealed for `place`.
     ///
     /// # Errors
     /// [`SealError::Unopenable`].
@@ -118,14 +116,14 @@ impl Sealer {
         Ok(Secret::new(text))
     }
 
-    /// Returns functions that make digests of texts, which tell equal texts from different ones, and nothing to those without the key: one
-    /// for each key, the present one first.
+    /// Returns one keyed digest function per key, the current key first. Equal texts have equal
+    /// digests; without the key, a digest reveals nothing.
     pub fn fingerprints(&self) -> impl Iterator<Item = impl Fn(&str) -> String> {
         self.0.fingerprint.iter().map(|key| move |text: &str| hex::encode(hmac::sign(key, text.as_bytes())))
     }
 }
 
-/// Returns a key for one purpose. That of the file is used for nothing but to derive others.
+/// Derives a key for one purpose. The key of the file is used for nothing else.
 fn derive(key: &[u8; KEY_BYTES], service: &str, purpose: &str) -> hmac::Tag {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
     hmac::sign(&key, format!("ferrite {service} {purpose} 1").as_bytes())

@@ -1,4 +1,4 @@
-//! Confidential settings, and files that hold them.
+//! Confidential settings and the files that hold them.
 
 use std::fmt;
 use std::fs::File;
@@ -6,35 +6,34 @@ use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Limit of a file that holds a secret.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// A confidential text. Its `Debug` and `Display` output is `[secret]`.
+/// A confidential text. `Debug` and `Display` print `[secret]`.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(String);
 
-/// The error of a file that should hold a secret. Its text names neither the path nor the content.
+/// Why a secret cannot be read from its file. The text reveals neither path nor content.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretFileError {
     /// The file cannot be opened or read.
     #[error("the file cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    /// The file holds nothing but the ends of lines.
+    /// The file is empty or has only line breaks.
     #[error("the file is empty")]
     Empty,
     /// The file is larger than 64 KiB.
     #[error("the file is larger than {} KiB", MAX_FILE_BYTES >> 10)]
     TooLarge,
-    /// The file holds bytes that are no text.
+    /// The file is not UTF-8.
     #[error("the file is not UTF-8")]
     NotText,
 }
 
 impl Secret {
-    /// Reads the content of a file, without the ends of lines after it.
+    /// Reads a file, without trailing line breaks.
     ///
     /// # Errors
-    /// When the file cannot be read, is empty or larger than 64 KiB, or is not UTF-8.
+    /// If the file is unreadable, empty, larger than 64 KiB, or not UTF-8.
     pub fn read(path: &Path) -> Result<Self, SecretFileError> {
         let mut content = Vec::new();
         File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut content)?;
@@ -51,7 +50,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// Returns the text itself.
+    /// Returns the text.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

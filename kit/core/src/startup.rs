@@ -1,6 +1,5 @@
-//! Start of a process: the error of a failed start, pauses between attempts to reach a server, and the listeners.
-//!
-//! Not here: databases, and keys and authentication, which other crates open.
+//! Start of a process: the error of a failed start, the backoff between connection attempts, and
+//! the listeners.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,20 +11,20 @@ use crate::config::ServeArgs;
 use crate::lifecycle::Lifecycle;
 use crate::net::Listener;
 
-/// Delay before the second attempt; doubled for each further one.
+/// Delay before the second attempt. Doubles with each attempt.
 const MIN_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// The error of a process that cannot start.
+/// Why a process cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// What the process needs cannot be used: its database, a key, Redis.
+    /// A dependency cannot be used: the database, a key, or Redis.
     #[error(transparent)]
     Unusable(Box<dyn Error + Send + Sync>),
     /// A listener or a file cannot be opened.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The file with a key of grants holds no Ed25519 key.
+    /// The grant key file has no Ed25519 key.
     #[error("grant key file `{file}`: {source}")]
     GrantKey {
         /// Path of the file.
@@ -33,38 +32,39 @@ pub enum StartError {
         /// The error of parsing the key.
         source: BadKey,
     },
-    /// A setting, or the file that it names, cannot be used.
+    /// A setting, or the file that it names, is unusable.
     #[error("{setting}: {source}")]
     Setting {
-        /// The variable of the setting.
+        /// The variable of the setting, such as `FERRITE_LISTEN`.
         setting: &'static str,
         /// The reason.
         source: Box<StartError>,
     },
-    /// Any other failure; the text is the reason.
+    /// Any other failure.
     #[error("{0}")]
     Other(String),
 }
 
-/// The life of a service, from start to stop. Boxed: a service's `run` is compiled in its own crate, not again in the program.
+/// A running service. Boxed, so that its code is compiled in its own crate and not again in the
+/// program.
 pub type ServiceFuture = BoxFuture<'static, Result<(), StartError>>;
 
 impl StartError {
-    /// Names the setting that an error comes from, by its variable.
+    /// Adds the variable of the setting that caused the error.
     #[must_use]
     pub fn of(self, setting: &'static str) -> Self {
         Self::Setting { setting, source: Box::new(self) }
     }
 }
 
-/// Returns an error and its causes as one line.
+/// Returns an error and its causes on one line.
 #[must_use]
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let text = error.to_string();
-        // Some errors repeat their cause in their own text.
+        // Some errors already include their cause.
         if !line.contains(&text) {
             line = format!("{line}: {text}");
         }
@@ -73,7 +73,7 @@ pub fn error_chain(error: &dyn std::error::Error) -> String {
     line.replace('\n', " ")
 }
 
-/// Delays between attempts to reach a server: 1 s, 2 s, 4 s and so on up to 30 s.
+/// Delays between attempts to reach a server: 1 s, doubling up to 30 s.
 #[derive(Debug)]
 pub struct Backoff {
     next: Duration,
@@ -92,7 +92,8 @@ impl Backoff {
         delay
     }
 
-    /// Tells the reason of a failed attempt on the log and by `/readyz`, and waits for the next one.
+    /// Logs the reason of a failed attempt, shows it in `/readyz`, and waits before the next
+    /// attempt.
     pub async fn pause(&mut self, reason: &str, life: &Lifecycle) {
         let delay = self.advance();
         tracing::warn!("{reason}; trying again in {} s", delay.as_secs());
@@ -102,10 +103,10 @@ impl Backoff {
 }
 
 impl ServeArgs {
-    /// Starts to listen on every address of `listen`.
+    /// Binds every address of `listen`.
     ///
     /// # Errors
-    /// When an address is in use or the process may not use it; the message names the address.
+    /// If an address is in use or not permitted. The message names the address.
     pub fn bind(&self) -> BoxFuture<'_, std::io::Result<Vec<Listener>>> {
         Box::pin(async move {
             let mut listeners = Vec::new();

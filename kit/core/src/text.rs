@@ -1,30 +1,28 @@
-//! Characters that names and titles must not hold: control characters, which break lines and terminals, and direction characters, with
-//! which a text is shown in another order than it is written.
-//!
-//! Not here: lengths and forms, which each field has of its own.
+//! Rejects control characters, which break lines and terminals, and bidirectional characters, which
+//! show a text in another order than it is written.
 
 use ferrite_proto::error::FieldViolation;
 
-/// Returns whether a character is a control character (C0, DEL, C1), ends a line or paragraph, or changes the direction of the text around
-/// it: U+061C, U+200E, U+200F, U+2028 to U+202E, and U+2066 to U+2069.
+/// Whether a character is a control character (C0, DEL, C1), a line or paragraph separator, or a
+/// bidirectional control: U+061C, U+200E, U+200F, U+2028 to U+202E, and U+2066 to U+2069.
 #[must_use]
 pub fn is_control_or_direction(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Checks that a text of one line, such as a name or a title, has no control or direction characters.
+/// Checks that a single-line text, such as a name, has no control or bidirectional characters.
 ///
 /// # Errors
-/// The violation of `field`.
+/// A violation of `field`.
 pub fn check_line(text: &str, field: &str) -> Result<(), FieldViolation> {
     refuse_if(text.chars().any(is_control_or_direction), field)
 }
 
-/// Checks that a text of several lines has no control or direction characters but tabs and ends of lines.
+/// Like [`check_line`], but allows tabs and line breaks.
 ///
 /// # Errors
-/// The violation of `field`.
+/// A violation of `field`.
 pub fn check_lines(text: &str, field: &str) -> Result<(), FieldViolation> {
     let is_refused = |character| is_control_or_direction(character) && !matches!(character, '\t' | '\n' | '\r');
     refuse_if(text.chars().any(is_refused), field)
@@ -32,12 +30,13 @@ pub fn check_lines(text: &str, field: &str) -> Result<(), FieldViolation> {
 
 fn refuse_if(is_refused: bool, field: &str) -> Result<(), FieldViolation> {
     match is_refused {
-        true => Err(FieldViolation::new(field, "invalid", "must not hold control or direction characters")),
+        true => Err(FieldViolation::new(field, "invalid", "must not contain control or bidirectional characters")),
         false => Ok(()),
     }
 }
 
-/// Returns a text that was stored before it was checked, as one line: each control or direction character becomes a space.
+/// Turns a text that was stored unchecked into a single line: each control or bidirectional
+/// character becomes a space.
 #[must_use]
 pub fn cleaned(text: &str) -> String {
     text.chars().map(|character| if is_control_or_direction(character) { ' ' } else { character }).collect()

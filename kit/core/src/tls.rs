@@ -1,9 +1,9 @@
-//! TLS by rustls (versions 1.2 and 1.3, ring): certificates and keys in PEM files, which are read again when they change.
+//! TLS with rustls (versions 1.2 and 1.3, ring). Certificates and keys are PEM files, which are
+//! reloaded when they change.
 //!
-//! A file that was replaced is noticed by the next connection, or two seconds later. New files that cannot be used, such as a
-//! certificate whose key has not been replaced yet, are logged, and the ones before stay in use until the files change again.
-//!
-//! Not here: who needs TLS, and the streams on top of it.
+//! A connection notices a replaced file within two seconds. If the new files are unusable, such as
+//! a certificate whose key has not been replaced yet, that is logged and the old ones stay in use
+//! until the files change again.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,25 +21,25 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Time between two looks at the files.
+/// Interval between checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
-/// Largest PEM file that is read, well above any chain of certificates.
+/// Well above any certificate chain.
 const MAX_PEM_BYTES: u64 = 1024 * 1024;
-/// Protocols that a server speaks, by preference. Clients without ALPN are served by the first bytes that they send.
+/// ALPN protocols of a server, by preference. Without ALPN the first bytes of the client decide.
 const SERVER_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// The error of files that cannot be used for TLS.
+/// Why files cannot be used for TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file cannot be read.
+    /// A file is unreadable.
     #[error("TLS file `{}`: {source}", file.display())]
     File {
         /// Path of the file.
         file: PathBuf,
-        /// The failure of the system.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A file holds no PEM of the expected kind, or PEM that cannot be decoded.
+    /// A file has no PEM section of the expected kind, or one that cannot be decoded.
     #[error("TLS file `{}` has no usable {expected} in PEM form", file.display())]
     Pem {
         /// Path of the file.
@@ -47,7 +47,7 @@ pub enum TlsError {
         /// Kind of the missing section.
         expected: &'static str,
     },
-    /// The certificate and the key do not belong together, or have an algorithm that is not supported.
+    /// Certificate and key do not match, or use an unsupported algorithm.
     #[error("TLS certificate `{}`: {source}", file.display())]
     Unusable {
         /// Path of the certificate.
@@ -57,42 +57,43 @@ pub enum TlsError {
     },
 }
 
-/// The server's side of TLS. Clones share the certificate and its reloads.
+/// The server side of TLS. Clones share the certificate and its reloads.
 #[derive(Clone, Debug)]
 pub struct ServerTls(Arc<Reloading<ServerConfig>>);
 
 impl ServerTls {
-    /// Reads a certificate (with its chain) and its key. With `client_ca`, clients must show a certificate of that authority.
+    /// Reads a certificate with its chain, and its key. With `client_ca`, clients must present a
+    /// certificate of that authority.
     ///
     /// # Errors
-    /// When a file cannot be read, has no PEM of its kind, or the key is not that of the certificate.
+    /// If a file is unreadable or has no usable PEM, or the key does not match.
     pub fn load(certificate: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Self, TlsError> {
         let files = PemFiles { certificate: certificate.into(), key: key.into(), ca: client_ca.map(Path::to_owned) };
         Reloading::load(files, server_config).map(|reloading| Self(Arc::new(reloading)))
     }
 
-    /// Returns the acceptor of the next connection, with the newest certificate.
+    /// Returns an acceptor with the newest certificate.
     #[must_use]
     pub fn acceptor(&self) -> TlsAcceptor {
         self.0.current().into()
     }
 }
 
-/// The client's side of mutual TLS. Clones share the certificate and its reloads.
+/// The client side of mutual TLS. Clones share the certificate and its reloads.
 #[derive(Clone, Debug)]
 pub struct ClientTls(Arc<Reloading<ClientConfig>>);
 
 impl ClientTls {
-    /// Reads the authority whose servers are trusted, and the certificate and key that the client shows.
+    /// Reads the authority that the client trusts, and the certificate and key that it presents.
     ///
     /// # Errors
-    /// When a file cannot be read, has no PEM of its kind, or the key is not that of the certificate.
+    /// If a file is unreadable or has no usable PEM, or the key does not match.
     pub fn load(ca: &Path, certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let files = PemFiles { certificate: certificate.into(), key: key.into(), ca: Some(ca.into()) };
         Reloading::load(files, client_config).map(|reloading| Self(Arc::new(reloading)))
     }
 
-    /// Returns the connector of the next connection, with the newest certificate. It names no protocol: both sides know whether
+    /// Returns a connector with the newest certificate. It sends no ALPN: both sides know whether
     /// they speak HTTP/2 or HTTP/1.1.
     #[must_use]
     pub fn connector(&self) -> TlsConnector {
@@ -100,20 +101,20 @@ impl ClientTls {
     }
 }
 
-/// Paths of the PEM files of one side.
 #[derive(Debug)]
 struct PemFiles {
     certificate: PathBuf,
     key: PathBuf,
-    /// Certificates of the authority by which the other side is checked.
+    /// CA that the certificate of the peer is verified with.
     ca: Option<PathBuf>,
 }
 
-/// Identity of the content of a file, as far as the file system tells: device, inode, size, and time of the last change.
+/// Identifies the content of a file: device, inode, size, and modification time.
 type Stamp = (u64, u64, u64, i64, i64);
 
 impl PemFiles {
-    /// Returns the stamps of the files; `None` for one that is missing, as between the two steps of a replacement.
+    /// Returns the stamps of the files; `None` for a missing file, as in the middle of a
+    /// replacement.
     fn stamps(&self) -> Vec<Option<Stamp>> {
         let stamp = |path: &PathBuf| {
             let found = std::fs::metadata(path).ok()?;
@@ -123,27 +124,27 @@ impl PemFiles {
     }
 }
 
-/// A configuration made from files, and made again when they change.
+/// A configuration that is rebuilt when its files change.
 #[derive(Debug)]
 struct Reloading<C> {
     files: PemFiles,
     make: fn(&PemFiles) -> Result<C, TlsError>,
     current: RwLock<Loaded<C>>,
     started: Instant,
-    /// Milliseconds after `started` before which the files are not looked at again.
+    /// Time of the next check, in milliseconds after `started`.
     next_check_ms: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Loaded<C> {
     config: Arc<C>,
-    /// Stamps of the files that were tried last, usable or not.
+    /// Stamps of the files that were loaded last, usable or not.
     stamps: Vec<Option<Stamp>>,
 }
 
 impl<C> Reloading<C> {
     fn load(files: PemFiles, make: fn(&PemFiles) -> Result<C, TlsError>) -> Result<Self, TlsError> {
-        // Taken before the files are read: one that changes meanwhile is read again.
+        // Taken before the files are read, so that a change in between causes another reload.
         let stamps = files.stamps();
         let config = Arc::new(make(&files)?);
         let next_check_ms = AtomicU64::new(interval_ms());
@@ -156,14 +157,15 @@ impl<C> Reloading<C> {
         })
     }
 
-    /// Returns the newest usable configuration. Looks at the files if the last look is [`CHECK_INTERVAL`] ago.
+    /// Returns the newest usable configuration. Checks the files if the last check was
+    /// [`CHECK_INTERVAL`] ago.
     fn current(&self) -> Arc<C> {
         let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let due_ms = self.next_check_ms.load(Ordering::Relaxed);
         if now_ms >= due_ms {
             let next_ms = now_ms.saturating_add(interval_ms());
             let taken = self.next_check_ms.compare_exchange(due_ms, next_ms, Ordering::Relaxed, Ordering::Relaxed);
-            // One caller of an interval looks; the others go on with what there is.
+            // One caller checks the files; the others use the current configuration.
             if taken.is_ok() {
                 self.reload();
             }
@@ -171,7 +173,7 @@ impl<C> Reloading<C> {
         Arc::clone(&self.current.read().config)
     }
 
-    /// Reads the files again if they changed. Holds no lock meanwhile.
+    /// Reloads the files if they changed, without holding the lock.
     fn reload(&self) {
         let stamps = self.files.stamps();
         if self.current.read().stamps == stamps {
@@ -250,10 +252,10 @@ fn roots(file: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// Returns the content of a file with the certificates of authorities, for a client that takes PEM.
+/// Returns the content of a CA file, for clients that take PEM.
 ///
 /// # Errors
-/// When the file cannot be read, or has no certificate of an authority.
+/// If the file is unreadable or has no usable CA certificate.
 pub fn read_roots(file: &Path) -> Result<Vec<u8>, TlsError> {
     roots(file)?;
     read(file)

@@ -1,9 +1,8 @@
-//! Versions of resources, and the preconditions of writes.
+//! Versions of resources, and preconditions of writes.
 //!
-//! A read that is asked for it tells the version of the resource that it returns. A write with a precondition checks it inside of its
-//! transaction, against the resource as the same read would return it.
-//!
-//! Not here: `ETag` and `If-Match` of HTTP, of which the gateway makes preconditions.
+//! A read returns the version of its resource if the request asks for it. A write checks its
+//! precondition inside its transaction, against the resource as the same read would return it. The
+//! gateway translates `ETag` and `If-Match` to versions and preconditions.
 
 use std::fmt;
 
@@ -22,18 +21,19 @@ const VERSION_PREFIX: &str = "version=";
 const NOT_VERSION_PREFIX: &str = "not-version=";
 const SEPARATOR: &str = ",";
 
-/// The version of a resource: a hash of the message that a read returns of it. Different contents have different versions.
+/// The version of a resource: a hash of the message that a read returns. Different contents have
+/// different versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(String);
 
 impl Version {
-    /// Returns the version of `resource`. Equal messages have the same encoding: maps are sorted.
+    /// Returns the version of `resource`. Equal messages encode equally, because maps are sorted.
     #[must_use]
     pub fn of(resource: &impl Message) -> Self {
         Self(hex::encode(&blake3::hash(&resource.encode_to_vec()).as_bytes()[..VERSION_BYTES]))
     }
 
-    /// Parses the text of a version; `None` for another text.
+    /// Parses a version; `None` if malformed.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -47,7 +47,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What must be true of a resource when a write to it is done.
+/// A condition on the current resource that a write requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// It exists.
@@ -58,12 +58,12 @@ pub enum Precondition {
     Versions(Vec<Version>),
     /// It does not exist, or has none of these versions.
     NotVersions(Vec<Version>),
-    /// Nothing would be enough: it is known to be another version than the caller's.
+    /// Never true: the resource is known to have another version than the caller's.
     Never,
 }
 
 impl Precondition {
-    /// Parses the value of [`metadata::PRECONDITION`]. One that is malformed is never true.
+    /// Parses the value of [`metadata::PRECONDITION`]. A malformed one is never true.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -76,7 +76,7 @@ impl Precondition {
         }
     }
 
-    /// Returns whether it is true of a resource; `None` for one that does not exist.
+    /// Whether the precondition holds for a resource; `None` means that it does not exist.
     #[must_use]
     pub fn is_true(&self, resource: Option<&impl Message>) -> bool {
         match self {
@@ -101,7 +101,7 @@ impl fmt::Display for Precondition {
     }
 }
 
-/// Returns the versions that a text lists after `prefix`; `None` for another text.
+/// Returns the versions after `prefix`; `None` if the text has another prefix.
 fn listed(text: &str, prefix: &str) -> Option<Vec<Version>> {
     text.strip_prefix(prefix)?.split(SEPARATOR).map(Version::parse).collect()
 }
@@ -110,12 +110,12 @@ fn list(versions: &[Version]) -> String {
     versions.iter().map(|version| version.0.as_str()).collect::<Vec<_>>().join(SEPARATOR)
 }
 
-/// The precondition of a write is not true. Nothing was changed.
+/// The precondition does not hold. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("precondition failed")]
 pub struct PreconditionFailed;
 
-/// What a request says about the version of its resource, and what its response tells.
+/// Precondition and version in the metadata of a request and its response.
 #[derive(Debug, Default)]
 pub struct VersionExchange(Mutex<Exchange>);
 
@@ -128,7 +128,7 @@ struct Exchange {
 }
 
 impl VersionExchange {
-    /// Takes what the metadata of a request says.
+    /// Reads the metadata of a request.
     pub fn begin(&self, headers: &HeaderMap) {
         let precondition = match single_header(headers, metadata::PRECONDITION) {
             Ok(value) => value.map(|value| value.to_str().map_or(Precondition::Never, Precondition::parse)),
@@ -138,7 +138,7 @@ impl VersionExchange {
         *self.0.lock() = Exchange { is_asked, precondition, ..Exchange::default() };
     }
 
-    /// Adds the version to the metadata of a response, if the read told it.
+    /// Adds the version to the metadata of a response, if there is one.
     pub fn end(&self, headers: &mut HeaderMap) {
         let told = self.0.lock().told.take();
         if let Some(value) = told.and_then(|version| HeaderValue::try_from(version.0).ok()) {
@@ -146,7 +146,7 @@ impl VersionExchange {
         }
     }
 
-    /// Tells the version of the resource that a read returns, if the request asks for it.
+    /// Sets the version of the resource that a read returns, if the request asks for it.
     pub fn tell(&self, resource: &impl Message) {
         let mut exchange = self.0.lock();
         if exchange.is_asked {
@@ -154,20 +154,21 @@ impl VersionExchange {
         }
     }
 
-    /// Returns whether the request asks for the version of what it reads.
+    /// Whether the request asks for the version of what it reads.
     pub fn is_asked(&self) -> bool {
         self.0.lock().is_asked
     }
 
-    /// Returns whether the request has a precondition.
+    /// Whether the request has a precondition.
     pub fn is_conditional(&self) -> bool {
         self.0.lock().precondition.is_some()
     }
 
-    /// Checks the precondition of the request, if it has one, against the resource as it is now; `None` for one that does not exist.
+    /// Checks the request's precondition, if any, against the current resource; `None` means that
+    /// it does not exist.
     ///
     /// # Errors
-    /// [`PreconditionFailed`] if it is not true.
+    /// [`PreconditionFailed`] if it does not hold.
     pub fn require(&self, resource: Option<&impl Message>) -> Result<(), PreconditionFailed> {
         let mut exchange = self.0.lock();
         exchange.is_checked = true;
@@ -177,7 +178,7 @@ impl VersionExchange {
         }
     }
 
-    /// Checks that the precondition of the request, if it has one, was checked.
+    /// Checks that the request's precondition, if any, was checked.
     ///
     /// # Errors
     /// [`PreconditionFailed`] if it was not.

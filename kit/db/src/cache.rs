@@ -1,6 +1,4 @@
-//! A cache of query results on SQLite that is valid until the next commit to the database.
-//!
-//! Not here: expiry by time, and caching on PostgreSQL.
+//! A cache of query results on SQLite, valid until the next commit to the database.
 
 use std::hash::Hash;
 
@@ -10,8 +8,8 @@ use super::data_version::DataVersion;
 use super::error::DbError;
 use super::handle::Db;
 
-/// Results of queries by key. A result is valid until any process commits to the database. On PostgreSQL nothing is cached: detecting a
-/// commit there would cost as much as the query.
+/// Results of queries by key. A result is valid until any process commits to the database. Nothing
+/// is cached on PostgreSQL, where detecting a commit costs as much as a query.
 #[derive(Clone)]
 pub struct QueryCache<K, V> {
     name: &'static str,
@@ -29,14 +27,15 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Returns a cache of at most `max_entries` results; `name` is its label in the metrics.
+    /// Returns a cache of at most `max_entries` results. `name` is its label in the metrics.
     #[must_use]
     pub fn new(name: &'static str, max_entries: u64) -> Self {
         Self { name, results: Cache::new(max_entries) }
     }
 
-    /// Returns the cached result of `key` if it is still valid; else runs `query`, which must read from `db`, and caches its result. `db`
-    /// must be the same handle each time, or a clone of it.
+    /// Returns the cached result of `key` if it is still valid. Otherwise runs `query`, which must
+    /// read from `db`, and caches its result. `db` must be the same handle each time, or a clone of
+    /// it.
     ///
     /// # Errors
     /// The error of `query`.
@@ -44,7 +43,7 @@ where
     where
         F: Future<Output = Result<V, DbError>>,
     {
-        // Read before the query: a commit in between makes the result look older than it is, never newer.
+        // Read before the query: a commit in between makes the result look older, never newer.
         let Some(version) = db.data_version() else { return query.await };
         let cached = self.results.get(&key).filter(|(cached_version, _)| *cached_version == version);
         let outcome = if cached.is_some() { "hit" } else { "miss" };

@@ -1,5 +1,3 @@
-//! Settings of the database of a service.
-
 use std::time::Duration;
 
 use clap::Args;
@@ -8,8 +6,7 @@ use ferrite_core::{
     config::{WriteLimitArgs, seconds_within, secret_file, within},
 };
 
-/// Minimum retention of delivered events. Must exceed the time in which deliveries repeat after a
-/// crash.
+/// Delivered events must be kept for longer than deliveries can repeat after a crash.
 const MIN_EVENT_RETENTION_SECONDS: u64 = 60;
 
 /// The database of a service.

@@ -1,15 +1,15 @@
-//! The connections to a PostgreSQL database that statements run on: a stack in front of sqlx's pool.
+//! The connections to a PostgreSQL database: a stack in front of sqlx's pool.
 //!
-//! The pool pings each connection that is returned to it. That is a second round trip for each statement, and it wakes both processes
-//! once more. A connection whose statement ended well needs no ping: it goes to the stack, and the next statement takes the one that was
-//! used last. All others go back to the pool: after a failure, after a caller that was cancelled, and after a transaction.
+//! The pool pings every returned connection, which costs a round trip per statement and wakes both
+//! processes. A connection whose statement succeeded needs no ping: it goes to the stack, and the
+//! next statement takes the most recently used one. After a failure, a cancelled caller or a
+//! transaction, the connection goes back to the pool.
 //!
-//! A quarter of the connections is for lookups, whose statements are planned once for each connection. Else PostgreSQL compares the cost
-//! of such a plan with that of plans for given arguments, also of times when the tables were smaller, and may plan a lookup for each
-//! execution, which takes several times as long as the lookup itself. An eighth is for pages of searches, which are planned likewise: they
-//! are found by more than keys, and must not keep lookups waiting.
-//!
-//! Not here: running statements, which is in `query`.
+//! A quarter of the connections is for lookups, whose statements are planned once per connection
+//! (generic plans). Otherwise PostgreSQL may keep planning a lookup for each execution, which takes
+//! several times as long as the lookup itself, because it compares the plan with costs from when
+//! the tables were smaller. An eighth is for pages of searches, planned the same way but slower
+//! than key lookups, which they must not delay.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -25,13 +25,14 @@ use tokio::time::Instant;
 
 use super::measure::{POSTGRES, measured_wait};
 
-/// Longest time that a caller waits for a free connection.
+/// Limit for waiting for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Idle time after which a connection of the stack is pinged before use.
+/// Idle time after which a connection is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
-/// Time after which a connection goes back to the pool, which closes those that are old.
+/// Time after which a connection goes back to the pool, which closes old ones.
 const RETURN_AFTER: Duration = Duration::from_secs(300);
-/// Attempts at a read or at the beginning of a transaction, each on another connection, while connections are found lost.
+/// Attempts at a read or at beginning a transaction, each on another connection, when connections
+/// are lost.
 pub(super) const MAX_ATTEMPTS: usize = 3;
 
 /// The connections to one database. Clones share them.
@@ -41,13 +42,13 @@ pub(super) struct PgConnections(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     pool: PgPool,
-    /// The connections for lookups; `None` if this pool is for them, too.
+    /// The connections for lookups; `None` if this pool serves lookups.
     lookups: Option<PgConnections>,
-    /// The connections for pages; `None` if this pool is for them, too.
+    /// The connections for pages; `None` if this pool serves pages.
     pages: Option<PgConnections>,
-    /// As many as the pool may have connections. A caller with a permit waits for nobody else.
+    /// One permit per connection of the pool, so a caller with a permit never waits.
     permits: Arc<Semaphore>,
-    /// Connections between two statements, the one used last at the end.
+    /// Idle connections, the most recently used one last.
     idle: Mutex<VecDeque<IdleConnection>>,
 }
 
@@ -58,16 +59,16 @@ struct IdleConnection {
     idle_since: Instant,
 }
 
-/// A connection for one statement. Dropping it returns the connection to the pool, which pings it.
+/// A connection for one statement. When dropped, the pool gets it back and pings it.
 pub(super) struct Lease {
     connection: PoolConnection<Postgres>,
-    /// Time at which the pool gave the connection.
+    /// When the pool gave out the connection.
     taken_at: Instant,
     permit: OwnedSemaphorePermit,
 }
 
 impl PgConnections {
-    /// Takes connections from `pool`, those for lookups from `lookups`, and those for pages from `pages`. Nothing else may use the pools.
+    /// Takes over the pools. Nothing else may use them.
     pub(super) fn new(pool: PgPool, lookups: Option<PgPool>, pages: Option<PgPool>) -> Self {
         let permits = usize::try_from(pool.options().get_max_connections()).unwrap_or(usize::MAX);
         let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
@@ -75,42 +76,37 @@ impl PgConnections {
         Self(Arc::new(Inner { pool, lookups, pages, permits, idle: Mutex::default() }))
     }
 
-    /// Returns the number of connections of `max_connections` that are for lookups.
+    /// Returns how many of `max_connections` are for lookups.
     pub(super) fn lookup_share(max_connections: u32) -> u32 {
         if max_connections < 2 { 0 } else { (max_connections / 4).max(1) }
     }
 
-    /// Returns the number of connections of `max_connections` that are for pages.
+    /// Returns how many of `max_connections` are for pages.
     pub(super) fn page_share(max_connections: u32) -> u32 {
         max_connections / 8
     }
 
-    /// Returns the pool, for its settings.
     pub(super) fn pool(&self) -> &PgPool {
         &self.0.pool
     }
 
-    /// Returns the connections for lookups.
     pub(super) fn lookups(&self) -> &Self {
         self.0.lookups.as_ref().unwrap_or(self)
     }
 
-    /// Returns the connections for pages.
     pub(super) fn pages(&self) -> &Self {
         self.0.pages.as_ref().unwrap_or(self)
     }
 
-    /// Returns the connections of the other pools.
     fn others(&self) -> impl Iterator<Item = &Self> {
         [&self.0.lookups, &self.0.pages].into_iter().flatten()
     }
 
-    /// Returns the largest number of connections.
     pub(super) fn max_connections(&self) -> u32 {
         self.0.pool.options().get_max_connections() + self.others().map(Self::max_connections).sum::<u32>()
     }
 
-    /// Returns the number of open connections, and how many of them are in use.
+    /// Returns the number of open connections and of those in use.
     pub(super) fn counts(&self) -> (u32, u32) {
         let open = self.0.pool.size();
         let waiting = u32::try_from(self.0.pool.num_idle() + self.0.idle.lock().len()).unwrap_or(u32::MAX);
@@ -120,10 +116,8 @@ impl PgConnections {
             .fold(own, |(open, in_use), (more, more_in_use)| (open + more, in_use + more_in_use))
     }
 
-    /// Takes a free connection, or opens one.
-    ///
-    /// # Errors
-    /// When none is free in time, or the database cannot be reached.
+    /// Takes a free connection or opens one. Fails if none is free in time or the database is
+    /// unreachable.
     pub(super) async fn lease(&self) -> Result<Lease, sqlx::Error> {
         measured_wait(POSTGRES, self.take()).await
     }
@@ -137,7 +131,7 @@ impl PgConnections {
             if is_usable {
                 return Ok(Lease { connection: idle.connection, taken_at: idle.taken_at, permit });
             }
-            // All others have waited for longer, and are most likely broken as well.
+            // The others have been idle for longer and are most likely broken, too.
             drop(idle.connection.detach());
             self.discard_idle();
         }
@@ -145,10 +139,7 @@ impl PgConnections {
         Ok(Lease { connection, taken_at: Instant::now(), permit })
     }
 
-    /// Begins a transaction by `statement`, on a connection that the permit stands for.
-    ///
-    /// # Errors
-    /// As those of [`PgConnections::lease`].
+    /// Begins a transaction with `statement`. The permit stands for its connection.
     pub(super) async fn begin(
         &self,
         statement: &'static str,
@@ -166,7 +157,7 @@ impl PgConnections {
         }
     }
 
-    /// Keeps a connection whose statement ended well for the next one.
+    /// Keeps a connection whose statement succeeded for the next statement.
     pub(super) fn put_back(&self, lease: Lease) {
         let Lease { connection, taken_at, permit, .. } = lease;
         let now = Instant::now();
@@ -186,7 +177,8 @@ impl PgConnections {
         drop(permit);
     }
 
-    /// Closes a connection that is lost, and those of the stack: if the server was restarted, they are lost as well.
+    /// Closes a lost connection and all idle ones: after a restart of the server they are lost,
+    /// too.
     pub(super) fn discard(&self, lease: Lease) {
         drop(lease.connection.detach());
         self.discard_idle();
@@ -197,7 +189,7 @@ impl PgConnections {
         idle.into_iter().for_each(|idle| drop(idle.connection.detach()));
     }
 
-    /// Closes all connections; waits for those in use.
+    /// Closes all connections. Waits for those in use.
     pub(super) fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let closed = self.0.pool.close();
@@ -211,7 +203,8 @@ impl PgConnections {
 }
 
 impl Drop for Inner {
-    /// Closes the sockets of the stack. Returning the connections to the pool would need a runtime.
+    /// Closes the sockets of idle connections. Returning the connections to the pool would need a
+    /// runtime.
     fn drop(&mut self) {
         let idle = std::mem::take(self.idle.get_mut());
         idle.into_iter().for_each(|idle| drop(idle.connection.detach()));
@@ -232,7 +225,7 @@ impl DerefMut for Lease {
     }
 }
 
-/// Returns whether an error says that the connection is lost: the server ended it, or the network did.
+/// Whether the error means that the server or the network closed the connection.
 pub(super) fn is_connection_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => true,

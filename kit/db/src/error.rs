@@ -1,4 +1,4 @@
-//! The error of database operations, alike for PostgreSQL and SQLite.
+//! The error of database operations, the same for PostgreSQL and SQLite.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use ferrite_rpc::write_limit::WriteRefused;
 use sqlx::error::ErrorKind;
 use sqlx::migrate::MigrateError;
 
-/// The kind of a violated constraint. SQLite does not report the name of the constraint, so it is not part of this type.
+/// The kind of a violated constraint. SQLite does not report the constraint's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A unique value exists already.
+    /// The value of a unique column already exists.
     Unique,
     /// A referenced row does not exist, or a row is still referenced.
     ForeignKey,
@@ -23,7 +23,8 @@ pub enum Violation {
 /// The error of a database operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
-    /// The URL is malformed or has an unsupported scheme. It is not part of the error because it may contain a password.
+    /// The URL is malformed or has an unsupported scheme. The error omits it because it may contain
+    /// a password.
     #[error("FERRITE_DATABASE_URL must be `postgres://…` or `sqlite://PATH`")]
     Url,
     /// A statement violated a constraint.
@@ -32,16 +33,16 @@ pub enum DbError {
     /// A migration failed, or the schema is older or newer than the program.
     #[error("database schema: {}", schema_text(.0))]
     Migrate(MigrateError),
-    /// The lock file of the database cannot be used.
+    /// The lock file of the database is unusable.
     #[error("database folder")]
     Io(#[from] std::io::Error),
-    /// The server did not respond within so many seconds.
+    /// The server did not respond within this number of seconds.
     #[error("the database does not answer within {0} s")]
     Unanswered(u64),
-    /// The account of the request has written as much as it may within an hour.
+    /// The account of the request has reached its hourly write limit.
     #[error(transparent)]
     Refused(#[from] WriteRefused),
-    /// The precondition of the request is not true, or was not checked.
+    /// The precondition of the request does not hold, or was not checked.
     #[error(transparent)]
     Precondition(#[from] PreconditionFailed),
     /// Any other failure of the database or its connection.
@@ -50,26 +51,27 @@ pub enum DbError {
 }
 
 impl DbError {
-    /// Returns whether a unique value exists already.
+    /// Whether a unique value already exists.
     #[must_use]
     pub fn is_unique(&self) -> bool {
         matches!(self, Self::Violation(Violation::Unique, _))
     }
 
-    /// Returns whether a referenced row does not exist, or a row is still referenced.
+    /// Whether a referenced row does not exist, or a row is still referenced.
     #[must_use]
     pub fn is_foreign_key(&self) -> bool {
         matches!(self, Self::Violation(Violation::ForeignKey, _))
     }
 
-    /// Returns whether the schema has migrations that this program does not know.
+    /// Whether the schema has migrations that this program does not know.
     #[must_use]
     pub fn is_newer_schema(&self) -> bool {
         matches!(self, Self::Migrate(MigrateError::VersionMissing(_)))
     }
 
-    /// Returns whether the database cannot be reached now, or ended the connection. The same call may succeed later. A transaction that
-    /// was being committed may have had its effect: a caller that repeats it needs an idempotency key.
+    /// Whether the database is unreachable or closed the connection, so that the same call may
+    /// succeed later. If the error comes from a commit, the commit may have succeeded: retrying
+    /// needs an idempotency key.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         let error = match self {
@@ -88,8 +90,8 @@ impl DbError {
             | sqlx::Error::Protocol(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed => true,
-            // Classes 08 (connection exception) and 57P (operator intervention), too_many_connections, and a transaction that was
-            // idle for too long.
+            // Classes 08 (connection exception) and 57P (operator intervention),
+            // too_many_connections, and idle_in_transaction_session_timeout.
             sqlx::Error::Database(error) => error.code().is_some_and(|code| {
                 code.starts_with("08") || code.starts_with("57P") || code == "53300" || code == "25P03"
             }),
@@ -97,7 +99,7 @@ impl DbError {
         }
     }
 
-    /// Returns the kind and the reason of a service's error that this one causes.
+    /// Returns the kind and reason of a service's error that has this cause.
     #[must_use]
     pub fn classify(&self) -> (Kind, &'static str) {
         match self {
@@ -108,7 +110,7 @@ impl DbError {
         }
     }
 
-    /// Returns the message of a service's error that this one causes.
+    /// Returns the message of a service's error that has this cause.
     #[must_use]
     pub fn message(&self) -> Cow<'static, str> {
         match self {
@@ -119,7 +121,7 @@ impl DbError {
         }
     }
 
-    /// Returns the time after which the same call may succeed, if that is known.
+    /// Returns when the same call may succeed, if known.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -128,8 +130,8 @@ impl DbError {
         }
     }
 
-    /// Logs that `work` failed: as a warning while the database is away, which the readiness of the process tells as well. A write that is
-    /// refused is no failure.
+    /// Logs that `work` failed. Only a warning while the database is unavailable, because the
+    /// readiness probe reports that, too. Logs nothing for a refused write.
     pub fn log(&self, work: &str) {
         let error = self as &dyn std::error::Error;
         if matches!(self, Self::Refused(_) | Self::Precondition(_)) {
@@ -142,17 +144,17 @@ impl DbError {
         }
     }
 
-    /// Returns whether the disk of the database is full.
+    /// Whether the disk of the database is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         let (Self::Violation(_, error) | Self::Failed(error)) = self else { return false };
         let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-        // SQLITE_FULL (13) and SQLITE_IOERR_WRITE (778) of SQLite, disk_full (53100) of PostgreSQL.
+        // SQLITE_FULL (13) and SQLITE_IOERR_WRITE (778), and disk_full (53100) of PostgreSQL.
         code.is_some_and(|code| matches!(code.as_ref(), "13" | "778" | "53100"))
     }
 }
 
-/// Returns what is wrong with a schema, in words that say what to do.
+/// Says what is wrong with a schema and what to do about it.
 fn schema_text(error: &MigrateError) -> String {
     match error {
         MigrateError::VersionMissing(version) => {
@@ -200,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_database_that_cannot_be_reached_is_unavailable_and_no_fault_of_the_service() {
-        // Nothing listens there. A port that was bound and let go may be that of another test by now.
+        // Nothing listens on port 1. A free port could be taken by another test.
         let error = Db::open(&Secret::new("postgres://nobody@127.0.0.1:1/none"), 1).await.unwrap_err();
         assert_eq!(error.classify(), (Kind::Overloaded, "DATABASE_UNAVAILABLE"));
         for fault in [DbError::Failed(sqlx::Error::RowNotFound), DbError::Url] {

@@ -1,9 +1,8 @@
 //! Keeps SQLite's full-text tables in few segments.
 //!
-//! A commit adds a segment, and FTS5 merges them four of one size at a time: a large index has ten, and a search reads each of its lists
-//! from all of them. From two it takes a third of the time.
-//!
-//! Not here: the rows of these tables, which the services write, and PostgreSQL, which has no segments.
+//! Every commit adds a segment, and FTS5 merges only once there are four of a size. A large index
+//! therefore has about ten, all of which a search reads. With two segments a search takes a third
+//! of the time.
 
 use std::time::Duration;
 
@@ -12,18 +11,18 @@ use ferrite_core::Lifecycle;
 use super::error::DbError;
 use super::handle::Db;
 
-/// Time between two rounds of merges.
 const MERGE_INTERVAL: Duration = Duration::from_secs(5 * 60);
-/// Time between two merges of one round, in which others write.
+/// Pause between two merges of a round, in which others can write.
 const MERGE_PAUSE: Duration = Duration::from_millis(100);
-/// Pages that one merge writes, about.
+/// Approximate number of pages that one merge writes.
 const PAGES_PER_MERGE: u32 = 100;
 const CHANGES: &str = "SELECT total_changes()";
-/// Rows that a merge changes if there is nothing to merge: that of the command.
+/// Rows that a merge changes if there is nothing to merge: only that of the command itself.
 const CHANGES_OF_COMMAND: i64 = 1;
 
 impl Db {
-    /// Starts to merge the segments of full-text tables now and every five minutes, until `life` stops; on PostgreSQL never.
+    /// Merges the segments of full-text tables now and every five minutes, until `life` stops. Does
+    /// nothing on PostgreSQL.
     pub fn merge_full_text(&self, tables: &'static [&'static str], life: &Lifecycle) {
         if self.pick(true, false) {
             return;
@@ -39,7 +38,6 @@ impl Db {
         });
     }
 
-    /// Merges until there is nothing to merge.
     async fn merge_all(&self, tables: &[&'static str], life: &Lifecycle) -> Result<(), DbError> {
         for table in tables {
             while !life.is_stopping() && self.merge_segments(table).await? {
@@ -49,9 +47,10 @@ impl Db {
         Ok(())
     }
 
-    /// Merges some pages of one table; the writers of the database wait for as long. Returns whether there was something to merge.
+    /// Merges some pages of one table, which blocks writers. Returns whether there was something to
+    /// merge.
     async fn merge_segments(&self, table: &'static str) -> Result<bool, DbError> {
-        // FTS5 takes commands as rows. The first lets a merge begin with two segments of one size.
+        // FTS5 takes commands as rows. The first one allows a merge of only two segments of a size.
         let set = format!("INSERT INTO {table} ({table}, rank) VALUES ('usermerge', 2)");
         let merge = format!("INSERT INTO {table} ({table}, rank) VALUES ('merge', {PAGES_PER_MERGE})");
         let mut tx = self.begin_relaxed().await?;

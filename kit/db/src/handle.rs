@@ -1,6 +1,5 @@
-//! The database handle [`Db`] and its transactions [`Tx`]: opening, the connections of readers and of the writer of SQLite, and the kinds of commit.
-//!
-//! Not here: running statements, which is in `query`.
+//! The database handle [`Db`] and its transactions [`Tx`]: opening, connections, and kinds of
+//! commit. `run` has the statements.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -28,42 +27,46 @@ use super::measure::{POSTGRES, SQLITE, measured};
 use super::sqlite_connections::{SqliteConnections, SqliteTx, is_rolled_back};
 use super::value::{Value, bytes_of};
 
-/// Longest time that a writer waits for another process that writes to the same SQLite file.
+/// Limit for waiting for another process that writes to the same SQLite file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time that a caller waits for a free connection of a pool.
+/// Limit for waiting for a free connection of a pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections for reading per SQLite database.
+/// Read connections per SQLite database.
 const MAX_SQLITE_READERS: u32 = 8;
-/// Idle time in the pool after which a PostgreSQL connection is pinged before use.
+/// Idle time after which a PostgreSQL connection is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
-/// Bytes of a write-ahead log that stay on the disk after a checkpoint. A large transaction makes it longer.
+/// Size of the write-ahead log file after a checkpoint. A large transaction makes it larger for a
+/// while.
 const MAX_IDLE_LOG_BYTES: &str = "67108864";
-/// Prepared statements that a PostgreSQL connection keeps, and the writer of SQLite. A service has fewer texts.
+/// Prepared statements per PostgreSQL connection and of the SQLite writer. No service has this many
+/// statements.
 const MAX_PREPARED_STATEMENTS: usize = 400;
-/// Statements that begin a transaction. `synchronous` is a setting of the connection, which outlives the transaction, so each sets it.
+/// Statements that begin a transaction. Each sets `synchronous`, because that setting outlives the
+/// transaction.
 const SQLITE_DURABLE: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
 pub(super) const SQLITE_RELAXED: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
-/// The setting before a statement that is a durable transaction by itself.
+/// Sent before a single statement that must be durable.
 pub(super) const SQLITE_SYNCED: &str = "PRAGMA synchronous = FULL";
 const POSTGRES_DURABLE: &str = "BEGIN";
 const POSTGRES_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit TO OFF";
 
-/// Settings of a PostgreSQL connection. Compiling a plan and starting workers for it takes longer than any of our statements. A process
-/// that hangs, or whose machine is gone, loses the locks of its open transaction: others wait for them.
+/// Settings of a PostgreSQL session. JIT and parallel workers cost more than any of our statements
+/// takes. The timeout releases the locks of a process that hangs or whose machine is gone.
 const POSTGRES_SESSION: &str =
     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET idle_in_transaction_session_timeout = '15s'";
 const POSTGRES_PLANNED_ONCE_SESSION: &str =
     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET plan_cache_mode = force_generic_plan";
 
-/// Counts statements in the metrics of the process: `kind` is `statement`, or `transaction` for those that begin or end one.
+/// Counts a statement in the metrics. `kind` is `statement`, or `transaction` for one that begins
+/// or ends a transaction.
 pub(super) fn count_statement(kind: &'static str) {
     metrics::counter!("ferrite_db_statements_total", "kind" => kind).increment(1);
 }
 
-/// Returns the settings of a pool whose connections begin with `session`.
+/// Returns the options of a pool whose connections begin with `session`.
 fn postgres_pool(max_connections: u32, session: &'static str) -> PgPoolOptions {
     let pool = PgPoolOptions::new().max_connections(max_connections).acquire_timeout(ACQUIRE_TIMEOUT);
-    // A connection that was used a moment ago is not pinged first: that would double the round trips of each query.
+    // A recently used connection is not pinged: that would double the round trips of a query.
     let pool = pool.test_before_acquire(false).before_acquire(|connection, used| {
         Box::pin(async move {
             if used.idle_for >= PING_AFTER_IDLE {
@@ -80,17 +83,17 @@ fn postgres_pool(max_connections: u32, session: &'static str) -> PgPoolOptions {
     })
 }
 
-/// A row that both drivers can decode. Every type that derives [`FromRow`] implements it.
+/// A row that both drivers can decode. Implemented for every type that derives [`FromRow`].
 pub trait Row: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
 
 impl<T> Row for T where T: for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow> + Send + Unpin + 'static {}
 
-/// A database, PostgreSQL or SQLite. Clones share its connections.
+/// A PostgreSQL or SQLite database. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Db {
     pub(super) pools: Pools,
     pub(super) statements: Arc<AtomicU64>,
-    /// The limit on what requests write; `None` for none.
+    /// Limit on the writes of requests, if any.
     write_limit: Option<WriteLimit>,
 }
 
@@ -100,14 +103,14 @@ pub(super) enum Pools {
     Sqlite { version: DataVersionReader, read: SqliteConnections, write: SqliteConnections, file: PathBuf },
 }
 
-/// A write transaction. Rolled back if it is dropped without [`Tx::commit`].
+/// A write transaction. Rolled back if dropped without [`Tx::commit`].
 pub struct Tx {
     pub(super) kind: TxKind,
     pub(super) statements: Arc<AtomicU64>,
-    /// The write of a request, and the bytes of its values so far.
+    /// The write of the request, and the bytes of its values so far.
     write: Option<CountedWrite>,
     written_bytes: u64,
-    /// The right to a connection, on PostgreSQL; given back after the connection.
+    /// Right to a PostgreSQL connection; released after the connection.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -117,10 +120,11 @@ pub(super) enum TxKind {
 }
 
 impl Db {
-    /// Opens `postgres://…` or `sqlite://PATH`. A missing SQLite file is created; its folder must exist.
+    /// Opens `postgres://…` or `sqlite://PATH`. Creates a missing SQLite file; its folder must
+    /// exist.
     ///
     /// # Errors
-    /// When the URL has another scheme or does not parse, or the database cannot be reached.
+    /// If the URL is malformed or has another scheme, or the database is unreachable.
     pub fn open(url: &Secret, max_connections: u32) -> BoxFuture<'_, Result<Self, DbError>> {
         Box::pin(Self::connect(url, max_connections))
     }
@@ -155,19 +159,21 @@ impl Db {
             .foreign_keys(true)
             .pragma("journal_size_limit", MAX_IDLE_LOG_BYTES);
         let file = options.get_filename().to_owned();
-        // The writer and the readers have separate pools, and each connection to a database in memory would see its own database.
+        // Writer and readers have separate pools, and each connection to an in-memory database
+        // would see its own database.
         if file.as_os_str().is_empty() || url.contains(":memory:") || url.contains("mode=memory") {
             return Err(DbError::Url);
         }
-        // A single connection writes: SQLite allows one writer per file, and the queue of the pool is fairer than SQLite's busy loop.
-        // Connections are not pinged before use: a connection to a file does not break.
+        // A single connection writes: SQLite allows one writer per file, and the pool's queue is
+        // fairer than SQLite's busy loop. Connections are not pinged, because a connection to a
+        // file does not break.
         let pool = || {
             let pool = SqlitePoolOptions::new().acquire_timeout(ACQUIRE_TIMEOUT).test_before_acquire(false);
             pool.max_lifetime(None).idle_timeout(None)
         };
         let _lock = lock::exclusive(&file).await?;
         let write = pool().max_connections(1).after_release(|connection, _| Box::pin(is_rolled_back(connection)));
-        // Of use for a new file; others are converted by `VACUUM`.
+        // Takes effect on new files only; others are converted by `VACUUM`.
         let writer = options.clone().statement_cache_capacity(MAX_PREPARED_STATEMENTS);
         let write = write.connect_with(writer.auto_vacuum(SqliteAutoVacuum::Incremental)).await?;
         let read = pool().max_connections(MAX_SQLITE_READERS).connect_with(options.pragma("query_only", "on")).await?;
@@ -179,29 +185,31 @@ impl Db {
         Self { pools, statements: Arc::default(), write_limit: None }
     }
 
-    /// Returns this handle with a limit on what requests write by it.
+    /// Returns this handle with a limit on the writes of requests.
     #[must_use]
     pub fn with_write_limit(self, limit: WriteLimit) -> Self {
         Self { write_limit: Some(limit), ..self }
     }
 
-    /// Counts the current request as a write, if it is not yet. Every transaction does so by itself: this is for effects outside of the
-    /// database that come before the first one, such as a call of a git store, so that a refusal changes nothing.
+    /// Counts the current request as a write, if it is not counted yet. Transactions do this
+    /// themselves: call it before effects outside the database that precede the first transaction,
+    /// such as a call of a git store, so that a refusal changes nothing.
     ///
     /// # Errors
-    /// [`DbError::Refused`] when the account has written as much as it may.
+    /// [`DbError::Refused`] if the account has reached its write limit.
     pub async fn count_write(&self) -> Result<(), DbError> {
         require_room(self.begun_write().await?.as_ref())
     }
 
-    /// Counts the current request for a statement that commits by itself, and checks that it may.
+    /// Counts the current request for a statement that commits by itself, and checks that it may
+    /// commit.
     pub(super) async fn counted_write(&self) -> Result<Option<CountedWrite>, DbError> {
         let write = self.begun_write().await?;
         require_commit(write.as_ref())?;
         Ok(write)
     }
 
-    /// Counts the current request for a transaction, whose commit may be refused still.
+    /// Counts the current request for a transaction, whose commit may still be refused.
     async fn begun_write(&self) -> Result<Option<CountedWrite>, DbError> {
         match &self.write_limit {
             Some(limit) => Ok(limit.count().await?),
@@ -209,8 +217,9 @@ impl Db {
         }
     }
 
-    /// Returns the number of statements that this handle, its clones and their transactions have run, without those that begin or end
-    /// transactions. Statements that are sent together count as one. Tests assert on the number of statements of a call.
+    /// Returns the number of statements run so far by this handle, its clones and their
+    /// transactions, not counting those that begin or end a transaction. Statements sent together
+    /// count as one. Tests assert on it.
     #[must_use]
     pub fn statements(&self) -> u64 {
         self.statements.load(Ordering::Relaxed)
@@ -225,27 +234,30 @@ impl Db {
         }
     }
 
-    /// Begins a write transaction. On SQLite it holds the single writer from the start (`BEGIN IMMEDIATE`, sent with the first statement), so
-    /// rows that it reads cannot change before it writes.
+    /// Begins a write transaction. On SQLite it holds the single writer from the start (`BEGIN
+    /// IMMEDIATE`, sent with the first statement), so rows that it reads cannot change before it
+    /// writes.
     ///
     /// # Errors
-    /// When no connection is free in time, the database cannot be reached, or the account of the request has written as much as it may.
+    /// If no connection is free in time, the database is unreachable, or the account has reached
+    /// its write limit.
     pub fn begin(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
         Box::pin(async move { self.begin_with(POSTGRES_DURABLE, SQLITE_DURABLE).await })
     }
 
-    /// Begins a write transaction whose commit does not wait for the disk. A crash of the machine (not of the process) may undo it,
-    /// together with later relaxed ones. For leases and marks that are written again if they are lost.
+    /// Begins a write transaction whose commit does not wait for the disk. A crash of the machine
+    /// (not of the process) may undo it together with later relaxed transactions. For leases and
+    /// marks that are rewritten if lost.
     ///
     /// # Errors
-    /// As those of [`Db::begin`].
+    /// As [`Db::begin`].
     pub fn begin_relaxed(&self) -> BoxFuture<'_, Result<Tx, DbError>> {
         Box::pin(async move { self.begin_with(POSTGRES_RELAXED, SQLITE_RELAXED).await })
     }
 
     async fn begin_with(&self, postgres: &'static str, sqlite: &'static str) -> Result<Tx, DbError> {
         count_statement("transaction");
-        // Before a connection is taken: on SQLite there is one writer, and Redis may be slow.
+        // Before taking a connection: on SQLite there is one writer, and Redis may be slow.
         let write = self.begun_write().await?;
         let (kind, permit) = match &self.pools {
             Pools::Postgres(connections) => {
@@ -257,7 +269,7 @@ impl Db {
         Ok(Tx { kind, statements: Arc::clone(&self.statements), write, written_bytes: 0, _permit: permit })
     }
 
-    /// Returns the number of open connections, and how many of them are in use.
+    /// Returns the number of open connections and of those in use.
     #[must_use]
     pub fn connections(&self) -> (u32, u32) {
         match &self.pools {
@@ -269,7 +281,6 @@ impl Db {
         }
     }
 
-    /// Returns the largest number of connections.
     pub(super) fn max_connections(&self) -> u32 {
         match &self.pools {
             Pools::Postgres(connections) => connections.max_connections(),
@@ -277,7 +288,8 @@ impl Db {
         }
     }
 
-    /// Returns the version of the data of a SQLite database; `None` on PostgreSQL, and when it cannot be read.
+    /// Returns the data version of a SQLite database; `None` on PostgreSQL, and if it cannot be
+    /// read.
     pub(super) fn data_version(&self) -> Option<DataVersion> {
         match &self.pools {
             Pools::Postgres(_) => None,
@@ -300,7 +312,8 @@ impl Db {
     }
 }
 
-/// Checks that a write may be committed: there is room for it, and the precondition of its request was checked.
+/// Checks that a write may commit: it is within the limit, and the precondition of its request was
+/// checked.
 fn require_commit(write: Option<&CountedWrite>) -> Result<(), DbError> {
     version::require_checked()?;
     require_room(write)
@@ -323,12 +336,13 @@ impl Tx {
         }
     }
 
-    /// Makes the transaction's writes durable and visible.
+    /// Commits the transaction.
     ///
     /// # Errors
-    /// When the database does not confirm. The writes may or may not have been committed then. [`DbError::Refused`] when the request is
-    /// [refused at its commits](ferrite_core::writer::refuse_at_commit), and [`DbError::Precondition`] when it has a precondition that was
-    /// not checked: nothing was committed then.
+    /// If the database does not confirm the commit; it may have happened or not.
+    /// [`DbError::Refused`] if the request is [refused at its
+    /// commits](ferrite_core::writer::refuse_at_commit), and [`DbError::Precondition`] if its
+    /// precondition was not checked: nothing was committed then.
     pub fn commit(self) -> BoxFuture<'static, Result<(), DbError>> {
         count_statement("transaction");
         let system = self.pick(POSTGRES, SQLITE);
@@ -348,28 +362,28 @@ impl Tx {
         })
     }
 
-    /// Checks the precondition of the current request, if it has one, against the resource as this transaction sees it; `None` for one that
-    /// does not exist. The resource is the message of which its read tells the version. The transaction must hold the lock of the resource.
+    /// Checks the precondition of the current request, if any, against the resource as this
+    /// transaction sees it; `None` means that it does not exist. `resource` is the message that the
+    /// read of the resource returns. The transaction must hold the lock of the resource.
     ///
     /// # Errors
-    /// [`DbError::Precondition`] if it is not true.
+    /// [`DbError::Precondition`] if it does not hold.
     pub fn require_version(&self, resource: Option<&impl Message>) -> Result<(), DbError> {
         Ok(version::require(resource)?)
     }
 
-    /// Checks that the transaction may be committed.
     pub(super) fn require_commit(&self) -> Result<(), DbError> {
         require_commit(self.write.as_ref())
     }
 
-    /// Notes the values of a statement.
+    /// Adds up the bytes of a statement's values.
     pub(super) fn note(&mut self, args: &[Value]) {
         if self.write.is_some() {
             self.written_bytes += bytes_of(args);
         }
     }
 
-    /// Counts the bytes of a transaction that has ended by a commit.
+    /// Counts the bytes of a committed transaction.
     pub(super) fn committed(self) {
         if let Some(write) = self.write {
             write.add(self.written_bytes);
@@ -379,10 +393,10 @@ impl Tx {
         }
     }
 
-    /// Rolls the transaction back and waits for it. Dropping does the same without waiting.
+    /// Rolls back and waits for it. Dropping the transaction does the same without waiting.
     ///
     /// # Errors
-    /// When the database cannot be reached. Nothing is committed then either.
+    /// If the database is unreachable. Nothing is committed then, either.
     pub fn rollback(self) -> BoxFuture<'static, Result<(), DbError>> {
         count_statement("transaction");
         Box::pin(async move {

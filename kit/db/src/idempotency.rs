@@ -1,10 +1,10 @@
-//! Writes that are safe to repeat: the same key and request get the stored response, and the effect happens once.
+//! Idempotency keys make writes safe to retry: the same key and request get the stored response,
+//! and the effect happens once.
 //!
-//! The key, the hash of the request and the response are written to the table `idempotency` of the service, in the transaction of the
-//! effect. A key belongs to one user, one access token and one method, so that another token of the user gets no response that was
-//! stored for the first.
-//!
-//! Not here: the choice of methods that accept a key, and the caller's access, which the service checks before it replays a response.
+//! Key, request hash and response are written to the table `idempotency` of the service, in the
+//! transaction of the effect. A key belongs to one user, access token and method: another token of
+//! the same user does not get the stored response. The service checks the caller's access before it
+//! replays a response.
 
 use std::future::Future;
 
@@ -19,20 +19,21 @@ use crate::args;
 use crate::{Db, DbError, Tx};
 
 const MAX_KEY_BYTES: usize = 255;
-/// Largest response that is kept, in bytes. Of a larger one the subject is kept, from which a repeated request gets it anew.
+/// Largest response that is stored. For a larger one, its subject is stored, from which the
+/// response is rebuilt.
 pub const MAX_STORED_RESPONSE_BYTES: usize = 4 * 1024;
-/// End of the hash of a request whose response was not kept. In its place is the subject; nothing if it has none.
+/// Suffix of the hash of a request whose response was not stored. The subject is stored instead, if
+/// any.
 const NOT_KEPT: &str = "-";
-/// Time for which a response is kept.
 const RETENTION_US: i64 = 24 * 3600 * 1_000_000;
 
 const FIND: &str = "SELECT request_hash, answer FROM idempotency WHERE key_hash = $1";
 const IS_USED: &str = "SELECT created_us FROM idempotency WHERE key_hash = $1";
 const STORE: &str = "INSERT INTO idempotency (key_hash, request_hash, answer, created_us) VALUES ($1, $2, $3, $4)";
 const WITHDRAW: &str = "DELETE FROM idempotency WHERE key_hash = $1";
-/// Old rows that one write deletes: more than it adds, and few enough to cost it nothing.
+/// Expired rows that one write deletes: more than it adds, but few enough to be cheap.
 const MAX_PURGED_ROWS: i64 = 50;
-/// Other writes, of this process and of replicas, purge at the same time; they neither wait for each other nor block each other.
+/// Skips locked rows, because other writes and replicas purge at the same time.
 const PURGE_POSTGRES: &str = "DELETE FROM idempotency WHERE key_hash IN (SELECT key_hash FROM idempotency WHERE created_us < $1 \
      ORDER BY created_us LIMIT $2 FOR UPDATE SKIP LOCKED)";
 const PURGE_SQLITE: &str = "DELETE FROM idempotency WHERE key_hash IN (SELECT key_hash FROM idempotency WHERE created_us < $1 \
@@ -43,11 +44,11 @@ const PURGE_SQLITE: &str = "DELETE FROM idempotency WHERE key_hash IN (SELECT ke
 pub struct IdempotencyKey {
     key_hash: String,
     request_hash: String,
-    /// Hashes of other forms of the request, in which it may be stored.
+    /// Hashes of other forms of the request that may be stored.
     other_hashes: Vec<String>,
 }
 
-/// What is stored for a key.
+/// The stored result of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored<A, S> {
     /// The response.
@@ -56,7 +57,7 @@ pub enum Stored<A, S> {
     Subject(S),
 }
 
-/// The error of a request with an idempotency key.
+/// Why a request with an idempotency key failed.
 #[derive(Debug, thiserror::Error)]
 pub enum IdempotencyError {
     /// The key is malformed.
@@ -65,7 +66,7 @@ pub enum IdempotencyError {
     /// The key was used with another request.
     #[error("idempotency key was used with another request")]
     Reused,
-    /// The write was done with the key, and its response was too large to be kept and has no subject.
+    /// The write was done before, but its response was too large to store and has no subject.
     #[error("the request was carried out before, and its response is too large to be repeated")]
     NotKept,
     /// The database failed.
@@ -114,11 +115,11 @@ struct StoredRow {
 }
 
 impl IdempotencyKey {
-    /// Returns the key of a request of `caller` (a user id, or zero) to `method`, if the request has one. It belongs to the access token
-    /// of the request as well.
+    /// Returns the idempotency key of a request, if any. `caller` is a user id or zero. The key
+    /// also belongs to the access token of the request.
     ///
     /// # Errors
-    /// [`IdempotencyError::BadKey`] when the key is malformed.
+    /// [`IdempotencyError::BadKey`] if the key is malformed.
     pub fn of<T: Message>(
         request: &tonic::Request<T>,
         caller: i64,
@@ -128,10 +129,11 @@ impl IdempotencyKey {
         Self::of_token(request, caller, token, method)
     }
 
-    /// As [`IdempotencyKey::of`], for a request that a service makes for the user `caller` with the access token `token`.
+    /// Like [`IdempotencyKey::of`], for a request that a service makes for the user `caller` with
+    /// the access token `token`.
     ///
     /// # Errors
-    /// [`IdempotencyError::BadKey`] when the key is malformed.
+    /// [`IdempotencyError::BadKey`] if the key is malformed.
     pub fn of_token<T: Message>(
         request: &tonic::Request<T>,
         caller: i64,
@@ -148,16 +150,16 @@ impl IdempotencyKey {
         Ok(Some(Self { key_hash, request_hash, other_hashes: Vec::new() }))
     }
 
-    /// Returns this key for a request that has another form as well, such as one with digests by a key that was replaced: a response that is
-    /// stored for that form is one for this request.
+    /// Also accepts a response stored for `other`, another form of the same request, such as one
+    /// hashed with a replaced key.
     #[must_use]
     pub fn or_for(mut self, other: Self) -> Self {
         self.other_hashes.push(other.request_hash);
         self
     }
 
-    /// Returns this key for another form of its request, such as one that names the same subject in another way. A response is stored for that
-    /// form from now on. One that is stored for a form before is one for this request as well.
+    /// Stores responses for another form of the request, such as one that refers to the same
+    /// subject in another way. Still accepts a response stored for an earlier form.
     #[must_use]
     pub fn in_form(mut self, request: &impl Message) -> Self {
         let hash = hash_of(request);
@@ -165,25 +167,25 @@ impl IdempotencyKey {
         self
     }
 
-    /// Returns the id under which [`IdempotencyKey::store`] stores the response, for [`withdraw`].
+    /// Returns the id of the stored response, for [`withdraw`].
     #[must_use]
     pub fn id(&self) -> &str {
         &self.key_hash
     }
 
-    /// Returns whether a response is stored for the key, of this request or another one.
+    /// Whether a response is stored for the key, of this request or another one.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn is_used(&self, db: &Db) -> Result<bool, DbError> {
         Ok(db.optional::<(i64,)>(IS_USED, &args![self.key_hash.as_str()]).await?.is_some())
     }
 
-    /// Returns the stored response of this key, if the write was done before.
+    /// Returns the stored response, if the write was done before.
     ///
     /// # Errors
-    /// [`IdempotencyError::Reused`] when the key was used with another request, [`IdempotencyError::NotKept`] when the response was too
-    /// large, [`IdempotencyError::Store`] when the database fails.
+    /// [`IdempotencyError::Reused`] if the key was used with another request,
+    /// [`IdempotencyError::NotKept`] if the response was too large.
     pub async fn replay<A: Message + Default>(&self, db: &Db) -> Result<Option<A>, IdempotencyError> {
         match self.find::<A, ()>(db).await? {
             Some(Stored::Response(response)) => Ok(Some(response)),
@@ -192,11 +194,11 @@ impl IdempotencyKey {
         }
     }
 
-    /// Returns what is stored for this key, if the write was done before.
+    /// Returns the stored response or subject, if the write was done before.
     ///
     /// # Errors
-    /// [`IdempotencyError::Reused`] when the key was used with another request, [`IdempotencyError::NotKept`] when the response was too
-    /// large and has no subject, [`IdempotencyError::Store`] when the database fails.
+    /// [`IdempotencyError::Reused`] if the key was used with another request,
+    /// [`IdempotencyError::NotKept`] if the response was too large and has no subject.
     pub async fn find<A, S>(&self, db: &Db) -> Result<Option<Stored<A, S>>, IdempotencyError>
     where
         A: Message + Default,
@@ -216,20 +218,21 @@ impl IdempotencyKey {
         subject.and_then(Result::ok).map(|subject| Some(Stored::Subject(subject))).ok_or(IdempotencyError::NotKept)
     }
 
-    /// Stores a response that is never above [`MAX_STORED_RESPONSE_BYTES`], in the transaction of the effect. Of two concurrent writes with
-    /// one key, one fails here with [`DbError::is_unique`]; it must roll back and replay.
+    /// Stores a response, which must fit [`MAX_STORED_RESPONSE_BYTES`], in the transaction of the
+    /// effect. Of two concurrent writes with the same key one fails here with
+    /// [`DbError::is_unique`]: it must roll back and replay.
     ///
     /// # Errors
-    /// When a response is stored for the key already, or the database fails.
+    /// If a response is already stored for the key, or the database fails.
     pub async fn store<A: Message>(&self, tx: &mut Tx, response: &A, now_us: i64) -> Result<(), DbError> {
         self.store_with_subject(tx, response, &(), now_us).await
     }
 
-    /// Stores a response as [`IdempotencyKey::store`]. Of one above [`MAX_STORED_RESPONSE_BYTES`] the subject is stored in its place, such as
-    /// an id: what [`once_or_rebuild`] needs to make the response again.
+    /// Like [`IdempotencyKey::store`]. Stores `subject`, such as an id, if the response exceeds
+    /// [`MAX_STORED_RESPONSE_BYTES`]; [`once_or_rebuild`] makes the response from it again.
     ///
     /// # Errors
-    /// As those of [`IdempotencyKey::store`].
+    /// As [`IdempotencyKey::store`].
     pub async fn store_with_subject<A: Message, S: Message>(
         &self,
         tx: &mut Tx,
@@ -244,7 +247,7 @@ impl IdempotencyKey {
             stored = response.encode_to_vec();
         } else {
             request_hash.push_str(NOT_KEPT);
-            // A subject that is no small one is no help.
+            // A large subject would defeat the purpose.
             if subject.encoded_len() <= MAX_STORED_RESPONSE_BYTES {
                 stored = subject.encode_to_vec();
             }
@@ -257,11 +260,11 @@ impl IdempotencyKey {
     }
 }
 
-/// Deletes the response stored under `id` ([`IdempotencyKey::id`]). For a write that stored its response before its effect, and whose
-/// effect did not happen.
+/// Deletes the response stored with [`IdempotencyKey::id`]. For a write that stored its response
+/// first and then failed.
 ///
 /// # Errors
-/// When the database fails.
+/// If the database fails.
 pub async fn withdraw(tx: &mut Tx, id: &str) -> Result<(), DbError> {
     tx.execute(WITHDRAW, &args![id]).await.map(drop)
 }
@@ -270,11 +273,12 @@ fn hash_of(request: &impl Message) -> String {
     hex::encode(Sha256::digest(request.encode_to_vec()))
 }
 
-/// Returns the stored response of `key`, or else runs `write` and returns its response. If `write` fails, for example because a repeated
-/// request was faster, a response that was stored in the meantime is returned.
+/// Returns the stored response of `key`, or runs `write` and returns its response. If `write`
+/// fails, for example because a concurrent retry was faster, returns the response that was stored
+/// in the meantime.
 ///
 /// # Errors
-/// The error of `write`, or an [`IdempotencyError`] when the key was used with another request or the database fails.
+/// The error of `write`, or an [`IdempotencyError`].
 pub async fn once<A, E>(
     db: &Db,
     key: Option<&IdempotencyKey>,
@@ -287,11 +291,12 @@ where
     once_or_rebuild(db, key, |()| std::future::ready(Err(IdempotencyError::NotKept.into())), write).await
 }
 
-/// As [`once`], for a response that may be too large to be stored. `rebuild` makes it again for a repeated request, from the subject that
-/// was stored with [`IdempotencyKey::store_with_subject`] and the state of today.
+/// Like [`once`], for responses that may be too large to store. For a retry, `rebuild` makes the
+/// response again from the current state and the subject stored with
+/// [`IdempotencyKey::store_with_subject`].
 ///
 /// # Errors
-/// As those of [`once`], and those of `rebuild`.
+/// As [`once`], and those of `rebuild`.
 pub async fn once_or_rebuild<A, S, E, R>(
     db: &Db,
     key: Option<&IdempotencyKey>,

@@ -1,12 +1,11 @@
 //! One handle over PostgreSQL and SQLite, with one body of SQL for both.
 //!
-//! SQL is a `const &str` with `$1` placeholders and portable columns only (`BIGINT`, `TEXT`, `BOOLEAN`, bytes); rows come back
-//! through `#[derive(sqlx_macros::FromRow)]`. Where the dialects differ, [`Db::pick`] chooses between two constants.
+//! SQL is a `const &str` with `$1` placeholders and portable columns only (`BIGINT`, `TEXT`,
+//! `BOOLEAN`, bytes). Rows are decoded with `#[derive(sqlx_macros::FromRow)]`. Where the dialects
+//! differ, [`Db::pick`] chooses between two constants.
 //!
-//! Functions that run a statement return a boxed future: the body of an `async fn` is compiled in every crate that polls it, and with
-//! it the drivers of both databases.
-//!
-//! Not here: an ORM, and any table of a service.
+//! Functions that run a statement return a boxed future, because every crate that polls an `async
+//! fn` compiles its body again, and with it the drivers of both databases.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
@@ -46,7 +45,7 @@ pub use query::Query;
 pub use startup::watch_database;
 pub use value::Value;
 
-/// Arguments of a statement, in the order of their placeholders.
+/// Builds the arguments of a statement, in the order of their placeholders.
 #[macro_export]
 macro_rules! args {
     ($($value:expr),* $(,)?) => {

@@ -1,7 +1,7 @@
 //! Duration and span of a statement, and of the wait for a connection.
 //!
-//! Labels are constants, so that no memory is taken for a measurement. The span has the text of the statement, which is made of
-//! constants: values are bound apart from it and are recorded nowhere.
+//! Labels are constants, so that measuring allocates nothing. The span has the text of the
+//! statement; values are bound separately and never recorded.
 
 use std::future::Future;
 use std::time::Instant;
@@ -11,15 +11,14 @@ use tracing::{Instrument, Span, field};
 
 use super::error::DbError;
 
-/// Names of the database systems in spans, and of their pools in metrics.
+/// Names of the databases in spans, and of their pools in metrics.
 pub(super) const POSTGRES: &str = "postgresql";
 pub(super) const SQLITE: &str = "sqlite";
 
-/// Most bytes of a statement's text in a span.
 const MAX_TEXT_BYTES: usize = 2048;
 
-/// Runs the work of a statement and records its duration, with the wait for a connection. In a trace that is exported it has a span of
-/// its own.
+/// Runs a statement and records its duration, including the wait for a connection. Adds a span if
+/// the trace is exported.
 pub(super) async fn measured<T>(
     system: &'static str,
     sql: &str,
@@ -69,7 +68,7 @@ fn statement_span(system: &'static str, sql: &str) -> Span {
     )
 }
 
-/// Returns the kind of a statement, by its first word.
+/// Returns the kind of a statement, its first word.
 fn operation(sql: &str) -> &'static str {
     let kinds = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "COMMIT"];
     let sql = sql.trim_start();

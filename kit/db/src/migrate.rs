@@ -1,6 +1,4 @@
-//! Running and checking migrations.
-//!
-//! Not here: the migrations themselves, which each service has in two folders.
+//! Runs and checks migrations.
 
 use futures_util::future::BoxFuture;
 use sqlx::migrate::{MigrateError, Migrator};
@@ -28,7 +26,8 @@ impl Migrations {
     /// Applies the missing migrations under a lock that excludes other processes.
     ///
     /// # Errors
-    /// When the lock is not free in time, a migration fails, or the schema is newer than this program or that of another one.
+    /// If the lock is not free in time, a migration fails, or the schema is newer or belongs to
+    /// another program.
     pub fn run<'a>(&'a self, db: &'a Db) -> BoxFuture<'a, Result<(), DbError>> {
         Box::pin(self.migrate(db))
     }
@@ -36,8 +35,8 @@ impl Migrations {
     async fn migrate(&self, db: &Db) -> Result<(), DbError> {
         self.applied(db).await?;
         match &db.pools {
-            // The migrator takes an advisory lock, which belongs to its connection and is not released when a migration fails. So it
-            // gets a connection of its own, which is closed afterwards.
+            // The migrator's advisory lock belongs to its connection and is not released when a
+            // migration fails. So it gets a connection that is closed afterwards.
             Pools::Postgres(connections) => {
                 let options = connections.pool().connect_options().as_ref().clone();
                 let own = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
@@ -57,11 +56,10 @@ impl Migrations {
         Ok(())
     }
 
-    /// Checks that the schema has exactly the migrations of this program, and changes nothing.
+    /// Checks that the schema has exactly the migrations of this program. Changes nothing.
     ///
     /// # Errors
-    /// [`DbError::Migrate`] when the schema is older or newer than this program or that of another one, or another error when the
-    /// database fails.
+    /// [`DbError::Migrate`] if the schema is older or newer, or belongs to another program.
     pub fn check<'a>(&'a self, db: &'a Db) -> BoxFuture<'a, Result<(), DbError>> {
         Box::pin(self.compare(db))
     }
@@ -79,11 +77,10 @@ impl Migrations {
         }
     }
 
-    /// Returns the versions of the migrations that the schema has.
-    ///
-    /// # Errors
-    /// [`DbError::Migrate`] when one has another text than the migration of that version in this program. The migrator would find that the
-    /// schema is newer first, which may be allowed, and take the database of another service for one of its own.
+    /// Returns the versions of the applied migrations. Fails with [`DbError::Migrate`] if one
+    /// differs from this program's migration of that version. The migrator checks for a newer
+    /// schema first, which may be allowed, so it could take the database of another service for its
+    /// own.
     async fn applied(&self, db: &Db) -> Result<Vec<i64>, DbError> {
         let (exists,): (bool,) = db.one(db.pick(HAS_TABLE_POSTGRES, HAS_TABLE_SQLITE), &[]).await?;
         let applied: Vec<(i64, Vec<u8>)> = if exists { db.all(APPLIED, &[]).await? } else { Vec::new() };

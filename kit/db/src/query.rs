@@ -1,11 +1,12 @@
-//! Statements whose filters vary.
+//! Statements with variable filters.
 
 use super::value::Value;
 
-/// Values of a list up to which the last one is repeated.
+/// Lists up to this length are padded with their last value.
 const MAX_PADDED_LIST: usize = 1024;
 
-/// A statement built from constant parts, with its arguments apart from the text. Input never becomes SQL text.
+/// A statement built from constant parts, with its arguments kept apart. Input never becomes SQL
+/// text.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     sql: String,
@@ -33,8 +34,9 @@ impl Query {
         self
     }
 
-    /// Appends `(v1, v2, …)` for the right side of `IN`; an empty list matches nothing. The last value is repeated until their number is a
-    /// power of two, so that few texts stand for lists of all lengths: each connection prepares each text once.
+    /// Appends `(v1, v2, …)` for the right side of `IN`; an empty list matches nothing. The last
+    /// value is repeated up to a power of two, so that lists of all lengths share few texts: each
+    /// connection prepares each text once.
     pub fn bind_list<V: Into<Value>>(&mut self, values: impl IntoIterator<Item = V>) -> &mut Self {
         self.sql.push('(');
         let before = self.args.len();
@@ -61,7 +63,8 @@ impl Query {
         self
     }
 
-    /// Appends `(v1, v2, …), (v1, v2, …), …`, the rows of `VALUES`; nothing if there are none.
+    /// Appends the rows of `VALUES`: `(v1, v2, …), (v1, v2, …), …`. Appends nothing if there are
+    /// none.
     pub fn bind_rows<const N: usize>(&mut self, rows: impl IntoIterator<Item = [Value; N]>) -> &mut Self {
         for (place, row) in rows.into_iter().enumerate() {
             self.push(if place == 0 { "(" } else { ", (" });
@@ -73,7 +76,7 @@ impl Query {
         self
     }
 
-    /// Puts constant parts around what there is, to make a subquery of it.
+    /// Puts constant parts around the statement, to make it a subquery.
     pub fn wrap(&mut self, before: &'static str, after: &'static str) -> &mut Self {
         self.sql.insert_str(0, before);
         self.push(after)

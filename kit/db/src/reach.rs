@@ -1,4 +1,5 @@
-//! One attempt to reach a database, for the start of a process: the pool repeats failed attempts itself and then tells only of its timeout.
+//! A single attempt to reach a database, at the start of a process. The pool would retry by itself
+//! and then only report its timeout.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,10 +13,8 @@ use sqlx::{Connection, PgConnection};
 use super::error::DbError;
 use super::handle::Db;
 
-/// Longest time of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The kind of database that a URL names.
 enum Kind {
     Postgres(Box<PgConnectOptions>),
     Sqlite,
@@ -32,25 +31,26 @@ fn parse(url: &Secret) -> Result<Kind, DbError> {
 }
 
 impl Db {
-    /// Checks the form of a URL, without connecting. Returns whether its database is a server, which may come back by itself when it is
-    /// out of reach; a file does not.
+    /// Checks a URL without connecting. Returns whether its database is a server, which may become
+    /// reachable again by itself, unlike a file.
     ///
     /// # Errors
-    /// [`DbError::Url`] when the URL has another scheme or does not parse.
+    /// [`DbError::Url`] if the URL is malformed or has another scheme.
     pub fn is_server(url: &Secret) -> Result<bool, DbError> {
         Ok(matches!(parse(url)?, Kind::Postgres(_)))
     }
 
-    /// Connects to the server of a database once. Does nothing for a file.
+    /// Connects to the database server once. Does nothing for a file.
     ///
     /// # Errors
-    /// When the URL does not parse, or the server refuses the connection or does not respond within 5 seconds.
+    /// If the URL is malformed, or the server refuses the connection or does not respond within 5
+    /// seconds.
     pub fn reach(url: &Secret) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move {
             let Kind::Postgres(options) = parse(url)? else { return Ok(()) };
             let connection = tokio::time::timeout(ATTEMPT_TIMEOUT, PgConnection::connect_with(&options)).await;
             let connection = connection.map_err(|_| DbError::Unanswered(ATTEMPT_TIMEOUT.as_secs()))??;
-            // The server notices a connection that is dropped as well.
+            // If closing fails, the server still notices the dropped connection.
             let _ = connection.close().await;
             Ok(())
         })

@@ -1,6 +1,4 @@
 //! Runs statements on a [`Db`] and in a [`Tx`].
-//!
-//! Not here: statements whose filters vary (`query`).
 
 use std::sync::atomic::Ordering;
 
@@ -16,8 +14,8 @@ use super::sqlite_connections::COMMIT;
 use super::statement::{postgres, sqlite, sqlite_changes};
 use super::value::{Value, bytes_of};
 
-/// Runs a reading statement on PostgreSQL. It is repeated on another connection if the one it was sent on is lost, as all are that were
-/// open when the server was restarted.
+/// Runs a read on PostgreSQL. Retries on another connection if the connection is lost, as all are
+/// after a restart of the server.
 macro_rules! read_postgres {
     ($connections:expr, $fetch:ident, $sql:expr, $args:expr) => {{
         let mut attempt = 1;
@@ -36,7 +34,7 @@ macro_rules! read_postgres {
     }};
 }
 
-/// Runs a reading statement on SQLite.
+/// Runs a read on SQLite.
 macro_rules! read_sqlite {
     ($readers:expr, $fetch:ident, $sql:expr, $args:expr) => {{
         let mut lease = $readers.lease().await?;
@@ -46,18 +44,19 @@ macro_rules! read_sqlite {
     }};
 }
 
-/// The kind of a query, which decides how PostgreSQL plans it.
+/// Decides how PostgreSQL plans a query.
 #[derive(Clone, Copy, Debug)]
 enum QueryKind {
     Any,
     /// Planned without regard to the arguments.
     Lookup,
-    /// The same on other connections.
+    /// Planned like a lookup, but on other connections.
     Page,
 }
 
-/// A row of one of the drivers, before its type is known. The functions that fetch have no type parameters and return boxed
-/// futures, so that the drivers are compiled once, in this crate, and not again for every type of row in every service.
+/// A row of one of the drivers, before it is decoded. The fetching functions have no type
+/// parameters and return boxed futures, so that the drivers are compiled once, in this crate, not
+/// for every row type of every service.
 enum RawRow {
     Postgres(PgRow),
     Sqlite(SqliteRow),
@@ -72,7 +71,6 @@ impl RawRow {
     }
 }
 
-/// All rows of a query, before their type is known.
 enum RawRows {
     Postgres(Vec<PgRow>),
     Sqlite(Vec<SqliteRow>),
@@ -91,45 +89,46 @@ impl Db {
     /// Returns the single row of a query.
     ///
     /// # Errors
-    /// When there is no row, or the database fails.
+    /// If there is no row, or the database fails.
     pub async fn one<T: Row>(&self, sql: &str, args: &[Value]) -> Result<T, DbError> {
         self.fetch_optional(sql, args).await?.ok_or(sqlx::Error::RowNotFound)?.read()
     }
 
-    /// Returns the first row of a query, if there is one.
+    /// Returns the first row of a query, if any.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn optional<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
         self.fetch_optional(sql, args).await?.map(|row| row.read()).transpose()
     }
 
-    /// Returns the first row of a lookup, if there is one: a query whose best plan does not depend on its arguments, because it finds few
-    /// rows by keys. On PostgreSQL it is planned once for each connection.
+    /// Returns the first row of a lookup, if any: a query whose best plan does not depend on its
+    /// arguments, because it finds few rows by keys. PostgreSQL plans it once per connection.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn lookup<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
         match self.pools {
             Pools::Postgres(_) => Ok(self.lookup_all(sql, args).await?.into_iter().next()),
-            // The thread of the connection passes on one row and nothing after it.
+            // `optional` passes on one row and nothing after it.
             Pools::Sqlite { .. } => self.optional(sql, args).await,
         }
     }
 
-    /// Returns all rows of a lookup, as [`Db::lookup`]. No limit that is an argument may decide about its plan.
+    /// Returns all rows of a lookup, see [`Db::lookup`]. Its plan must not depend on a limit that
+    /// is an argument.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn lookup_all<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         self.fetch_all(sql, args, QueryKind::Lookup).await?.read()
     }
 
-    /// Returns all rows of a page of a search, which PostgreSQL plans once for each connection, as a lookup. The plan must not depend on
-    /// arguments that are limits, or on how many rows match.
+    /// Returns all rows of a page of a search, which PostgreSQL plans once per connection, like a
+    /// lookup. Its plan must not depend on limits that are arguments, or on how many rows match.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn page<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         self.fetch_all(sql, args, QueryKind::Page).await?.read()
     }
@@ -137,18 +136,19 @@ impl Db {
     /// Returns all rows of a query. The caller must limit their number.
     ///
     /// # Errors
-    /// When the database fails.
+    /// If the database fails.
     pub async fn all<T: Row>(&self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         self.fetch_all(sql, args, QueryKind::Any).await?.read()
     }
 
-    /// Runs one writing statement in a transaction of its own and returns the number of affected rows.
+    /// Runs one write in its own transaction. Returns the number of affected rows.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
+    /// [`DbError::Violation`] if it violates a constraint, or if the database fails.
     pub fn execute<'a>(&'a self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         Box::pin(async move {
-            // A statement by itself is a transaction, without more round trips to begin and to end it.
+            // A single statement is a transaction by itself, which saves the round trips to begin
+            // and end one.
             self.count();
             let counted = self.counted_write().await?;
             let run = async {
@@ -163,7 +163,7 @@ impl Db {
                         let mut lease = write.lease().await?;
                         let text = format!("{SQLITE_SYNCED}; {sql}");
                         let rows = sqlite_changes(lease.connection(), &text, args).await;
-                        // After a statement that failed nothing is open.
+                        // A failed statement leaves no transaction open.
                         lease.put_back();
                         rows?
                     }
@@ -177,14 +177,16 @@ impl Db {
         })
     }
 
-    /// Runs `statements` in one relaxed transaction (see [`Db::begin_relaxed`]) and returns the rows of the last one. They share `args`:
-    /// beside each stands the number of its arguments, counted from the first. Only the last may return rows.
+    /// Runs `statements` in one relaxed transaction ([`Db::begin_relaxed`]) and returns the rows of
+    /// the last one; only that one may return rows. Each statement comes with the number of leading
+    /// `args` that it uses.
     ///
-    /// On SQLite they are sent to the connection together with the beginning and the end of the transaction: one change of threads
-    /// instead of two for each statement, and the single writer waits for no task in between.
+    /// On SQLite they are sent together with the begin and the commit. That is one thread switch
+    /// instead of two per statement, and the single writer waits for no task in between.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when a statement violates a constraint, or when the database fails. Nothing is committed then.
+    /// [`DbError::Violation`] if a statement violates a constraint, or if the database fails.
+    /// Nothing is committed then.
     pub async fn all_relaxed<T: Row>(&self, statements: &[(&str, usize)], args: &[Value]) -> Result<Vec<T>, DbError> {
         self.fetch_relaxed(statements, args).await?.read()
     }
@@ -263,10 +265,10 @@ impl Db {
         Box::pin(measured(self.pick(POSTGRES, SQLITE), sql, run))
     }
 
-    /// Runs a trivial query.
+    /// Checks that the database responds.
     ///
     /// # Errors
-    /// When the database does not respond.
+    /// If it does not.
     pub fn ping(&self) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move { self.one::<(i64,)>("SELECT CAST(1 AS BIGINT)", &[]).await.map(|_| ()) })
     }
@@ -278,34 +280,34 @@ impl Db {
 }
 
 impl Tx {
-    /// Returns the single row of a query or of a `RETURNING` clause.
+    /// Returns the single row of a query or `RETURNING` clause.
     ///
     /// # Errors
-    /// When there is no row, the statement violates a constraint, or the database fails.
+    /// If there is no row, the statement violates a constraint, or the database fails.
     pub async fn one<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<T, DbError> {
         self.fetch_optional(sql, args).await?.ok_or(sqlx::Error::RowNotFound)?.read()
     }
 
-    /// Returns the first row of a query or of a `RETURNING` clause, if there is one.
+    /// Returns the first row of a query or `RETURNING` clause, if any.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
+    /// [`DbError::Violation`] if the statement violates a constraint, or if the database fails.
     pub async fn optional<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Option<T>, DbError> {
         self.fetch_optional(sql, args).await?.map(|row| row.read()).transpose()
     }
 
-    /// Returns all rows of a query or of a `RETURNING` clause.
+    /// Returns all rows of a query or `RETURNING` clause.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
+    /// [`DbError::Violation`] if the statement violates a constraint, or if the database fails.
     pub async fn all<T: Row>(&mut self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         self.fetch_all(sql, args).await?.read()
     }
 
-    /// Runs one statement and returns the number of affected rows.
+    /// Runs a statement. Returns the number of affected rows.
     ///
     /// # Errors
-    /// [`DbError::Violation`] when the statement violates a constraint, or when the database fails.
+    /// [`DbError::Violation`] if the statement violates a constraint, or if the database fails.
     pub fn execute<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<u64, DbError>> {
         self.count();
         self.note(args);
@@ -322,11 +324,11 @@ impl Tx {
         Box::pin(measured(system, sql, run))
     }
 
-    /// Runs one statement whose result the caller does not need. On SQLite it is sent together with the next one or with the commit, which
-    /// saves a change of threads. It must return no rows.
+    /// Runs a statement whose result the caller does not need. It must return no rows. On SQLite it
+    /// is sent together with the next statement or the commit, which saves a thread switch.
     ///
     /// # Errors
-    /// As those of [`Tx::execute`], at the latest from the commit.
+    /// As [`Tx::execute`], at the latest from the commit.
     pub fn execute_later<'a>(&'a mut self, sql: &'a str, args: &'a [Value]) -> BoxFuture<'a, Result<(), DbError>> {
         Box::pin(async move {
             if let TxKind::Sqlite(tx) = &mut self.kind {
@@ -339,10 +341,11 @@ impl Tx {
         })
     }
 
-    /// Runs a last statement, commits, and returns the statement's rows. On SQLite both are sent together.
+    /// Runs a last statement, commits, and returns the statement's rows. On SQLite both are sent
+    /// together.
     ///
     /// # Errors
-    /// As those of [`Tx::execute`] and [`Tx::commit`].
+    /// As [`Tx::execute`] and [`Tx::commit`].
     pub async fn commit_returning<T: Row>(self, sql: &str, args: &[Value]) -> Result<Vec<T>, DbError> {
         self.fetch_and_commit(sql, args).await?.read()
     }

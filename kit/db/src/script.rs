@@ -1,8 +1,8 @@
-//! Statements that are sent to SQLite together, with arguments of their own.
+//! Statements that are sent to SQLite together, each with its arguments.
 
 use super::value::Value;
 
-/// Statements that wait to be sent, in order.
+/// Statements waiting to be sent, in order.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     text: String,
@@ -15,7 +15,7 @@ impl Script {
         Self { text: statements.to_owned(), args: Vec::new() }
     }
 
-    /// Adds statements, whose placeholders (`$1` and so on) are those of `args`.
+    /// Adds statements. Their placeholders (`$1` and so on) refer to `args`.
     pub(super) fn push(&mut self, sql: &str, args: &[Value]) {
         if !self.text.is_empty() {
             self.text.push_str("; ");
@@ -24,18 +24,16 @@ impl Script {
         self.args.extend_from_slice(args);
     }
 
-    /// Returns whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Returns the statements and their arguments.
     pub(super) fn into_parts(self) -> (String, Vec<Value>) {
         (self.text, self.args)
     }
 }
 
-/// Appends `sql` with its placeholders raised by `offset`.
+/// Appends `sql` with its placeholders shifted by `offset`.
 fn push_numbered_from(text: &mut String, sql: &str, offset: usize) {
     if offset == 0 {
         return text.push_str(sql);

@@ -1,11 +1,10 @@
-//! The connections to a SQLite database: a stack in front of sqlx's pool, one for readers and one for the single writer.
+//! The connections to a SQLite database: a stack in front of sqlx's pool, one for readers and one
+//! for the single writer.
 //!
-//! The pool pings each connection that is returned to it, in a task of its own: the thread of the connection changes places with those of
-//! requests once more for each statement. A connection whose statement or transaction ended well needs no ping: it goes to the stack, and
-//! the next one takes the connection that was used last. All others go back to the pool: after a failure, and after a caller that was
-//! cancelled.
-//!
-//! Not here: running statements, which is in `query`.
+//! The pool pings every returned connection in a separate task, which costs a thread switch per
+//! statement. A connection whose statement or transaction succeeded needs no ping: it goes to the
+//! stack, and the next caller takes the most recently used one. After a failure or a cancelled
+//! caller, the connection goes back to the pool.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use super::script::Script;
 use super::statement::sqlite_changes;
 use super::value::Value;
 
-/// Longest time that a caller waits for a free connection.
+/// Limit for waiting for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const COMMIT: &str = "COMMIT";
 const ROLLBACK: &str = "ROLLBACK";
@@ -34,67 +33,62 @@ pub(super) struct SqliteConnections(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     pool: SqlitePool,
-    /// As many as the pool may have connections. A caller with a permit waits for nobody else.
+    /// One permit per connection of the pool, so a caller with a permit never waits.
     permits: Arc<Semaphore>,
-    /// Connections between two uses, the one used last at the end.
+    /// Idle connections, the most recently used one last.
     idle: Mutex<Vec<PoolConnection<Sqlite>>>,
 }
 
-/// A connection in use. Dropping it returns the connection to the pool, which pings it.
+/// A connection in use. When dropped, the pool gets it back and pings it.
 pub(super) struct SqliteLease {
     connection: PoolConnection<Sqlite>,
-    /// Given back after the connection.
+    /// Released after the connection.
     permit: OwnedSemaphorePermit,
     owner: SqliteConnections,
 }
 
-/// A transaction of the writer. It is begun together with its first statement, which saves a change of threads. Dropped before its end it
-/// goes back to the pool, which rolls it back by [`is_rolled_back`].
+/// A transaction of the writer. The `BEGIN` is sent with the first statement, which saves a thread
+/// switch. If dropped before its end, the pool rolls it back with [`is_rolled_back`].
 pub(super) struct SqliteTx {
     lease: Option<SqliteLease>,
-    /// Statements that are sent with the next one, first those that begin the transaction.
+    /// Statements that are sent with the next one, beginning with the `BEGIN`.
     unsent: Script,
     state: TxState,
 }
 
-/// What a transaction has to do at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TxState {
-    /// There was no statement yet.
+    /// No statement yet.
     New,
-    /// Statements wait to be sent, and none was sent before.
+    /// Statements wait to be sent; none was sent yet.
     Unsent,
-    /// The transaction has begun.
     Begun,
 }
 
-/// A connection, and the text and the arguments to send for a statement of a transaction.
+/// A connection, with the text and arguments to send for a statement.
 pub(super) type Prepared<'c, 'a> = (&'c mut SqliteConnection, Cow<'a, str>, Cow<'a, [Value]>);
 
 impl SqliteConnections {
-    /// Takes connections from `pool`, which nothing else may use.
+    /// Takes over `pool`. Nothing else may use it.
     pub(super) fn new(pool: SqlitePool) -> Self {
         let permits = usize::try_from(pool.options().get_max_connections()).unwrap_or(usize::MAX);
         let permits = Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)));
         Self(Arc::new(Inner { pool, permits, idle: Mutex::default() }))
     }
 
-    /// Returns the pool, for its settings.
     pub(super) fn pool(&self) -> &SqlitePool {
         &self.0.pool
     }
 
-    /// Returns the number of open connections, and how many of them are in use.
+    /// Returns the number of open connections and of those in use.
     pub(super) fn counts(&self) -> (u32, u32) {
         let open = self.0.pool.size();
         let waiting = u32::try_from(self.0.pool.num_idle() + self.0.idle.lock().len()).unwrap_or(u32::MAX);
         (open, open.saturating_sub(waiting))
     }
 
-    /// Takes a free connection, or opens one. Callers get theirs in the order in which they came.
-    ///
-    /// # Errors
-    /// When none is free in time, or the file cannot be opened.
+    /// Takes a free connection or opens one, in the order of the callers. Fails if none is free in
+    /// time.
     pub(super) async fn lease(&self) -> Result<SqliteLease, sqlx::Error> {
         measured_wait(SQLITE, self.take()).await
     }
@@ -111,14 +105,11 @@ impl SqliteConnections {
     }
 
     /// Takes a connection for a transaction that begins with the statements `begin`.
-    ///
-    /// # Errors
-    /// As those of [`SqliteConnections::lease`].
     pub(super) async fn begin(&self, begin: &'static str) -> Result<SqliteTx, sqlx::Error> {
         Ok(SqliteTx { lease: Some(self.lease().await?), unsent: Script::new(begin), state: TxState::New })
     }
 
-    /// Closes all connections; waits for those in use.
+    /// Closes all connections. Waits for those in use.
     pub(super) fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let closed = self.0.pool.close();
@@ -129,12 +120,11 @@ impl SqliteConnections {
 }
 
 impl SqliteLease {
-    /// Returns the connection, for one statement.
     pub(super) fn connection(&mut self) -> &mut SqliteConnection {
         &mut self.connection
     }
 
-    /// Keeps the connection, whose statement or transaction ended well, for the next caller.
+    /// Keeps the connection, whose statement or transaction succeeded, for the next caller.
     pub(super) fn put_back(self) {
         let Self { connection, permit, owner } = self;
         let mut idle = owner.0.idle.lock();
@@ -151,7 +141,7 @@ impl SqliteLease {
 }
 
 impl SqliteTx {
-    /// Keeps statements, which must return no rows, until the next one is sent.
+    /// Queues statements, which must return no rows, until the next one is sent.
     pub(super) fn add(&mut self, sql: &str, args: &[Value]) {
         self.unsent.push(sql, args);
         if self.state == TxState::New {
@@ -159,7 +149,8 @@ impl SqliteTx {
         }
     }
 
-    /// Returns the connection, and what to send for a statement: before it those that wait.
+    /// Returns the connection and what to send for a statement: the queued statements, then this
+    /// one.
     pub(super) fn prepare<'a>(&mut self, sql: &'a str, args: &'a [Value]) -> Result<Prepared<'_, 'a>, sqlx::Error> {
         let (text, args) = if self.unsent.is_empty() {
             (Cow::Borrowed(sql), Cow::Borrowed(args))
@@ -174,10 +165,7 @@ impl SqliteTx {
         Ok((lease.connection(), text, args))
     }
 
-    /// Commits. Without a statement there is nothing to end.
-    ///
-    /// # Errors
-    /// When a statement that waited fails, or the database does not confirm.
+    /// Sends queued statements and commits. Does nothing if there was no statement.
     pub(super) async fn commit(mut self) -> Result<(), sqlx::Error> {
         if self.state != TxState::New {
             let (connection, text, args) = self.prepare(COMMIT, &[])?;
@@ -187,10 +175,7 @@ impl SqliteTx {
         Ok(())
     }
 
-    /// Rolls back, and waits for it.
-    ///
-    /// # Errors
-    /// When the database fails.
+    /// Rolls back and waits for it.
     pub(super) async fn rollback(mut self) -> Result<(), sqlx::Error> {
         if self.state == TxState::Begun
             && let Some(lease) = &mut self.lease
@@ -201,7 +186,7 @@ impl SqliteTx {
         Ok(())
     }
 
-    /// Gives the connection back after a statement that has ended the transaction.
+    /// Returns the connection after a statement that ended the transaction.
     pub(super) fn ended(mut self) {
         if let Some(lease) = self.lease.take() {
             lease.put_back();
@@ -218,15 +203,15 @@ impl Drop for SqliteTx {
 }
 
 impl Drop for Inner {
-    /// Closes the connections of the stack. Returning them to the pool would need a runtime.
+    /// Closes the idle connections. Returning them to the pool would need a runtime.
     fn drop(&mut self) {
         let idle = std::mem::take(self.idle.get_mut());
         idle.into_iter().for_each(|connection| drop(connection.detach()));
     }
 }
 
-/// Rolls back what was left open on a connection of the writer. Returns whether the pool may keep the connection: not if SQLite has ended the
-/// transaction by itself, as when the disk is full.
+/// Rolls back what was left open on a connection of the writer. Returns whether the pool may keep
+/// the connection: not if SQLite has already ended the transaction, as when the disk is full.
 pub(super) async fn is_rolled_back(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
     Ok(connection.execute(ROLLBACK).await.is_ok())
 }

@@ -1,4 +1,4 @@
-//! Start of a service: waiting for its database, opening and watching it.
+//! Waits for the database of a service, opens and watches it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::handle::Db;
 use crate::measure::{POSTGRES, SQLITE};
 use crate::migrate::Migrations;
 
-/// Time between two looks at the connections of a pool.
+/// Interval between measurements of a pool.
 const POOL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl From<DbError> for StartError {
@@ -24,8 +24,8 @@ impl From<DbError> for StartError {
     }
 }
 
-/// Sets the readiness of the process by its database, measures the connections to it, and gives free pages of a SQLite file back, until
-/// `life` stops.
+/// Until `life` stops: sets the readiness of the process by its database, measures the connections,
+/// and releases free pages of a SQLite file.
 pub fn watch_database(db: &Db, life: &Lifecycle) {
     report_connections(db, life);
     db.release_free_pages(life);
@@ -53,20 +53,21 @@ fn report_connections(db: &Db, life: &Lifecycle) {
 }
 
 impl DatabaseArgs {
-    /// Checks the form of the URL, without connecting.
+    /// Checks the URL without connecting.
     ///
     /// # Errors
-    /// [`StartError::Unusable`] when it has another scheme or does not parse.
+    /// [`StartError::Unusable`] if it is malformed or has another scheme.
     pub fn check(&self) -> Result<(), StartError> {
         Db::is_server(self.url()).map(drop).map_err(StartError::from)
     }
 
-    /// Opens the database, with the limit on what requests write, which is counted in `limiter`, and runs the migrations; with `no_migrate`
-    /// only checks that the schema is up to date. With `allow_newer_schema` it may have migrations that this program does not know.
+    /// Opens the database and runs the migrations, or with `no_migrate` only checks that the schema
+    /// is up to date. With `allow_newer_schema` the schema may have migrations that this program
+    /// does not know. Writes of requests are counted in `limiter`.
     ///
     /// # Errors
-    /// [`StartError::Unusable`] when the database cannot be opened, a migration fails, or the schema is not up to date and
-    /// `no_migrate` is set.
+    /// [`StartError::Unusable`] if the database cannot be opened, a migration fails, or the schema
+    /// is out of date with `no_migrate`.
     pub fn open<'a>(
         &'a self,
         migrations: &'a Migrations,
@@ -78,13 +79,13 @@ impl DatabaseArgs {
         })
     }
 
-    /// Opens the database as [`DatabaseArgs::open`], for work that is no request.
+    /// Like [`DatabaseArgs::open`], without the write limit.
     fn open_unlimited<'a>(&'a self, migrations: &'a Migrations) -> BoxFuture<'a, Result<Db, StartError>> {
         Box::pin(async move {
             let db = Db::open(self.url(), self.database_connections).await?;
             let mut outcome = if self.no_migrate { migrations.check(&db).await } else { migrations.run(&db).await };
             if self.allow_newer_schema && outcome.as_ref().is_err_and(DbError::is_newer_schema) {
-                // What this program needs must be there all the same.
+                // The migrations that this program needs must still be there.
                 outcome = migrations.check(&db).await;
             }
             match outcome {
@@ -98,14 +99,16 @@ impl DatabaseArgs {
         })
     }
 
-    /// Waits until the database can be used, or `life` stops. Migrates the schema, if the settings do not forbid it, and waits while it is
-    /// newer than this program: its predecessor may be on its way back. A file of SQLite is not waited for: it does not come back by itself.
+    /// Waits until the database is usable or `life` stops. Runs the migrations unless the settings
+    /// forbid it. Also waits while the schema is newer than this program, because the newer program
+    /// may be on its way back. Does not wait for a SQLite file, which does not become usable by
+    /// itself.
     ///
-    /// An attempt that fails is told on the log and by `/readyz`. The process has not bound the addresses of its clients yet, so that they are
-    /// refused at once.
+    /// Logs every failed attempt and shows it in `/readyz`. The public listeners are not bound yet,
+    /// so clients are refused at once.
     ///
     /// # Errors
-    /// When the URL is malformed.
+    /// If the URL is malformed.
     pub fn wait(&self, migrations: Migrations, life: &Lifecycle) -> ServiceFuture {
         let (args, life) = (self.clone(), life.clone());
         Box::pin(async move {
@@ -136,7 +139,7 @@ impl DatabaseArgs {
         }
     }
 
-    /// Reaches the database once and brings its schema up to date.
+    /// Connects once and brings the schema up to date.
     async fn try_once(&self, migrations: &Migrations) -> Result<(), StartError> {
         Db::reach(self.url()).await?;
         self.open_unlimited(migrations).await?.close().await;

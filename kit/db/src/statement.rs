@@ -1,4 +1,4 @@
-//! Statements with their arguments, as the drivers take them.
+//! Converts statements and arguments to the drivers' types.
 
 use futures_util::TryStreamExt as _;
 use sqlx::postgres::PgArguments;
@@ -23,7 +23,7 @@ macro_rules! bind {
     }};
 }
 
-// `AssertSqlSafe` is needed because the text may come from `Query`, which concatenates constants only.
+// `AssertSqlSafe`, because the text may come from `Query`, which only concatenates constants.
 pub(super) fn postgres<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Postgres, PgArguments> {
     bind!(sqlx::query::<Postgres>(AssertSqlSafe(sql)), args)
 }
@@ -32,7 +32,7 @@ pub(super) fn sqlite<'q>(sql: &str, args: &'q [Value]) -> SqlxQuery<'q, Sqlite, 
     bind!(sqlx::query::<Sqlite>(AssertSqlSafe(sql)), args)
 }
 
-/// Runs statements on SQLite and returns the number of rows that the last one affected.
+/// Runs statements on SQLite. Returns the number of rows that the last one affected.
 pub(super) async fn sqlite_changes(
     connection: &mut SqliteConnection,
     sql: &str,

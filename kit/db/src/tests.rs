@@ -1,5 +1,3 @@
-//! The database handle on PostgreSQL and SQLite: values, constraints, transactions.
-
 mod migrate;
 mod precondition;
 mod write_limit;
@@ -49,7 +47,8 @@ async fn schema(test: &TestDb) -> Db {
     test.db.clone()
 }
 
-/// Reads the counter and writes the next number. Loses updates unless the transaction excludes other writers.
+/// Reads the counter and writes the next number. Loses updates unless the transaction excludes
+/// other writers.
 async fn increment(db: &Db) -> Result<(), DbError> {
     let mut tx = db.begin().await?;
     let (count,): (i64,) = tx.one(db.pick(COUNT_LOCKED, COUNT), &[]).await?;
@@ -199,7 +198,7 @@ async fn a_cancelled_writer_leaves_the_database_usable() {
     on_each(|test| async move {
         let db = schema(&test).await;
         db.execute(ADD_COUNTER, &args![1_i64, 0_i64]).await.unwrap();
-        // A second handle has a writer connection of its own, like another process.
+        // A second handle has its own writer connection, like another process.
         let other = Db::open(&test.url, 4).await.unwrap();
         let mut tx = db.begin().await.unwrap();
         tx.execute(SET_COUNT, &args![1_i64]).await.unwrap();
@@ -247,7 +246,7 @@ async fn one_attempt_to_reach_a_server_tells_its_reason() {
         assert_eq!(Db::is_server(&test.url).unwrap(), test.url.expose().starts_with("postgres"));
     })
     .await;
-    // Nothing listens there. A port that was bound and let go may be that of another test by now.
+    // Nothing listens on port 1. A free port could be taken by another test.
     let error = Db::reach(&Secret::new("postgres://u:hunter2@127.0.0.1:1/d")).await.unwrap_err();
     let reason = ferrite_core::startup::error_chain(&error);
     assert!(reason.contains("refused") && !reason.contains("hunter2") && !reason.contains('\n'), "{reason}");

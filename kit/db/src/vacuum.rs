@@ -1,10 +1,9 @@
-//! Gives free pages of a SQLite file back to the file system.
+//! Returns free pages of a SQLite file to the file system.
 //!
-//! SQLite keeps the pages of deleted rows and uses them for new rows, so a file never shrinks by itself. With incremental auto-vacuum it
-//! knows which page refers to which, and can move pages from the end of the file into free ones. A new file has it. A file of an older
-//! version gets it by one `VACUUM`, which writes the whole file again, so only up to a size that the settings limit.
-//!
-//! Not here: PostgreSQL, whose autovacuum does this.
+//! SQLite reuses the pages of deleted rows, so a file never shrinks by itself. With incremental
+//! auto-vacuum it can move pages from the end of the file into free ones. New files have it. A file
+//! of an older version is converted by one `VACUUM`, which rewrites the whole file, so only up to a
+//! size that the settings limit.
 
 use std::time::Duration;
 
@@ -16,17 +15,18 @@ use super::error::DbError;
 use super::handle::{Db, Pools};
 use super::lock;
 
-/// Time between two looks at the free pages.
+/// Interval between checks for free pages.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
-/// Time between two steps, in which others write.
+/// Pause between two steps, in which others can write.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
-/// Moves at most 200 pages, so that no writer waits long for it.
+/// Moves at most 200 pages, so that no writer waits long.
 const STEP: &str = "PRAGMA incremental_vacuum(200)";
-/// Free pages that a file keeps for new rows at least: 4 MiB.
+/// Minimum number of free pages to keep for new rows: 4 MiB.
 const MIN_KEPT_PAGES: i64 = 1024;
-/// The share of a file's pages that it keeps free for new rows: one of so many.
+/// A file keeps one in 20 of its pages free for new rows.
 const KEPT_SHARE: i64 = 20;
-/// Moves what steps have written from the write-ahead log into the file, which cuts it. Waits for nobody.
+/// Moves the pages of the write-ahead log into the file, which truncates it. Does not wait for
+/// readers.
 const CHECKPOINT: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 /// `incremental` in `PRAGMA auto_vacuum`.
 const INCREMENTAL: i64 = 2;
@@ -34,18 +34,17 @@ const CONVERT: &str = "PRAGMA auto_vacuum = INCREMENTAL; VACUUM; PRAGMA wal_chec
 const PAGES: &str = "SELECT a.auto_vacuum AS mode, f.freelist_count AS free, c.page_count AS count, s.page_size AS bytes \
      FROM pragma_auto_vacuum a, pragma_freelist_count f, pragma_page_count c, pragma_page_size s";
 
-/// The pages of a SQLite file.
 #[derive(Clone, Copy, Debug, sqlx_macros::FromRow)]
 struct Pages {
     mode: i64,
     free: i64,
     count: i64,
-    /// Of one page.
+    /// Size of one page.
     bytes: i64,
 }
 
 impl Pages {
-    /// Returns the number of free pages that stay for new rows.
+    /// Returns the number of free pages to keep for new rows.
     fn kept(&self) -> i64 {
         MIN_KEPT_PAGES.max(self.count / KEPT_SHARE)
     }
@@ -57,11 +56,12 @@ impl Pages {
 }
 
 impl Db {
-    /// Turns on incremental auto-vacuum for a SQLite file of an older version that has at most `max_bytes`. That writes the file again, so it
-    /// takes a second or two for each 100 MiB, and needs twice its size on the disk. If it fails, the file stays as it is.
+    /// Turns on incremental auto-vacuum for a SQLite file of an older version, up to `max_bytes`.
+    /// This rewrites the file: it takes a second or two per 100 MiB and needs twice the disk space.
+    /// If it fails, the file stays as it is.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// If the database cannot be read.
     pub fn enable_incremental_vacuum(&self, max_bytes: u64) -> BoxFuture<'_, Result<(), DbError>> {
         Box::pin(async move {
             let Pools::Sqlite { write, file, .. } = &self.pools else { return Ok(()) };
@@ -89,7 +89,7 @@ impl Db {
         })
     }
 
-    /// Gives free pages back to the file system, now and every minute, until `life` stops; on PostgreSQL never.
+    /// Releases free pages now and every minute, until `life` stops. Does nothing on PostgreSQL.
     pub(crate) fn release_free_pages(&self, life: &Lifecycle) {
         if self.pick(true, false) {
             return;
@@ -105,7 +105,7 @@ impl Db {
         });
     }
 
-    /// Gives free pages back if there are twice as many as the file keeps, until it has those.
+    /// Once the file has twice as many free pages as it keeps, releases the surplus.
     async fn release_round(&self, life: &Lifecycle) -> Result<(), DbError> {
         let before = self.pages().await?;
         before.report();

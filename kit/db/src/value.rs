@@ -1,11 +1,11 @@
 use ferrite_proto::id::{DeployKeyId, HookId, IssueId, PublicKeyId, RepositoryId, TeamId, TokenId, UserId};
 
-/// An argument of a statement, of a type that both databases have. `None` is `NULL` of that type.
+/// An argument of a statement, of a type that both databases have. `None` is `NULL`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// `BIGINT`, in SQLite `INTEGER`.
     Int(Option<i64>),
-    /// `TEXT`. Must not contain NUL, which PostgreSQL rejects; parsers of input reject it before.
+    /// `TEXT`. Must not contain NUL, which PostgreSQL rejects; input is validated before.
     Text(Option<String>),
     /// `BOOLEAN`, in SQLite `INTEGER`.
     Bool(Option<bool>),
@@ -13,10 +13,9 @@ pub enum Value {
     Bytes(Option<Vec<u8>>),
 }
 
-/// Bytes of a value that is no text.
+/// Counted for a value that is neither text nor bytes.
 const FIXED_VALUE_BYTES: u64 = 8;
 
-/// Returns the bytes that values take.
 pub(super) fn bytes_of(values: &[Value]) -> u64 {
     let bytes = |value: &Value| match value {
         Value::Text(Some(text)) => text.len() as u64,

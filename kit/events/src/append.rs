@@ -1,9 +1,8 @@
-//! The SQL that writes events to the tables `outbox` and `outbox_lanes`, in the transaction of the change that they report.
+//! The SQL that writes events to `outbox` and `outbox_lanes`, in the transaction of the change that
+//! they report.
 //!
-//! A writer may claim the lane of its event for the relay of its own process, if no other event of the lane waits: then the relay delivers it
-//! without a claim of its own.
-//!
-//! Not here: the decision to do so, which is in `handover`, and claims of the relay, which are in `rows`.
+//! If no other event of the lane waits, the writer may claim the lane for the relay of its own
+//! process, which then delivers the event without claiming it.
 
 use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::events::Event;
@@ -14,27 +13,28 @@ use super::rows::{Lane, OutboxRow};
 
 const ADD_LANES: &str = "INSERT INTO outbox_lanes \
      (subscriber, repository_id, waiting_count, due_us, claim_id, attempts, delivered_id) VALUES ";
-/// A lane that waits for nothing is one of the moment before its deletion: it is as good as a new one.
+/// A lane without waiting events is about to be deleted. It is as good as a new one.
 const COUNT_LANES: &str = " ON CONFLICT (subscriber, repository_id) DO UPDATE SET waiting_count = outbox_lanes.waiting_count + 1, \
      due_us = CASE WHEN outbox_lanes.waiting_count <= 0 THEN excluded.due_us ELSE outbox_lanes.due_us END, \
      claim_id = CASE WHEN outbox_lanes.waiting_count <= 0 THEN excluded.claim_id ELSE outbox_lanes.claim_id END";
 const ADD_ROWS: &str = "INSERT INTO outbox (event_id, subscriber, repository_id, kind, payload, created_us) ";
-/// What stands around [`ADD_ROWS`] to return [`AppendedRow`]s.
+/// Wraps [`ADD_ROWS`] to return [`AppendedRow`]s.
 const APPENDED_POSTGRES: [&str; 2] = [
     ", added AS (",
     " RETURNING subscriber, id) \
      SELECT added.subscriber, added.id, lanes.claim_id FROM added JOIN lanes ON lanes.subscriber = added.subscriber",
 ];
-/// The same for the rows of the statement before, whose ids follow each other. `RETURNING` would collect them in a temporary table.
+/// The same for the rows of the previous statement, whose ids are consecutive. `RETURNING` would
+/// collect them in a temporary table.
 const APPENDED_SQLITE: &str = "; SELECT o.subscriber, o.id, l.claim_id FROM outbox o CROSS JOIN outbox_lanes l \
      ON l.subscriber = o.subscriber AND l.repository_id = o.repository_id WHERE o.id > last_insert_rowid() - ";
 
-/// A claim of the lanes of one event, which ends at `until_us`.
+/// A claim of the lanes of one event until `until_us`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaneClaim<'a> {
     pub(super) claim_id: i64,
     pub(super) until_us: i64,
-    /// The subscribers whose lanes are claimed.
+    /// Subscribers whose lanes are claimed.
     pub(super) subscribers: &'a [&'a str],
 }
 
@@ -42,7 +42,7 @@ impl LaneClaim<'_> {
     const NONE: Self = Self { claim_id: 0, until_us: 0, subscribers: &[] };
 }
 
-/// A row of an event that a transaction has written, and the claim of its lane.
+/// A written row of an event, with the claim of its lane.
 #[derive(Debug, sqlx_macros::FromRow)]
 struct AppendedRow {
     subscriber: String,
@@ -50,13 +50,13 @@ struct AppendedRow {
     claim_id: i64,
 }
 
-/// Writes `event` for each of `subscribers`, in the transaction of the change that the event reports.
+/// Writes `event` for each of `subscribers`, in the transaction of the change that it reports.
 ///
-/// Two transactions that append events of one repository should exclude each other before (by a row lock or a lock in memory).
-/// Otherwise the order of their events is that of these calls.
+/// Transactions that append events of the same repository should exclude each other first, by a row
+/// lock or a lock in memory. Otherwise the order of their events is that of these calls.
 ///
 /// # Errors
-/// When the database fails; at the latest when the transaction is committed.
+/// If the database fails, at the latest at the commit.
 pub async fn append(tx: &mut Tx, event: &Event, subscribers: &[&str], now_us: i64) -> Result<(), DbError> {
     if subscribers.is_empty() {
         return Ok(());
@@ -69,11 +69,9 @@ pub async fn append(tx: &mut Tx, event: &Event, subscribers: &[&str], now_us: i6
     tx.execute_later(query.sql(), query.args()).await
 }
 
-/// Commits `tx`, whose last statement writes `event` for each of `subscribers` and claims lanes. Returns the claimed lanes with the event, by
-/// subscriber.
-///
-/// # Errors
-/// When the database fails. The transaction may or may not have been committed then.
+/// Commits `tx`. Its last statement writes `event` for each of `subscribers` and claims lanes.
+/// Returns the claimed lanes with the event, by subscriber. After an error the transaction may have
+/// been committed or not.
 pub(super) async fn append_and_commit(
     tx: Tx,
     event: &Event,
@@ -111,8 +109,8 @@ fn push_lanes(query: &mut Query, event: &Event, subscribers: &[&str], now_us: i6
     query.push(COUNT_LANES);
 }
 
-/// One statement: a row gets its id when its lane is locked, so that ids of a lane are committed in order. `before` and `after` stand around
-/// its second part.
+/// A single statement: a row gets its id while its lane is locked, so that ids of a lane are
+/// committed in order. `before` and `after` wrap its second part.
 fn postgres(
     event: &Event,
     subscribers: &[&str],

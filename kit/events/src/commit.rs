@@ -1,7 +1,6 @@
-//! The end of a transaction whose writer waits for the delivery of its event: the event is written, its lanes are claimed for the relay of
-//! this process, and earlier outcomes are recorded, together with the commit.
-//!
-//! Not here: the SQL, which is in `append` and `rows`.
+//! Commits a transaction whose writer waits for the delivery of its event. Together with the
+//! commit, it writes the event, claims its lanes for the relay of this process, and records earlier
+//! outcomes.
 
 use std::sync::Arc;
 
@@ -16,12 +15,13 @@ use super::handover::Handover;
 use super::relay::{CLAIM_LEASE, Relay};
 use super::rows::{Lane, Settlement};
 
-/// The claim of the lane of one subscriber, by a transaction whose end is not known yet. Dropped so, because the commit failed or its caller
-/// was cancelled, the claim is given up by the next look of the task into the table: without effect if it does not exist.
+/// The claim of one subscriber's lane by a transaction whose outcome is not known yet. If dropped
+/// like this, because the commit failed or its caller was cancelled, the task gives the claim up at
+/// its next poll, which has no effect if the claim does not exist.
 struct OpenClaim<'a> {
     subscriber: &'a str,
     handover: Arc<Handover>,
-    /// The lane without its event; `None` once the end is known.
+    /// The lane without its event; `None` once the outcome is known.
     lane: Option<Lane>,
     now_us: i64,
     /// Outcomes that the transaction records.
@@ -29,13 +29,14 @@ struct OpenClaim<'a> {
 }
 
 impl Relay {
-    /// Writes `event` for each of `subscribers` as the last statement of `tx`, and commits. Returns a handle that waits for the delivery to
-    /// those of them that are `awaited`. These get the event without another transaction, if their relay waits for events.
+    /// Writes `event` for each of `subscribers` as the last statement of `tx`, and commits. Returns
+    /// a handle that waits for the delivery to the `awaited` ones. They get the event without
+    /// another transaction if their relay is idle.
     ///
     /// Transactions of one repository must exclude each other, as for [`append`](super::append()).
     ///
     /// # Errors
-    /// When the database fails. The transaction may or may not have been committed then.
+    /// If the database fails. The transaction may have been committed or not.
     pub async fn commit(
         &self,
         mut tx: Tx,
@@ -84,7 +85,7 @@ impl Drop for OpenClaim<'_> {
         let Some(lane) = self.lane.take() else { return };
         let mut settlement = std::mem::take(&mut self.settlement);
         settlement.postponed(&lane, self.now_us, 0);
-        // Without waking the task: on PostgreSQL the commit may still be on its way.
+        // Does not wake the task: on PostgreSQL the commit may still be in progress.
         self.handover.record(settlement);
     }
 }

@@ -1,6 +1,4 @@
-//! The receiving side of events: checks a delivery and applies each of its events once.
-//!
-//! Not here: sending, which is in `relay`.
+//! The receiving side of events: checks a delivery and applies each event once.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -17,15 +15,15 @@ use tracing::{Instrument, Span};
 
 use super::event::kind;
 
-/// Most events of one delivery.
+/// Maximum number of events in a delivery.
 const MAX_EVENTS: usize = 64;
-/// Longest event id. A UUID has 36 bytes.
+/// A UUID has 36 bytes.
 const MAX_EVENT_ID_BYTES: usize = 64;
 
-/// The error of a delivery.
+/// Why a delivery failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeliveryError {
-    /// The caller is not one of Ferrite's own processes, or not the one that tells of these facts.
+    /// The caller is not a Ferrite process, or may not emit these events.
     #[error(transparent)]
     Auth(#[from] AuthError),
     /// There are too many events, or some are malformed or of an unknown kind.
@@ -71,10 +69,11 @@ impl From<DeliveryError> for Status {
 
 /// The effects of events on a service.
 pub trait Apply: Sync {
-    /// Applies `event` in `tx`. Called once for every event, however often the event is delivered.
+    /// Applies `event` in `tx`. Called once per event, however often it is delivered.
     fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> impl Future<Output = Result<(), DbError>> + Send;
 
-    /// Completes a delivery in `tx`, after its events are applied: for rows that several of them change.
+    /// Completes a delivery in `tx` after its events are applied: for rows that several of them
+    /// change.
     fn finish(&self, _tx: &mut Tx) -> impl Future<Output = Result<(), DbError>> + Send {
         std::future::ready(Ok(()))
     }
@@ -83,8 +82,8 @@ pub trait Apply: Sync {
 /// Handles a delivery: applies its new events in one transaction, all or none.
 ///
 /// # Errors
-/// [`DeliveryError::Auth`] when the caller is no service or tells of what is another one's, [`DeliveryError::Invalid`] when there are too
-/// many events or one is not valid, [`DeliveryError::Store`] when the database fails.
+/// [`DeliveryError::Auth`] if the caller may not emit these events, [`DeliveryError::Invalid`] if
+/// there are too many events or one is invalid.
 pub async fn deliver<A: Apply>(
     service: &A,
     db: &Db,
@@ -104,25 +103,27 @@ pub async fn deliver<A: Apply>(
     Ok(DeliverResponse {})
 }
 
-/// Records in the transaction that `event` is applied. Returns whether this is the first time; if not, the caller must not apply it
-/// again.
+/// Records that `event` is applied, in the transaction. Returns whether this is the first time;
+/// otherwise the caller must not apply it again.
 ///
 /// # Errors
-/// When the database fails.
+/// If the database fails.
 pub async fn first_seen(tx: &mut Tx, event: &Event, now_us: i64) -> Result<bool, DbError> {
     Ok(!record(tx, std::slice::from_ref(event), now_us).await?.is_empty())
 }
 
-/// Records events by one statement, as [`first_seen`] does for one. Returns the ids of those that are seen for the first time.
+/// Like [`first_seen`], for several events in one statement. Returns the ids of the new ones.
 pub(super) async fn record(tx: &mut Tx, events: &[Event], now_us: i64) -> Result<HashSet<String>, DbError> {
     let Some(last) = events.last() else { return Ok(HashSet::new()) };
     let mut query = Query::new("INSERT INTO inbox (event_id, repository_id, kind, received_us) VALUES ");
-    // The last one is repeated, without effect, until their number is a power of two: few texts stand for all numbers.
+    // The last one is repeated, without effect, up to a power of two, so that few texts cover all
+    // numbers.
     let repeated = std::iter::repeat_n(last, events.len().next_power_of_two() - events.len());
     let row = |event: &Event| args![&event.event_id, event.repository_id, kind(event), now_us];
     query.bind_rows(events.iter().chain(repeated).map(row)).push(" ON CONFLICT DO NOTHING");
     if let [event] = events {
-        // The number of rows tells as much, and SQLite collects returned rows in a temporary table first.
+        // The number of rows says the same, and SQLite first collects returned rows in a temporary
+        // table.
         let is_new = tx.execute(query.sql(), query.args()).await? > 0;
         return Ok(is_new.then(|| event.event_id.clone()).into_iter().collect());
     }
@@ -131,17 +132,19 @@ pub(super) async fn record(tx: &mut Tx, events: &[Event], now_us: i64) -> Result
     Ok(new.into_iter().map(|(event_id,)| event_id).collect())
 }
 
-/// Returns the span of an event's effects, in the trace of the request that caused the event; no span outside a sampled trace.
+/// Returns the span of an event's effects, in the trace of the request that caused the event.
+/// Disabled outside a sampled trace.
 #[must_use]
 pub fn apply_span(event: &Event) -> Span {
     telemetry::continued_span(kind(event), "consumer", &event.trace_parent)
 }
 
-/// Returns the checked events of a delivery, for a service that cannot apply them in one transaction.
+/// Returns the checked events of a delivery, for a service that cannot apply them in one
+/// transaction.
 ///
 /// # Errors
-/// [`DeliveryError::Auth`] when the caller is no service or tells of what is another one's, [`DeliveryError::Invalid`] when there are too
-/// many events or one is not valid.
+/// [`DeliveryError::Auth`] if the caller may not emit these events, [`DeliveryError::Invalid`] if
+/// there are too many events or one is invalid.
 pub fn delivered(request: Request<DeliverRequest>) -> Result<Vec<Event>, DeliveryError> {
     let role = Caller::of(&request).require_service()?;
     let events = request.into_inner().events;
@@ -164,7 +167,7 @@ fn check(events: &[Event]) -> Vec<FieldViolation> {
         if !is_event_id(&event.event_id) {
             violations.push(FieldViolation::new(field("event_id"), "invalid", "must be a UUID"));
         }
-        // The hook of an organization or of the site belongs to no repository.
+        // A webhook of an organization or of the site belongs to no repository.
         let min = if matches!(event.fact, Some(Fact::HookChanged(_))) { 0 } else { 1 };
         if event.repository_id < min {
             violations.push(FieldViolation::new(field("repository_id"), "invalid", format!("must be at least {min}")));

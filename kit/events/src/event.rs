@@ -28,7 +28,7 @@ pub fn kind(event: &Event) -> &'static str {
     }
 }
 
-/// Returns a new event about a repository, with a random id and the current position in the trace.
+/// Returns a new event about a repository, with a random id and the current trace context.
 #[must_use]
 pub fn event(repository: RepositoryId, now_us: i64, fact: Fact) -> Event {
     Event {
@@ -40,8 +40,9 @@ pub fn event(repository: RepositoryId, now_us: i64, fact: Fact) -> Event {
     }
 }
 
-/// Returns the UUID of a part of something that has one (version 5 of RFC 9562): the same part has the same UUID. An event that may be
-/// written again after a crash takes such an id, so that a subscriber that has it ignores the repetition.
+/// Returns a UUID (version 5 of RFC 9562) that is always the same for the same part of `whole`. For
+/// events that may be written again after a crash: a subscriber that has the event ignores the
+/// duplicate.
 #[must_use]
 pub fn part_uuid(whole: &str, part: i64) -> Uuid {
     let mut hash = Sha1::new();

@@ -1,4 +1,4 @@
-//! The wait of a writer for the delivery of its event.
+//! Lets a writer wait for the delivery of its event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,15 @@ use tokio::sync::oneshot;
 use super::relay::Relay;
 use super::rows;
 
-/// Longest time that a writer waits for the delivery of its own event.
+/// Limit for a writer that waits for its own event.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
-/// Time after which a writer that waits looks for the first time if another replica has delivered its event. Doubled by each further look.
+/// Time before a waiting writer first checks whether another replica delivered its event. Doubles
+/// with each check.
 const MIN_LOOK_PAUSE: Duration = Duration::from_millis(15);
 const MAX_LOOK_PAUSE: Duration = Duration::from_millis(120);
 
-/// Waits for the delivery of one event. Must be made before the commit, so that it cannot miss the delivery.
+/// Waits for the delivery of one event. Must be created before the commit, so that it cannot miss
+/// the delivery.
 #[derive(Debug)]
 pub struct FlushHandle {
     relay: Relay,
@@ -27,8 +29,8 @@ pub struct FlushHandle {
 }
 
 impl Relay {
-    /// Returns a handle that waits for the delivery of `event` to these of its subscribers. Call this before the commit and
-    /// [`FlushHandle::wait`] after it.
+    /// Returns a handle that waits for the delivery of `event` to these of its subscribers. Call
+    /// this before the commit, and [`FlushHandle::wait`] after it.
     #[must_use]
     pub fn flush(&self, event: &Event, subscribers: &[&str]) -> FlushHandle {
         let (relay, event_id) = (self.clone(), event.event_id.clone());
@@ -40,19 +42,20 @@ impl Relay {
 }
 
 impl FlushHandle {
-    /// Returns the handle of an event that the relay knows of, and need not be woken for.
+    /// Marks the event as known to the relay, which then need not be woken.
     pub(super) fn known(mut self) -> Self {
         self.is_known = true;
         self
     }
 
-    /// Wakes the relay and waits until each of the subscribers has accepted the event, at most 50 ms. After that the relay goes on delivering
-    /// the event without the caller.
+    /// Wakes the relay and waits until all subscribers have accepted the event, at most 50 ms. The
+    /// delivery continues after that.
     pub async fn wait(self) {
         self.wait_at_most(FLUSH_TIMEOUT).await;
     }
 
-    /// Waits as [`FlushHandle::wait`], but at most `limit`: for an effect that the next request of the same client must see.
+    /// Like [`FlushHandle::wait`], but waits at most `limit`: for an effect that the same client's
+    /// next request must see.
     pub async fn wait_at_most(mut self, limit: Duration) {
         if !self.is_known {
             self.relay.wake();
@@ -72,8 +75,8 @@ impl FlushHandle {
         let _ = tokio::time::timeout(limit, either).await;
     }
 
-    /// Waits for the mark of the delivery: another replica may have claimed the event, of which this process hears nothing. SQLite has one
-    /// process for each service.
+    /// Waits for the delivery mark in the table, because another replica may have claimed the
+    /// event, which this process does not hear about. On SQLite each service has a single process.
     async fn delivered_elsewhere(&self) {
         let db = &self.relay.0.db;
         if db.pick(false, true) {

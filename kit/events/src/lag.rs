@@ -1,7 +1,7 @@
-//! Measures of what waits in the outbox. Deliveries are counted where they are made.
+//! Measures the events that wait in the outbox.
 //!
-//! Read from the lanes, of which there is one for each subscriber and repository, however many events wait. All replicas of a service
-//! measure the same tables.
+//! Reads the lanes, of which there is one per subscriber and repository, however many events wait.
+//! All replicas of a service measure the same tables.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,11 +11,10 @@ use ferrite_core::Lifecycle;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError};
 
-/// Time between two measurements.
 const INTERVAL: Duration = Duration::from_secs(15);
 
 const WAITING: &str = "SELECT subscriber, CAST(SUM(waiting_count) AS BIGINT) FROM outbox_lanes WHERE waiting_count > 0 GROUP BY subscriber";
-/// Of the lanes that are due first.
+/// Only looks at the lanes that are due first.
 const OLDEST: &str = "SELECT MIN(o.created_us) FROM outbox o WHERE o.id IN (SELECT (SELECT w.id FROM outbox w \
      WHERE w.subscriber = l.subscriber AND w.repository_id = l.repository_id AND w.delivered_us IS NULL \
      AND w.id > l.delivered_id ORDER BY w.id LIMIT 1) FROM (SELECT subscriber, repository_id, delivered_id FROM outbox_lanes \
@@ -25,17 +24,17 @@ const OLDEST: &str = "SELECT MIN(o.created_us) FROM outbox o WHERE o.id IN (SELE
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lag {
     pub(super) events: i64,
-    /// Time at which the oldest event was written.
+    /// When the oldest event was written.
     pub(super) oldest_us: Option<i64>,
 }
 
-/// Measures the outbox until `life` stops; `subscribers` returns the names of those for whom something may wait.
+/// Measures the outbox until `life` stops. `subscribers` returns the names to report.
 pub(super) async fn run(db: Db, clock: Clock, subscribers: impl Fn() -> Vec<String>, life: Lifecycle) {
     let mut shown: BTreeMap<String, Lag> = BTreeMap::new();
     while !life.is_stopping() {
         match measure(&db).await {
             Ok(measured) => {
-                // A subscriber for which nothing waits, or not any more, is shown with zero.
+                // Subscribers without waiting events are reported as zero.
                 shown.values_mut().for_each(|lag| *lag = Lag::default());
                 shown.extend(subscribers().into_iter().map(|name| (name, Lag::default())));
                 shown.extend(measured);
@@ -47,14 +46,11 @@ pub(super) async fn run(db: Db, clock: Clock, subscribers: impl Fn() -> Vec<Stri
     }
 }
 
-/// Returns what waits, by subscriber.
-///
-/// # Errors
-/// When the database fails.
+/// Returns the waiting events by subscriber.
 pub(super) async fn measure(db: &Db) -> Result<BTreeMap<String, Lag>, DbError> {
     let waiting: Vec<(String, i64)> = db.all(WAITING, &[]).await?;
     let mut lags = BTreeMap::new();
-    // One query for each subscriber with waiting events: there are few.
+    // One query per subscriber with waiting events: there are few.
     for (subscriber, events) in waiting {
         let (oldest_us,): (Option<i64>,) = db.one(OLDEST, &args![subscriber.as_str()]).await?;
         lags.insert(subscriber, Lag { events, oldest_us });

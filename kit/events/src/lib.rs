@@ -1,10 +1,10 @@
-//! Events between services: written in the transaction of the change, delivered in order per repository, applied once.
+//! Events between services: written in the transaction of the change, delivered in order per
+//! repository, applied once.
 //!
-//! Every service that uses this module has three tables in its migrations (see `docs/events.md`): `outbox`, one row per event and
-//! subscriber, `outbox_lanes`, one row per subscriber and repository with events that wait, and `inbox`, one row per applied event.
-//! Rows stay for a while after the delivery, for inspection and against repeated deliveries.
-//!
-//! Not here: the effects of an event, which each subscriber implements as [`Apply`].
+//! Every service that uses this crate has three tables (see `docs/events.md`): `outbox`, with one
+//! row per event and subscriber, `outbox_lanes`, with one row per subscriber and repository with
+//! waiting events, and `inbox`, with one row per applied event. Delivered rows are kept for a
+//! while, for inspection and to detect repeated deliveries.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 

@@ -1,6 +1,4 @@
-//! The deletion of delivered rows of the outbox and of old rows of the inbox, in small batches.
-//!
-//! Not here: rows of events that wait. They stay until they are delivered.
+//! Deletes delivered rows of the outbox and old rows of the inbox, in small batches.
 
 use std::time::Duration;
 
@@ -9,14 +7,14 @@ use ferrite_core::{Clock, micros};
 use ferrite_db::args;
 use ferrite_db::{Db, DbError};
 
-/// Rows that one transaction deletes, so that no writer waits long for it.
+/// Rows per transaction, so that no writer waits long.
 const MAX_BATCH_ROWS: i64 = 200;
-/// Time between two batches, for the writers.
+/// Pause between two batches, in which others can write.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
-/// Longest time between two looks for old rows.
+/// Interval between purges.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Other replicas delete at the same time; rows that one has locked are left to it.
+/// Skips locked rows, because other replicas purge at the same time.
 const PURGE_OUTBOX_POSTGRES: &str = "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE delivered_us < $1 \
      ORDER BY delivered_us LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING delivered_us";
 const PURGE_OUTBOX_SQLITE: &str = "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE delivered_us < $1 \
@@ -26,8 +24,8 @@ const PURGE_INBOX_POSTGRES: &str = "DELETE FROM inbox WHERE event_id IN (SELECT 
 const PURGE_INBOX_SQLITE: &str = "DELETE FROM inbox WHERE event_id IN (SELECT event_id FROM inbox WHERE received_us < $1 \
      ORDER BY received_us LIMIT $2) RETURNING received_us";
 
-/// Deletes rows that are older than `retention` until `life` stops. After a start senders deliver again what they had not marked when
-/// they stopped: rows of the inbox stay long enough for that.
+/// Deletes rows that are older than `retention` until `life` stops. After a restart, senders
+/// deliver again what they had not marked: rows of the inbox must be kept long enough for that.
 pub(super) async fn run(db: Db, clock: Clock, retention: Duration, life: Lifecycle) {
     let mut pause = PURGE_INTERVAL.min(retention);
     while life.pause(pause).await {
@@ -42,8 +40,8 @@ pub(super) async fn run(db: Db, clock: Clock, retention: Duration, life: Lifecyc
     }
 }
 
-/// Deletes rows of both tables that were delivered or received before `before_us`, at most [`MAX_BATCH_ROWS`] of each. Returns their
-/// number.
+/// Deletes rows of both tables that were delivered or received before `before_us`, at most
+/// [`MAX_BATCH_ROWS`] of each. Returns their number.
 pub(super) async fn batch(db: &Db, before_us: i64) -> Result<usize, DbError> {
     let args = args![before_us, MAX_BATCH_ROWS];
     let mut count = 0;

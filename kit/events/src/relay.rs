@@ -1,11 +1,11 @@
 //! The sending side of events: delivers the rows of the outbox to the subscribers.
 //!
-//! Subscribers may come and go while the relay runs. For each one a task claims events, delivers them, and records the outcome in the
-//! transaction of its next claim. A writer that waits for the delivery may claim for the task, and record for it (see `commit`). A claim ends
-//! after a lease, so that another replica takes over the events of a process that died. A subscriber that is unreachable is left alone for a
-//! while as a whole; an event that a subscriber refuses delays the events of its own repository.
-//!
-//! Not here: the SQL of the outbox, which is in `rows`, and the deliveries, which are in `round`.
+//! Subscribers can be added and removed while the relay runs. A task per subscriber claims events,
+//! delivers them, and records the outcome in the transaction of its next claim. A writer that waits
+//! for the delivery may claim and record for the task (see `commit`). A claim is a lease, so that
+//! another replica takes over when a process dies. After a failed connection the relay backs off
+//! from the whole subscriber; an event that a subscriber rejects delays only the events of its
+//! repository.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,27 +27,28 @@ use super::rows::{self, ClaimRequest, Lane, Settlement};
 use super::waiters::FlushWaiters;
 use super::{lag, purge};
 
-/// Duration of a claim. Longer than all deliveries of one round; also the delay of events whose relay was killed.
+/// Duration of a claim. Longer than all deliveries of a round, and also the delay of events whose
+/// relay was killed.
 pub(super) const CLAIM_LEASE: Duration = Duration::from_secs(20);
-/// Time between two looks for events without a wake-up.
+/// Interval between polls of the table without a wake-up.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after the first round that did not reach the subscriber. Doubled by each further one.
+/// Backoff after the first round that did not reach the subscriber. Doubles with each further one.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
-/// Longest pause; also the longest delay of events after the subscriber is back.
+/// Maximum backoff, and so the maximum delay of events once the subscriber is back.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-/// Time between the beginnings of two rounds to a subscriber for which no writer waits, so that events of one moment travel together and
-/// writes in a row pay for fewer deliveries. The first event after a rest is delivered at once, and so is a backlog. To a subscriber for
-/// which writers wait, the next event is delivered at once as well: the time is only how long the outcome of a round may wait to be recorded
-/// together with the next claim.
+/// Minimum interval between rounds to a subscriber that no writer waits for, so that events are
+/// batched. The first event after a pause is delivered at once, and so is a backlog. For a
+/// subscriber that writers wait for, events are always delivered at once: the interval then only
+/// bounds how long the outcome of a round waits to be recorded with the next claim.
 const MIN_ROUND_INTERVAL: Duration = Duration::from_millis(50);
-/// Most subscribers of a relay: the services, and one for each git store.
+/// The services and one subscriber per git store.
 const MAX_SUBSCRIBERS: usize = 1100;
 
-/// Channels to the services that receive events, by the name in the column `subscriber`.
+/// Channels to the services that receive events, by the value of the column `subscriber`.
 pub type Subscribers = HashMap<&'static str, Channel>;
 
-/// Delivers the rows of the outbox of one service, in order per repository and at least once, until the subscriber has accepted each.
-/// Several replicas may run at once.
+/// Delivers the outbox of one service, in order per repository and at least once, until each
+/// subscriber has accepted each event. Several replicas may run at the same time.
 #[derive(Clone, Debug)]
 pub struct Relay(pub(super) Arc<Inner>);
 
@@ -62,11 +63,11 @@ pub(super) struct Inner {
 #[derive(Debug, Default)]
 struct SubscriberTable {
     by_name: HashMap<Arc<str>, Arc<Subscriber>>,
-    /// The process, once the relay has been started.
+    /// Set once the relay is started.
     life: Option<Lifecycle>,
 }
 
-/// A receiver of events. Each has a task of its own, so that a slow one does not delay the others.
+/// A receiver of events. Each has its own task, so that a slow one does not delay the others.
 #[derive(Debug)]
 struct Subscriber {
     name: Arc<str>,
@@ -74,32 +75,30 @@ struct Subscriber {
     handover: Arc<Handover>,
     /// True once a writer has waited for the subscriber.
     is_awaited: AtomicBool,
-    /// Cancelled when the subscriber is removed.
     removed: CancellationToken,
 }
 
-/// The result of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
-    /// There was nothing to deliver, or the subscriber did not respond.
+    /// Nothing to deliver, or the subscriber did not respond.
     Idle,
-    /// All events of a claim were delivered or refused; there may be more.
+    /// All events of a full claim were delivered or rejected; there may be more.
     Full,
-    /// The same, of fewer events than a claim may have.
+    /// The same for fewer events than a claim may have.
     Part,
 }
 
-/// The task that delivers to one subscriber, between two transactions.
+/// State of the task that delivers to one subscriber.
 struct SubscriberTask {
     db: Db,
     clock: Clock,
     deliverer: Deliverer,
     handover: Arc<Handover>,
-    /// Time of the last look into the table.
+    /// When the task last polled the table.
     looked: Instant,
-    /// Rounds in a row that did not reach the subscriber.
+    /// Consecutive rounds that did not reach the subscriber.
     unreached: u32,
-    /// Time for which the subscriber is left alone, after such a round or a failure of the database.
+    /// Backoff after such a round or a database failure.
     pause: Option<Duration>,
 }
 
@@ -114,8 +113,8 @@ impl Relay {
         relay
     }
 
-    /// Adds a subscriber, and delivers to it at once if the relay has been started. A subscriber that is known stays as it is. A channel
-    /// to one git store names the store in its calls.
+    /// Adds a subscriber, and starts to deliver to it if the relay is running. A known subscriber
+    /// is not replaced. A channel to one git store names the store in its calls.
     pub fn add(&self, name: &str, channel: impl Into<StoreChannel>) {
         let mut table = self.0.subscribers.lock();
         if table.by_name.contains_key(name) {
@@ -135,14 +134,15 @@ impl Relay {
         }
     }
 
-    /// Ends the deliveries to a subscriber. Its events stay in the outbox.
+    /// Stops the deliveries to a subscriber. Its events stay in the outbox.
     pub fn remove(&self, name: &str) {
         if let Some(subscriber) = self.0.subscribers.lock().by_name.remove(name) {
             subscriber.removed.cancel();
         }
     }
 
-    /// Starts the tasks that deliver rows until `life` stops, and delete them when `retention` has passed since their delivery.
+    /// Starts the tasks that deliver rows, and delete them `retention` after their delivery, until
+    /// `life` stops.
     pub fn start(&self, retention: Duration, life: &Lifecycle) {
         let mut table = self.0.subscribers.lock();
         table.life = Some(life.clone());
@@ -163,7 +163,7 @@ impl Relay {
         life.spawn("relay", async move { relay.run(&subscriber, life2).await });
     }
 
-    /// Notes that writers wait for the delivery to these subscribers.
+    /// Records that writers wait for these subscribers.
     pub(super) fn set_awaited(&self, subscribers: &[Arc<str>]) {
         let table = self.0.subscribers.lock();
         for subscriber in subscribers.iter().filter_map(|name| table.by_name.get(name)) {
@@ -171,21 +171,21 @@ impl Relay {
         }
     }
 
-    /// Makes all tasks look for rows now instead of at the next poll.
+    /// Makes all tasks poll the table now.
     pub fn wake(&self) {
         for subscriber in self.0.subscribers.lock().by_name.values() {
             subscriber.handover.look();
         }
     }
 
-    /// Makes the task of one subscriber look for rows now.
+    /// Makes the task of one subscriber poll the table now.
     pub fn wake_one(&self, subscriber: &str) {
         if let Some(handover) = self.handover(subscriber) {
             handover.look();
         }
     }
 
-    /// Returns what writers share with the task of a subscriber.
+    /// Returns the state that writers share with the task of a subscriber.
     pub(super) fn handover(&self, subscriber: &str) -> Option<Arc<Handover>> {
         self.0.subscribers.lock().by_name.get(subscriber).map(|subscriber| Arc::clone(&subscriber.handover))
     }
@@ -193,7 +193,8 @@ impl Relay {
     /// Delivers to one subscriber until `life` stops or the subscriber is removed.
     async fn run(&self, subscriber: &Subscriber, life: Lifecycle) {
         let Subscriber { name, channel, handover, is_awaited, removed } = subscriber;
-        // On PostgreSQL a writer of another replica may wait for the mark of a delivery. SQLite has one process for each service.
+        // On PostgreSQL a writer of another replica may wait for the delivery mark. On SQLite each
+        // service has a single process.
         let outcomes_may_wait = self.0.db.pick(false, true);
         let mut task = self.task(subscriber, channel);
         let stopping = async || {
@@ -220,7 +221,7 @@ impl Relay {
                 Ok(Round::Idle) => {}
                 Err(error) => {
                     tracing::warn!(%error, subscriber = %name, "outbox round failed");
-                    // Lanes that wait in memory would begin the next round at once.
+                    // Lanes in memory would otherwise start the next round at once.
                     task.pause.get_or_insert(MIN_PAUSE);
                 }
             }
@@ -250,9 +251,9 @@ impl Relay {
 }
 
 impl SubscriberTask {
-    /// Delivers lanes that writers have claimed, or looks into the table.
+    /// Delivers lanes that writers claimed, or polls the table.
     async fn round(&mut self, name: &str) -> Result<Round, DbError> {
-        // Writers do not keep it from the table, where lanes become due that were refused.
+        // Writers must not keep the task from the table, where rejected lanes become due.
         let lanes = if self.looked.elapsed() < POLL_INTERVAL { self.handover.take_lanes() } else { Vec::new() };
         if lanes.is_empty() { self.claim(name).await } else { self.deliver(name, lanes).await }
     }
@@ -270,7 +271,6 @@ impl SubscriberTask {
         Ok(if is_full && round == Round::Part { Round::Full } else { round })
     }
 
-    /// Delivers the events of claimed lanes.
     async fn deliver(&mut self, name: &str, lanes: Vec<Lane>) -> Result<Round, DbError> {
         let mut settlement = Settlement::default();
         let is_reachable = self.deliverer.deliver_all(lanes, &mut settlement).await;
@@ -285,7 +285,7 @@ impl SubscriberTask {
         Ok(Round::Idle)
     }
 
-    /// Records the outcomes of rounds, if there are any, and claims the next lanes.
+    /// Records the outcomes of rounds, if any, and claims the next lanes.
     async fn settle(&mut self, name: &str, next: &ClaimRequest) -> Result<Vec<Lane>, DbError> {
         let settlement = self.handover.take_settlement();
         if settlement.is_empty() {
@@ -298,7 +298,7 @@ impl SubscriberTask {
         lanes
     }
 
-    /// Gives up lanes that wait for a delivery, and records the outcomes of rounds.
+    /// Gives up undelivered lanes and records the outcomes of rounds.
     async fn end(&mut self, name: &str) -> Result<(), DbError> {
         let now_us = self.clock.now_us();
         let nothing = ClaimRequest::nothing(now_us);

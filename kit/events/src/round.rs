@@ -1,6 +1,5 @@
-//! One round of deliveries to a subscriber: the events of a claim in one call, and by repository if that is refused.
-//!
-//! Not here: claims and their settlement, which are in `rows`, and the loop around the rounds, which is in `relay`.
+//! One round of deliveries to a subscriber: the events of a claim in one call, or one call per
+//! repository if that is rejected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,18 +18,16 @@ use tracing::{Instrument, Span};
 use super::rows::{Lane, OutboxRow, Settlement};
 use super::waiters::FlushWaiters;
 
-/// Deadline of one delivery.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time in which a refused batch is delivered by repository. With one delivery before and one after it, less than the lease.
+/// Limit for delivering a rejected batch by repository. Together with a delivery before and after
+/// it, shorter than the lease.
 const SPLIT_TIMEOUT: Duration = Duration::from_secs(12);
-/// Deliveries in a row that may time out before a subscriber counts as unreachable.
+/// Consecutive timeouts after which a subscriber counts as unreachable.
 const MAX_TIMEOUTS: u32 = 2;
-/// Delay before the second attempt to deliver an event. Doubled by each further attempt.
+/// Delay before the second attempt to deliver an event. Doubles with each attempt.
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
-/// Longest delay before the next attempt.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// The outcome of one delivery.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Accepted,
@@ -50,7 +47,6 @@ impl Outcome {
     }
 }
 
-/// Delivers events to one subscriber.
 pub(super) struct Deliverer {
     pub(super) subscriber: Arc<str>,
     pub(super) clock: Clock,
@@ -59,11 +55,13 @@ pub(super) struct Deliverer {
 }
 
 impl Deliverer {
-    /// Delivers the events of `lanes`, adds the outcome of each lane to `settlement`, and returns whether the subscriber responds.
+    /// Delivers the events of `lanes` and adds the outcomes to `settlement`. Returns whether the
+    /// subscriber responds.
     pub(super) async fn deliver_all(&mut self, mut lanes: Vec<Lane>, settlement: &mut Settlement) -> bool {
         for lane in &mut lanes {
             if lane.attempts > 0 {
-                // One of these events was refused or took too long: those before it are delivered one by one.
+                // An earlier attempt was rejected or timed out: deliver events one by one until
+                // that one.
                 lane.rows.truncate(1);
             }
         }
@@ -98,7 +96,8 @@ impl Deliverer {
         }
     }
 
-    /// Delivers each lane in a call of its own, so that an event that is refused delays the events of its own repository only.
+    /// Delivers each lane in a separate call, so that a rejected event delays only the events of
+    /// its repository.
     async fn deliver_each(&mut self, lanes: &[Lane], settlement: &mut Settlement, started: Instant) -> bool {
         let mut timeouts = 0;
         let mut is_reachable = true;
@@ -120,7 +119,6 @@ impl Deliverer {
         is_reachable
     }
 
-    /// Delivers lanes in one call.
     async fn deliver(&mut self, lanes: &[Lane]) -> Outcome {
         let rows = || lanes.iter().flat_map(|lane| &lane.rows);
         let (subscriber, count) = (Arc::clone(&self.subscriber), rows().count());
@@ -152,7 +150,8 @@ impl Deliverer {
     }
 }
 
-/// Returns the span of a delivery: part of the trace of its first event that has one, and linked with those of the others.
+/// Returns the span of a delivery. It belongs to the trace of the first event that has one, and
+/// links to those of the others.
 fn delivery_span(subscriber: &str, events: &[Event]) -> Span {
     let mut traces: Vec<_> =
         events.iter().map(|event| event.trace_parent.as_str()).filter(|text| !text.is_empty()).collect();
@@ -179,7 +178,7 @@ fn decode(row: &OutboxRow) -> Option<Event> {
     event.ok()
 }
 
-/// Returns the delay after `attempts` failed ones and one more.
+/// Returns the delay after `attempts` earlier failures and one more.
 fn backoff(attempts: i64) -> Duration {
     let doublings = u32::try_from(attempts.clamp(0, 10)).unwrap_or(10);
     (MIN_BACKOFF * 2_u32.pow(doublings)).min(MAX_BACKOFF)

@@ -1,14 +1,12 @@
-//! The SQL of the tables `outbox` and `outbox_lanes` after an event is written: claiming events for delivery, recording deliveries.
+//! The SQL that claims events of `outbox` and `outbox_lanes` for delivery and records deliveries.
 //!
-//! A lane is the queue of one subscriber and repository. Its row counts the events that wait and says when the lane is due; a claim
-//! takes lanes by an index on that time, and then the first events of each. So a claim costs the same however many events wait, and the
-//! order within a repository holds because a lane has one claim at a time. A lane is deleted with its last event.
+//! A lane is the queue of one subscriber and repository. Its row counts the waiting events and says
+//! when the lane is due. A claim finds lanes by an index on that time, then takes the first events
+//! of each. So a claim costs the same however many events wait, and the order within a repository
+//! holds because a lane has one claim at a time. A lane is deleted with its last event.
 //!
-//! `append` and `settle_and_claim` count in the row of the lane, which both lock. A claim has a random id: what a process records after
-//! its claim was replaced has no effect.
-//!
-//! Not here: writing events, which is in `append`, calls to subscribers, which are in `round`, and the deletion of delivered rows, which is
-//! in `purge`.
+//! `append` and `settle_and_claim` update the count in the lane's row, which both lock. A claim has
+//! a random id: outcomes recorded after the claim was replaced have no effect.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,46 +14,48 @@ use std::sync::Arc;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Value};
 
-/// Most events of one claim, and so of one delivery; also the most lanes of a claim.
+/// Maximum number of events, and of lanes, per claim and delivery.
 pub(super) const MAX_CLAIM_EVENTS: i64 = 64;
 
-/// Finds out if an event still waits for some subscribers.
+/// Checks whether an event still waits for some subscribers.
 const WAITS: &str = "SELECT id FROM outbox WHERE delivered_us IS NULL AND event_id = ";
-/// Finds out if a lane is due. A read: a poll without one must not occupy the single writer of SQLite.
+/// Checks whether a lane is due. A read, because an idle poll must not occupy SQLite's single
+/// writer.
 const IS_DUE: &str =
     "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $2 AND waiting_count > 0 LIMIT 1";
 
-// Arguments of the statements below: $1 subscriber, $2 id of the new claim, $3 now, $4 its end, $5 most events; from $6 on the settled
-// lanes, with the fields of `SettledLane` in their order.
+// Arguments of the statements below: $1 subscriber, $2 id of the new claim, $3 now, $4 end of the
+// claim, $5 maximum number of events, and from $6 the settled lanes, with the fields of
+// `SettledLane` in order.
 const SETTLED: &str = "WITH settled (repository, claim, delivered, first_id, last_id, due_us, attempts) AS (VALUES ";
-/// PostgreSQL uses the index for an array, where it would read all lanes for a join. A lane without waiting events is due at 0: the next
-/// claim finds and deletes it.
+/// PostgreSQL uses the index for an array, but would read all lanes for a join. A lane without
+/// waiting events is due at 0: the next claim finds and deletes it.
 const SETTLE_LANES: &str = "UPDATE outbox_lanes SET waiting_count = outbox_lanes.waiting_count - s.delivered, claim_id = 0, attempts = s.attempts, \
      due_us = CASE WHEN outbox_lanes.waiting_count <= s.delivered THEN 0 ELSE s.due_us END, \
      delivered_id = CASE WHEN s.delivered > 0 THEN s.last_id ELSE outbox_lanes.delivered_id END \
      FROM settled s WHERE outbox_lanes.subscriber = $1 AND outbox_lanes.repository_id = s.repository AND outbox_lanes.claim_id = s.claim \
      AND outbox_lanes.repository_id = ANY (ARRAY(SELECT repository FROM settled))";
-/// Marks the rows of the lanes that the first part has returned, and of no lane with another claim.
+/// Marks the rows of the lanes that the first part returned, so none of a lane with another claim.
 const SETTLE_ROWS: &str = " RETURNING outbox_lanes.repository_id, s.first_id, s.last_id) \
      UPDATE outbox SET delivered_us = $3 FROM lanes l WHERE outbox.subscriber = $1 \
      AND outbox.repository_id = l.repository_id AND outbox.id BETWEEN l.first_id AND l.last_id AND outbox.delivered_us IS NULL";
-/// Locks the lanes in one order, before they are settled in any, so that two relays that settle several do not block each other.
+/// Locks all lanes in the same order before settling any, so that two relays do not deadlock.
 const LOCK_LANES: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 \
      AND repository_id = ANY (ARRAY(SELECT repository FROM settled)) ORDER BY repository_id FOR UPDATE";
 
-/// Arguments of the statements of a claim.
+/// Number of arguments of a claim.
 const CLAIM_ARGS: usize = 5;
 const DELETE_EMPTY: &str = "DELETE FROM outbox_lanes WHERE subscriber = $1 AND due_us = 0 AND waiting_count <= 0";
 const CLAIM_SQLITE: &str = "UPDATE outbox_lanes SET due_us = $4, claim_id = $2 WHERE subscriber = $1 AND repository_id IN (\
      SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $3 AND waiting_count > 0 ORDER BY due_us LIMIT $5)";
-/// Events of the new claim: as many of each lane as make up the limit, at least one.
+/// Events of the new claim: from each lane as many as fit the limit, at least one.
 const CLAIMED_SQLITE: &str = "SELECT l.repository_id, l.attempts, o.id, o.event_id, o.payload FROM outbox_lanes l LEFT JOIN outbox o \
      ON o.id IN (SELECT w.id FROM outbox w WHERE w.subscriber = l.subscriber AND w.repository_id = l.repository_id \
      AND w.delivered_us IS NULL AND w.id > l.delivered_id ORDER BY w.id LIMIT \
      (SELECT $5 / COUNT(*) FROM outbox_lanes WHERE subscriber = $1 AND due_us = $4 AND claim_id = $2)) \
      WHERE l.subscriber = $1 AND l.due_us = $4 AND l.claim_id = $2";
-/// The three statements for SQLite in one. Lanes that another transaction has locked are left out: its process wakes its relay after
-/// the commit.
+/// SQLite's three statements in one. Skips lanes that another transaction has locked: its process
+/// wakes its relay after the commit.
 const CLAIM_POSTGRES: &str = "WITH empty AS (DELETE FROM outbox_lanes WHERE subscriber = $1 AND due_us = 0 AND waiting_count <= 0), \
      due AS (SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $3 AND waiting_count > 0 \
      ORDER BY due_us LIMIT $5 FOR UPDATE SKIP LOCKED), \
@@ -78,11 +78,10 @@ pub(super) struct OutboxRow {
 #[derive(Clone, Debug)]
 pub struct Lane {
     pub(super) repository_id: i64,
-    /// Id of the claim.
     pub(super) claim_id: i64,
     /// Failed attempts to deliver the first event.
     pub(super) attempts: i64,
-    /// Empty when the events cannot be seen yet, or were deleted by hand.
+    /// Empty if the events are not visible yet, or were deleted by hand.
     pub(super) rows: Vec<OutboxRow>,
 }
 
@@ -107,7 +106,7 @@ struct SettledLane {
     attempts: i64,
 }
 
-/// The outcomes of the deliveries of claimed lanes, to be recorded.
+/// Outcomes of the deliveries of claimed lanes, to be recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Settlement {
     lanes: Vec<SettledLane>,
@@ -123,13 +122,13 @@ struct ClaimedRow {
 }
 
 impl ClaimRequest {
-    /// Claims at most [`MAX_CLAIM_EVENTS`] events until `until_us`, under a new id.
+    /// Claims at most [`MAX_CLAIM_EVENTS`] events until `until_us`, with a new id.
     #[must_use]
     pub fn new(now_us: i64, until_us: i64) -> Self {
         Self { claim_id: rand::random(), now_us, until_us, max_events: MAX_CLAIM_EVENTS }
     }
 
-    /// Claims nothing; for a settlement alone.
+    /// Claims nothing: for a settlement alone.
     #[must_use]
     pub fn nothing(now_us: i64) -> Self {
         Self { max_events: 0, ..Self::new(now_us, now_us) }
@@ -169,27 +168,27 @@ impl Settlement {
         self.lanes.is_empty()
     }
 
-    /// Number of lanes.
     pub(super) fn len(&self) -> usize {
         self.lanes.len()
     }
 
-    /// Adds the outcomes of `other`.
     pub(super) fn extend(&mut self, other: Self) {
         self.lanes.extend(other.lanes);
     }
 
-    /// Takes the outcomes of the lanes of one repository out.
+    /// Removes and returns the outcomes of one repository.
     pub(super) fn take_repository(&mut self, repository_id: i64) -> Self {
         Self { lanes: self.lanes.extract_if(.., |lane| lane.repository_id == repository_id).collect() }
     }
 
-    /// Returns the statements that record this settlement, and appends their arguments to `args`, of which there are five.
+    /// Returns the statements that record this settlement, and appends their arguments to the five
+    /// in `args`.
     pub(super) fn statements(&self, db: &Db, args: &mut Vec<Value>) -> Vec<String> {
         if self.lanes.is_empty() {
             return Vec::new();
         }
-        // The text depends on the number of lanes: few different numbers are few prepared statements.
+        // The text depends on the number of lanes: few different numbers mean few prepared
+        // statements.
         let count = self.lanes.len().next_power_of_two();
         let lanes = self.lanes.iter().chain(std::iter::repeat(&SettledLane::NONE)).take(count);
         let mut fields = Vec::with_capacity(count);
@@ -211,7 +210,7 @@ impl Settlement {
 
 impl SettledLane {
     const FIELDS: usize = 7;
-    /// Stands for a lane that no table has.
+    /// A placeholder for a lane that does not exist.
     const NONE: Self =
         Self { repository_id: -1, claim_id: -1, delivered: 0, first_id: 0, last_id: 0, due_us: 0, attempts: 0 };
 
@@ -221,9 +220,10 @@ impl SettledLane {
     }
 }
 
-/// Returns the statements for SQLite that settle one lane, whose fields are the arguments from `first` on. They find rows by keys only: an
-/// update that finds them by an index which it changes collects them in a temporary table first, which costs more than the rest. So rows of
-/// one event (`is_single`) are found by id.
+/// Returns the statements for SQLite that settle one lane, whose fields are the arguments from
+/// `first` on. They find rows only by keys: an update that changes the index it uses first collects
+/// the rows in a temporary table, which costs more than the rest. So the row of a single event
+/// (`is_single`) is found by id.
 fn settle_sqlite(first: usize, is_single: bool) -> [String; 2] {
     let [repository, claim, delivered, first_id, last_id, due_us, attempts] =
         std::array::from_fn(|field| format!("${}", first + field));
@@ -248,7 +248,7 @@ fn placeholders(numbers: std::ops::Range<usize>) -> String {
     format!("({})", names.join(", "))
 }
 
-/// Returns whether an event is not marked as delivered to each of `subscribers`.
+/// Whether an event is not yet marked as delivered to each of `subscribers`.
 pub(super) async fn is_waiting(db: &Db, event_id: &str, subscribers: &[Arc<str>]) -> Result<bool, DbError> {
     let mut query = Query::new(WAITS);
     query.bind(event_id).push(" AND subscriber IN ").bind_list(subscribers.iter().map(|name| &**name));
@@ -256,12 +256,13 @@ pub(super) async fn is_waiting(db: &Db, event_id: &str, subscribers: &[Arc<str>]
     Ok(db.optional::<(i64,)>(query.sql(), query.args()).await?.is_some())
 }
 
-/// Claims lanes that are due, if there are any. The lanes of a claim are due again at its end.
+/// Claims lanes that are due, if any. They are due again when the claim ends.
 ///
-/// Claims and settlements need not survive a crash of the machine: after it the events are delivered again, and applied once.
+/// Claims and settlements need not survive a crash of the machine: the events are then delivered
+/// again and applied once.
 ///
 /// # Errors
-/// When the database fails.
+/// If the database fails.
 pub async fn claim(db: &Db, subscriber: &str, request: &ClaimRequest) -> Result<Vec<Lane>, DbError> {
     if request.max_events == 0 || db.optional::<(i64,)>(IS_DUE, &args![subscriber, request.now_us]).await?.is_none() {
         return Ok(Vec::new());
@@ -269,11 +270,11 @@ pub async fn claim(db: &Db, subscriber: &str, request: &ClaimRequest) -> Result<
     settle_and_claim(db, subscriber, None, request).await
 }
 
-/// Records the outcome of a claim and claims the next lanes, in one transaction. Lanes of `settlement` whose claim was replaced stay as
-/// they are.
+/// Records the outcome of a claim and claims the next lanes in one transaction. Has no effect on
+/// lanes whose claim was replaced.
 ///
 /// # Errors
-/// When the database fails. Nothing has changed then.
+/// If the database fails. Nothing has changed then.
 pub async fn settle_and_claim(
     db: &Db,
     subscriber: &str,

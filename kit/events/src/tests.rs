@@ -1,5 +1,3 @@
-//! Outbox, relay and inbox with a subscriber on both databases: order, repetition, failures.
-
 mod commit;
 mod lanes;
 mod replicas;
@@ -38,7 +36,7 @@ const FAILED: &str = "SELECT COUNT(*) FROM outbox_lanes WHERE attempts > 0";
 const SINK: &str = "sink";
 const RETENTION: Duration = Duration::from_secs(60);
 
-/// A subscriber that stores the number of each event once, as a service does.
+/// A subscriber that stores the number of each event once, like a service.
 #[derive(Clone)]
 struct Sink {
     db: Db,
@@ -47,9 +45,9 @@ struct Sink {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Repositories whose events the sink refuses.
+    /// Repositories whose events the sink rejects.
     refused: HashSet<i64>,
-    /// Number of an event that the sink refuses.
+    /// Number of an event that the sink rejects.
     refused_number: Option<i64>,
     deliveries: usize,
 }
@@ -253,7 +251,7 @@ async fn an_event_that_is_lost_with_the_power_and_written_again_is_applied_once(
             write(&setup.test.db, &Event { event_id: id.clone(), ..issue(1, number) }).await;
             relay.wake();
             setup.until_delivered().await;
-            // The sender loses the rows; the subscriber has received the event.
+            // The sender loses the rows, but the subscriber has received the event.
             setup.test.db.execute("DELETE FROM outbox", &[]).await.unwrap();
             setup.test.db.execute("DELETE FROM outbox_lanes", &[]).await.unwrap();
         }
@@ -323,7 +321,7 @@ async fn an_event_that_was_delivered_and_not_marked_is_delivered_again_and_appli
         let address = setup.serve().await;
         let event = issue(1, 5);
         write(&setup.test.db, &event).await;
-        // The first relay dies after the delivery: the lane stays claimed and its event is not marked.
+        // The first relay dies after the delivery: the lane stays claimed and the event unmarked.
         let request = ClaimRequest::new(1_000_000, 61_000_000);
         let claimed = claim(&setup.test.db, SINK, &request).await.unwrap();
         assert_eq!(claimed.len(), 1);
@@ -338,7 +336,7 @@ async fn an_event_that_was_delivered_and_not_marked_is_delivered_again_and_appli
         setup.until_delivered().await;
         assert_eq!(setup.sink.state.lock().unwrap().deliveries, 2);
         assert_eq!(setup.effects(1).await, [5]);
-        // What the first relay records late has no effect, because its claim was replaced.
+        // The first relay records its outcome late, without effect because its claim was replaced.
         write(&setup.test.db, &issue(1, 6)).await;
         let mut late = Settlement::default();
         late.delivered(&claimed[0], 99);

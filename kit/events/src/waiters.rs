@@ -4,15 +4,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// Senders of one event, by the name of the subscriber.
+/// Senders of one event, with the subscriber's name.
 type Senders = Vec<(Arc<str>, oneshot::Sender<()>)>;
 
-/// Senders of the flush handles of a relay by event id.
+/// Senders of a relay's flush handles, by event id.
 #[derive(Debug, Default)]
 pub(super) struct FlushWaiters(Mutex<HashMap<String, Senders>>);
 
 impl FlushWaiters {
-    /// Returns receivers that hear of the deliveries of an event to these subscribers.
+    /// Returns receivers that are woken when the event is delivered to these subscribers.
     pub(super) fn add(&self, event_id: &str, subscribers: &[Arc<str>]) -> Vec<oneshot::Receiver<()>> {
         let mut receivers = Vec::with_capacity(subscribers.len());
         let mut waiting = self.0.lock();
@@ -25,7 +25,7 @@ impl FlushWaiters {
         receivers
     }
 
-    /// Wakes the receivers that wait for the deliveries of these events to a subscriber.
+    /// Wakes the receivers that wait for these events at a subscriber.
     pub(super) fn notify<'a>(&self, subscriber: &str, event_ids: impl Iterator<Item = &'a str>) {
         let mut waiting = self.0.lock();
         for event_id in event_ids {

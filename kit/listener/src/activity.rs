@@ -1,6 +1,5 @@
-//! The activity of one connection: its requests, the header that it has begun, and the responses that its client takes.
-//!
-//! Not here: the counts of connections ([`super::connections`]), and what follows from an overdue connection ([`super::serve`]).
+//! Tracks one connection: its requests, the request header being received, and the responses that
+//! the client takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,12 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::limits::{ListenerLimits, PublicLimits};
 
-/// Value of a time that is not set.
+/// Stands for a time that is not set.
 const NEVER: u64 = u64::MAX;
-/// Longest time between two looks at a connection.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
-/// Time in which a connection without requests that is told to go away must close.
+/// Time in which a connection without requests must close after it was told to go away.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The activity of one connection. Times are milliseconds since `epoch`.
@@ -27,27 +25,27 @@ pub(super) struct ConnectionActivity {
     opened_at: Instant,
     /// Requests without a complete response.
     requests: AtomicUsize,
-    /// Time at which the last request ended; [`NEVER`] before the first look of its server.
+    /// When the last request ended; [`NEVER`] before [`ConnectionActivity::start`].
     idle_since: AtomicU64,
-    /// Time of the first byte of a header of HTTP/1 that is not complete; [`NEVER`] without one.
+    /// When the first byte of an incomplete HTTP/1 header arrived; [`NEVER`] if there is none.
     header_since: AtomicU64,
-    /// True while bytes wait for the client in the socket.
+    /// True while the socket has bytes that the client has not taken.
     is_write_pending: AtomicBool,
-    /// Times at which the responses that wait for the client are overdue.
+    /// When the responses that wait for the client are overdue.
     responses: Mutex<Vec<Arc<AtomicU64>>>,
     is_evicted: AtomicBool,
-    /// Cancelled when the connection has to close.
+    /// Cancelled when the connection must close.
     close: CancellationToken,
 }
 
-/// The next step for a connection.
+/// What to do next with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Nothing until the given time.
+    /// Check again at this time.
     Wait(Instant),
-    /// The connection takes no more requests, for the given reason.
+    /// Accept no more requests, for this reason.
     Close(&'static str),
-    /// The connection ends at once, for the given reason.
+    /// Close at once, for this reason.
     Cut(&'static str),
 }
 
@@ -74,7 +72,7 @@ impl ConnectionActivity {
         (millis != NEVER).then(|| self.epoch + Duration::from_millis(millis))
     }
 
-    /// Begins to count the connection as idle: its server looks after it from here on.
+    /// Starts to count the connection as idle.
     pub(super) fn start(&self) {
         self.idle_since.store(self.millis(Instant::now()), Ordering::SeqCst);
     }
@@ -86,7 +84,7 @@ impl ConnectionActivity {
         RequestGuard(Arc::clone(self))
     }
 
-    /// Notes bytes of the client over HTTP/1. Outside of a request they begin the header of the next one.
+    /// Records that bytes arrived over HTTP/1. Outside a request they start the next header.
     pub(super) fn on_received(&self) {
         if self.requests.load(Ordering::SeqCst) == 0 && self.header_since.load(Ordering::SeqCst) == NEVER {
             self.header_since.store(self.millis(Instant::now()), Ordering::SeqCst);
@@ -97,13 +95,15 @@ impl ConnectionActivity {
         self.is_write_pending.store(is_pending, Ordering::SeqCst);
     }
 
-    /// Returns the time since which the connection has no request; `None` while it has one, or an unread part of a response.
+    /// Returns when the connection became idle; `None` while it has a request or an unread part of
+    /// a response.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let is_busy = self.requests.load(Ordering::SeqCst) > 0 || self.is_write_pending.load(Ordering::SeqCst);
         if is_busy { None } else { self.time(self.idle_since.load(Ordering::SeqCst)) }
     }
 
-    /// Makes the connection close because another one needs its place. Returns false if that has been done before.
+    /// Makes the connection close to make room for another one. Returns false if it was already
+    /// told to.
     pub(super) fn evict(&self) -> bool {
         let is_first = !self.is_evicted.swap(true, Ordering::SeqCst);
         self.close.cancel();
@@ -114,12 +114,13 @@ impl ConnectionActivity {
         self.is_evicted.load(Ordering::SeqCst)
     }
 
-    /// Waits until the connection has to make room.
+    /// Waits until the connection must make room.
     pub(super) async fn evicted(&self) {
         self.close.cancelled().await;
     }
 
-    /// Returns what is due at `now` for a connection that was told to go away at `closing_at`, if it was.
+    /// Returns what is due at `now`. `closing_at` is when the connection was told to go away, if it
+    /// was.
     pub(super) fn due(
         &self,
         now: Instant,
@@ -153,7 +154,6 @@ impl ConnectionActivity {
         Due::Wait(next)
     }
 
-    /// Returns the earliest time at which a response is overdue.
     fn overdue_response(&self) -> Option<Instant> {
         let responses = self.responses.lock();
         let earliest = responses.iter().map(|due| due.load(Ordering::SeqCst)).min().unwrap_or(NEVER);
@@ -161,12 +161,12 @@ impl ConnectionActivity {
     }
 }
 
-/// A request in the count of its connection, until it is dropped.
+/// Counts a request of its connection until dropped.
 #[derive(Debug)]
 pub(super) struct RequestGuard(Arc<ConnectionActivity>);
 
 impl RequestGuard {
-    /// Adds a response that the client takes by its flow control, outside of the socket.
+    /// Adds a response that the client takes through flow control, not through the socket.
     pub(super) fn add_response(&self) -> ResponseDue {
         let due = Arc::new(AtomicU64::new(NEVER));
         self.0.responses.lock().push(Arc::clone(&due));
@@ -182,7 +182,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// The time at which one response is overdue, until it is dropped.
+/// When one response is overdue. Removed when dropped.
 #[derive(Debug)]
 pub(super) struct ResponseDue {
     activity: Arc<ConnectionActivity>,
@@ -190,7 +190,7 @@ pub(super) struct ResponseDue {
 }
 
 impl ResponseDue {
-    /// Sets the time at which the response is overdue; `None` while it does not wait for the client.
+    /// Sets when the response is overdue; `None` while it does not wait for the client.
     pub(super) fn set(&self, time: Option<Instant>) {
         self.due.store(time.map_or(NEVER, |time| self.activity.millis(time)), Ordering::SeqCst);
     }
@@ -214,7 +214,6 @@ mod tests {
         (ListenerLimits::public(public), public)
     }
 
-    /// Returns what is due so many seconds from now.
     fn due_in(seconds: u32, activity: &ConnectionActivity, closing_at: Option<Instant>) -> Option<Due> {
         let (limits, public) = limits();
         let due = activity.due(Instant::now() + SECOND * seconds, &limits, &public, closing_at);

@@ -1,6 +1,5 @@
-//! The private listener of every process (`/livez`, `/readyz`, `/metrics`).
-//!
-//! Not here: routes for clients. This listener is never public.
+//! The private listener of every process (`/livez`, `/readyz`, `/metrics`). It must never be
+//! public.
 
 use axum::Router;
 use axum::http::StatusCode;

@@ -1,7 +1,5 @@
-//! Counts of the connections of a listener: in total, of each address and of each network. When all are in use, the one that has been idle
-//! for longest makes room.
-//!
-//! Not here: what a connection does, which is in [`super::activity`], and SSH, which is counted here but served elsewhere.
+//! Counts and limits the connections of a listener: in total, per address and per network. When all
+//! are in use, the one that has been idle for longest makes room.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,11 +12,11 @@ use tokio::time::Instant;
 use super::activity::ConnectionActivity;
 use super::quota::{Client, Quota, QuotaFull, QuotaLimits, Share, counted_address};
 
-/// One of this many parts of all connections is kept for addresses with few connections.
+/// One eighth of all connections is reserved for addresses with few connections.
 const RESERVED_PART: usize = 8;
-/// Connections of an address below which it may use the reserve.
+/// An address with fewer connections may use the reserve.
 const FEW_CONNECTIONS: usize = 8;
-/// Shortest time between two lines of the log about refused connections.
+/// Minimum interval between log entries about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The counts of one listener. Clones share them.
@@ -29,7 +27,7 @@ pub struct ConnectionTable(Arc<Inner>);
 struct Inner {
     listener: &'static str,
     total: usize,
-    /// Of addresses and networks.
+    /// Counts per address and network.
     quota: Quota,
     epoch: Instant,
     counts: Mutex<Counts>,
@@ -43,7 +41,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Makes the connection close that has been idle for longest. Returns false if none is idle.
+    /// Closes the connection that has been idle for longest. Returns false if none is idle.
     fn evict(&self) -> bool {
         let idle = self.connections.values().filter(|connection| !connection.is_evicted());
         let longest =
@@ -53,19 +51,20 @@ impl Counts {
 }
 
 impl ConnectionTable {
-    /// Makes the table of a listener without connections. `listener` is its name in metrics.
+    /// Returns the empty table of a listener. `listener` is its name in metrics.
     #[must_use]
     pub fn new(listener: &'static str, limits: QuotaLimits) -> Self {
-        // The table checks the total by itself: idle connections make room.
+        // The table checks the total itself, because idle connections make room.
         let quota = Quota::new(QuotaLimits { total: usize::MAX, ..limits });
         Self(Arc::new(Inner { listener, total: limits.total, quota, epoch: Instant::now(), counts: Mutex::default() }))
     }
 
-    /// Counts a connection until its slot is dropped. Without an address, as over Unix sockets and from trusted proxies, only the total
-    /// bounds it. When all connections are in use, one that is idle is told to close, and the new one takes its place.
+    /// Counts a connection until its slot is dropped. Without an address, as over Unix sockets and
+    /// from trusted proxies, only the total limits it. When all connections are in use, an idle one
+    /// is told to close and the new one takes its place.
     ///
     /// # Errors
-    /// The limit that it exceeds; the connection has to be closed.
+    /// The limit that is reached. The caller must close the connection.
     pub fn admit(&self, address: Option<IpAddr>) -> Result<ConnectionSlot, QuotaFull> {
         let mut counts = self.0.counts.lock();
         let share = match self.try_admit(&counts, Client { address, user: None }) {
@@ -93,12 +92,13 @@ impl ConnectionTable {
         Ok(share)
     }
 
-    /// Makes the connection close that has been idle for longest, as the process is out of file descriptors.
+    /// Closes the connection that has been idle for longest, because the process is out of file
+    /// descriptors.
     pub fn evict(&self) {
         self.0.counts.lock().evict();
     }
 
-    /// Counts a refused connection, and now and then logs one.
+    /// Counts a refused connection. Logs one every [`LOG_INTERVAL`].
     fn refuse(&self, mut counts: MutexGuard<'_, Counts>, full: QuotaFull, address: Option<IpAddr>) {
         let is_logged = counts.logged_at.is_none_or(|logged_at| logged_at.elapsed() >= LOG_INTERVAL);
         if is_logged {
@@ -114,29 +114,30 @@ impl ConnectionTable {
         }
     }
 
-    /// Counts a connection that the server ended.
+    /// Counts a connection that the server closed.
     pub(super) fn count_closed(&self, reason: &'static str) {
         let listener = self.0.listener;
         metrics::counter!("ferrite_connections_closed_total", "listener" => listener, "reason" => reason).increment(1);
     }
 }
 
-/// One connection in the counts of its listener, until it is dropped.
+/// A counted connection of a listener, until dropped.
 #[derive(Debug)]
 pub struct ConnectionSlot {
     table: ConnectionTable,
     id: u64,
-    /// The address that it is counted under.
+    /// The address that it is counted by.
     address: Option<IpAddr>,
     _share: Share,
     activity: Arc<ConnectionActivity>,
 }
 
 impl ConnectionSlot {
-    /// Counts the connection under the address of its client, which a proxy has named, in place of the one before.
+    /// Counts the connection by the client address that a proxy has sent, instead of the previous
+    /// one.
     ///
     /// # Errors
-    /// The limit that it exceeds; the connection has to be closed.
+    /// The limit that is reached. The caller must close the connection.
     pub fn set_address(&mut self, address: IpAddr) -> Result<(), QuotaFull> {
         let counted = Some(counted_address(address));
         if self.address == counted {

@@ -1,6 +1,4 @@
-//! The keys of a process, and the authentication, channels and listeners that are built from them.
-//!
-//! Not here: the key that signs grants, which only repo-svc has.
+//! The keys of a process, and the authentication, channels and listeners built from them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +25,7 @@ use ferrite_rpc::service_key::{ServiceKey, ServiceKeyError, ServicePublicKeys, S
 
 use crate::{ListenerOptions, Transport};
 
-/// Longest time to wait for a Redis that does not answer.
+/// How long to wait for a Redis that does not respond.
 const REDIS_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Keys by which the processes of one installation authenticate each other and each other's grants, and the Redis they share.
@@ -58,23 +56,23 @@ pub struct CredentialArgs {
     pub tls: GrpcTlsArgs,
 }
 
-/// Keys of a process, and the caches and counters that authentication uses.
+/// Keys of a process, with the caches and counters for authentication.
 #[derive(Clone)]
 pub struct ServiceCredentials {
     /// Verifies grants.
     pub verifier: Arc<Verifier>,
-    /// Verifies the tokens that other processes send to this one.
+    /// Verifies the tokens that other processes send.
     pub service_verifier: ServiceVerifier,
-    /// Makes the tokens by which this process proves its role to others.
+    /// Issues the tokens that prove the role of this process to others.
     pub token_source: Arc<ServiceTokenSource>,
-    /// Validated tokens in Redis, if the process uses Redis.
+    /// Cache of validated tokens in Redis, if Redis is used.
     pub token_cache: Option<TokenCache>,
-    /// Counts events that the processes of this role count together, in Redis if the process uses Redis.
+    /// Counters that all processes of this role share, in Redis if it is used.
     pub limiter: RateLimiter,
-    /// Counts events that the processes of all services count together, likewise.
+    /// Counters that the processes of all services share, in Redis if it is used.
     pub shared_limiter: RateLimiter,
     redis: Option<RedisClient>,
-    /// The two sides of TLS between processes, if the settings turn it on.
+    /// Both sides of TLS between processes, if it is on.
     tls: Option<(ServerTls, ClientTls)>,
     clock: Clock,
 }
@@ -83,7 +81,8 @@ impl CredentialArgs {
     /// Reads the keys of a process with the given role.
     ///
     /// # Errors
-    /// When a file cannot be read or holds no such key, the private key is not that of the role, or the URL of Redis is malformed.
+    /// If a file is unreadable or has no such key, the private key is not that of the role, or the
+    /// URL of Redis is malformed.
     pub fn load(&self, role: ServiceRole, clock: &Clock) -> Result<ServiceCredentials, StartError> {
         let verifier = self.verifier().map_err(|error| error.of("FERRITE_GRANT_PUBLIC_KEY_FILE"))?;
         let wrong_key = |error: ServiceKeyError| StartError::from(error).of("FERRITE_SERVICE_KEY_FILE");
@@ -109,31 +108,32 @@ impl CredentialArgs {
         })
     }
 
-    /// Returns the server of Redis, if the process uses one.
+    /// Returns the Redis server, if Redis is used.
     ///
     /// # Errors
-    /// When the URL is malformed, or the file with the authorities cannot be used.
+    /// If the URL is malformed or the CA file is unusable.
     pub fn redis_server(&self) -> Result<Option<RedisServer>, StartError> {
         let server = self.redis.url().map(|url| RedisServer::new(url, self.redis.redis_ca_file.as_deref()));
         Ok(server.transpose()?)
     }
 
-    /// Checks that no connection leaves this machine without TLS: neither to the Redis nor to the gRPC addresses `grpc`.
+    /// Checks that no connection leaves this machine without TLS, to Redis or to the gRPC addresses
+    /// `grpc`.
     ///
     /// # Errors
-    /// When one would, and the settings do not permit it.
+    /// If one does and the settings do not allow it.
     pub fn check_addresses<'a>(&self, grpc: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
         self.tls.check(grpc)?;
-        // One that cannot be parsed is told when the keys are loaded.
+        // A malformed URL is reported when the keys are loaded.
         match self.redis_server() {
             Ok(Some(server)) if !server.is_encrypted() => self.redis.check_plaintext(&server.address()),
             _ => Ok(()),
         }
     }
 
-    /// Waits until Redis can be used, if the process uses one, or `life` stops. An attempt that fails is told on the log and by `/readyz`.
-    /// After 10 seconds without an answer the process serves without it, as it does when Redis stops later; while Redis refuses the
-    /// password it is waited for without end.
+    /// Waits until Redis is usable, if it is used, or `life` stops. Logs failed attempts and shows
+    /// them in `/readyz`. After 10 seconds without a response the process starts without Redis, as
+    /// when Redis fails later. While Redis rejects the password, it keeps waiting.
     #[must_use]
     pub fn wait_for_redis(&self, life: &Lifecycle) -> ServiceFuture {
         let (redis, life) = (self.redis_server(), life.clone());
@@ -146,7 +146,6 @@ impl CredentialArgs {
         })
     }
 
-    /// Reads the public key of grants.
     fn verifier(&self) -> Result<Verifier, StartError> {
         let file = self.grant_public_key_file.display().to_string();
         let pem = std::fs::read(&self.grant_public_key_file)
@@ -155,7 +154,6 @@ impl CredentialArgs {
     }
 }
 
-/// Waits until the Redis at `server` can be used, or 10 seconds if it does not answer, and without end while it refuses the password.
 async fn wait_for_redis(server: &RedisServer, life: &Lifecycle) {
     let began = Instant::now();
     let mut backoff = Backoff::default();
@@ -176,53 +174,58 @@ fn load_tls(args: &GrpcTlsArgs) -> Result<Option<(ServerTls, ClientTls)>, TlsErr
 }
 
 impl ServiceCredentials {
-    /// Returns what a connection to a service with the role `to` shows: a token for that role, and a certificate if TLS is on.
+    /// Returns the credentials of a connection to a service with the role `to`: a token for that
+    /// role, and a certificate if TLS is on.
     #[must_use]
     pub fn channel_credentials(&self, to: ServiceRole) -> ChannelCredentials {
         let tls = self.tls.as_ref().map(|(_, client)| client.clone());
         ChannelCredentials::new(Arc::clone(&self.token_source), to).with_tls(tls)
     }
 
-    /// Returns a channel to the service with the role `to` at `addresses`, which proves the role of this process.
+    /// Returns a channel to the service with the role `to` at `addresses`, authenticated as this
+    /// process.
     #[must_use]
     pub fn channel(&self, to: ServiceRole, addresses: impl Into<ServiceAddresses>) -> Channel {
         channel(addresses, Some(self.channel_credentials(to)))
     }
 
-    /// Returns a channel to the git stores at `addresses`, which proves the role of this process.
+    /// Returns a channel to the git stores at `addresses`, authenticated as this process.
     #[must_use]
     pub fn store_channel(&self, addresses: &StoreAddresses) -> StoreChannel {
         StoreChannel::new(addresses.clone(), Some(self.channel_credentials(ServiceRole::GitSvc)))
     }
 
-    /// Returns the options of a listener for other processes: with TLS, if it is on, connections over TCP need a certificate.
+    /// Returns the options of a listener for other processes. If TLS is on, TCP connections need a
+    /// certificate.
     #[must_use]
     pub fn listener_options(&self) -> ListenerOptions {
         let tls = self.tls.as_ref().map(|(server, _)| server.clone());
         ListenerOptions { transport: Transport::default().with_tls(tls), ..ListenerOptions::default() }
     }
 
-    /// Returns the writer of the token cache, whose entries are signed by `signer` and live for `lifetime`; `None` without Redis.
+    /// Returns the writer of the token cache; `None` without Redis. Its entries are signed by
+    /// `signer` and live for `lifetime`.
     #[must_use]
     pub fn token_cache_writer(&self, signer: &Arc<Signer>, lifetime: Duration) -> Option<TokenCacheWriter> {
         let redis = self.redis.clone()?;
         Some(TokenCacheWriter::new(redis, Arc::clone(signer), lifetime, self.clock.clone()))
     }
 
-    /// Returns the authentication layer of a service that validates tokens at `repo` (repo-svc).
+    /// Returns the authentication layer of a service that validates tokens with `repo` (repo-svc).
     #[must_use]
     pub fn layer(&self, repo: &Channel) -> AuthLayer {
         self.layer_with(self.token_cache.clone(), Arc::new(repo.clone()))
     }
 
-    /// Returns an authentication layer that validates tokens at `authority`, with an optional cache.
+    /// Returns an authentication layer that validates tokens with `authority`, with an optional
+    /// cache.
     #[must_use]
     pub fn layer_with(&self, cache: Option<TokenCache>, authority: Arc<dyn TokenAuthority>) -> AuthLayer {
         let tokens = TokenValidator::new(cache, authority, self.clock.clone());
         AuthLayer::new(tokens, Arc::clone(&self.verifier), self.service_verifier.clone(), self.clock.clone())
     }
 
-    /// Returns the authorizer, which asks `repo` (repo-svc) for the grant of a request that brings none.
+    /// Returns the authorizer, which asks `repo` (repo-svc) for a grant if a request has none.
     #[must_use]
     pub fn authorizer(&self, repo: &Channel) -> Authorizer {
         Authorizer::new(repo.clone(), Arc::clone(&self.verifier))

@@ -1,15 +1,16 @@
-//! File descriptors of the process: its limit, and how many connections of the public fit into it.
+//! The limit on file descriptors, and the number of public connections that fit into it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Most descriptors that a process asks for: the default of `fs.nr_open` in Linux.
+/// The default of `fs.nr_open` in Linux.
 const MAX_DESCRIPTORS: u64 = 1 << 20;
-/// Descriptors that connections of the public never use: databases, files, listeners, and calls between the services.
+/// Descriptors for everything but public connections: databases, files, listeners, and calls
+/// between services.
 const RESERVED_DESCRIPTORS: usize = 128;
-/// Fewest connections of a listener, however low the limit is.
+/// Minimum number of connections of a listener, however low the limit is.
 const MIN_CONNECTIONS: usize = 16;
 
-/// Raises the limit of the process on open file descriptors as far as the system allows.
+/// Raises the file descriptor limit of the process as far as the system allows.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(MAX_DESCRIPTORS).min(MAX_DESCRIPTORS);
@@ -21,7 +22,8 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Returns how many of `wanted` connections fit into `eighths` of the descriptors of the process. Logs if that is fewer.
+/// Returns how many of `wanted` connections fit into `eighths` of the file descriptors. Logs a
+/// warning if they do not all fit.
 #[must_use]
 pub fn fit_descriptors(listener: &'static str, wanted: usize, eighths: usize) -> usize {
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);

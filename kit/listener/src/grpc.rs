@@ -1,6 +1,6 @@
-//! The gRPC server of a process: its services with health, reflection, authentication, deadlines, spans and contained panics.
-//!
-//! Not here: connections. The router that this module builds is served by [`serve`](super::serve).
+//! The gRPC server of a process: services with health checks, reflection, authentication,
+//! deadlines, spans and panic handling. The router that it builds is served by
+//! [`serve`](super::serve).
 
 use std::time::Duration;
 
@@ -26,10 +26,12 @@ pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Deadline of a call whose `grpc-timeout` is absent or later.
 const SERVER_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Implements a gRPC service for a type: each RPC is handled by the function of its name, which must be in scope.
+/// Implements a gRPC service for a type. Each RPC is handled by the function of the same name,
+/// which must be in scope.
 ///
-/// The function takes a reference to the type, and the request, and returns the response or an error that converts to a status:
-/// `service!(HookService for AppState { get_hook(GetHookRequest) -> GetHookResponse; });`
+/// The function takes a reference to the type and the request, and returns the response or an error
+/// that converts to a status: `service!(HookService for AppState { get_hook(GetHookRequest) ->
+/// GetHookResponse; });`
 #[macro_export]
 macro_rules! service {
     ($service:ident for $type:ty { $($rpc:ident($request:ty) -> $response:ty;)* }) => {
@@ -45,7 +47,7 @@ macro_rules! service {
     };
 }
 
-/// Builder of the router that serves the gRPC services of a process.
+/// Builds the router that serves the gRPC services of a process.
 #[derive(Debug)]
 pub struct GrpcServer {
     routes: RoutesBuilder,
@@ -59,7 +61,8 @@ impl Default for GrpcServer {
 }
 
 impl GrpcServer {
-    /// Adds a service. Its message limit must be set before: `XServer::new(x).max_decoding_message_size(MAX_MESSAGE_BYTES)`.
+    /// Adds a service. Set its message limit before:
+    /// `XServer::new(x).max_decoding_message_size(MAX_MESSAGE_BYTES)`.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "the method is no arithmetic")]
     pub fn add<S>(mut self, service: S) -> Self
@@ -78,8 +81,8 @@ impl GrpcServer {
         self
     }
 
-    /// Returns the router of the services and of `extra`, plain HTTP routes on the same port behind the same authentication. The gRPC
-    /// health status follows the readiness of `life`.
+    /// Returns the router of the services and of `extra`, plain HTTP routes on the same port behind
+    /// the same authentication. The gRPC health status follows the readiness of `life`.
     ///
     /// # Panics
     /// Never: the descriptors are compiled in.
@@ -103,7 +106,8 @@ impl GrpcServer {
                     }
                     last = Some(ready);
                 }
-                // Checked after the status was reported, so that clients that watch the health receive `NOT_SERVING`.
+                // Checked after the status is set, so that clients that watch the health receive
+                // `NOT_SERVING`.
                 if watched.is_stopping() {
                     return;
                 }
@@ -117,13 +121,14 @@ impl GrpcServer {
         };
         self.routes.add_service(health);
         self.routes.add_service(descriptors().build_v1().expect("the descriptors are compiled in"));
-        // For clients that do not speak the first version, such as Python's.
+        // For clients that only speak the older version, such as Python's.
         self.routes.add_service(descriptors().build_v1alpha().expect("the descriptors are compiled in"));
         self.routes.routes().into_axum_router().merge(extra).layer(from_fn_with_state(auth, serve_request))
     }
 }
 
-/// Middleware of all routes; a single one, because axum clones each layer with all those inside of it for every request.
+/// Middleware of all routes. A single one, because axum clones each layer, with those inside it,
+/// for every request.
 async fn serve_request(State(auth): State<AuthLayer>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let on_panic = move || {
@@ -137,8 +142,9 @@ async fn serve_request(State(auth): State<AuthLayer>, request: Request, next: Ne
     request_span(request, handle).await
 }
 
-/// Serves a request whose credentials are valid, with what its metadata says about versions. A call ends at the deadline of its client (`grpc-timeout`) or at [`SERVER_DEADLINE`],
-/// whichever is earlier; calls that copy a repository may take longer.
+/// Serves an authenticated request, with the versions in its metadata. A call ends at its
+/// `grpc-timeout` or at [`SERVER_DEADLINE`], whichever is earlier. Calls that copy a repository may
+/// take longer.
 async fn serve_authenticated(auth: AuthLayer, mut request: Request, next: Next, is_grpc: bool) -> Response {
     if let Err(refusal) = auth.admit(&mut request).await {
         return refusal;

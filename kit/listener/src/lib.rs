@@ -1,7 +1,6 @@
-//! The servers of a process: HTTP/1.1 and HTTP/2 on one port, gRPC on top of it, and the private listener for probes and metrics.
-//! Connections of the public are bounded in number, time and rate, and the responses that wait for their clients in size.
-//!
-//! Not here: routes and RPCs of a service.
+//! The servers of a process: HTTP/1.1 and HTTP/2 on one port, gRPC on top, and the private listener
+//! for probes and metrics. Public connections are limited in number, time and rate, and responses
+//! that wait for their clients in size.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 

@@ -1,18 +1,16 @@
-//! The bounds on the connections of a listener: numbers, sizes and times.
-//!
-//! Not here: the counts of connections, which are in [`super::connections`].
+//! Limits on the connections of a listener: numbers, sizes and times.
 
 use std::time::Duration;
 
 use super::min_rate::MinRate;
 use super::transport::Transport;
 
-/// The limits and the transport of a listener.
+/// Limits and transport of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct ListenerOptions {
-    /// Bounds on its connections.
+    /// Limits on its connections.
     pub limits: ListenerLimits,
-    /// TLS and the PROXY protocol, below HTTP.
+    /// TLS and the PROXY protocol.
     pub transport: Transport,
 }
 
@@ -22,41 +20,42 @@ impl From<ListenerLimits> for ListenerOptions {
     }
 }
 
-/// Limits of one listener. The default is that of listeners between services: connections beyond the limit wait, and no client is bounded
-/// by its address.
+/// Limits of one listener. The default is for listeners between services: connections beyond the
+/// limit wait, and there are no limits per address.
 #[derive(Clone, Copy, Debug)]
 pub struct ListenerLimits {
-    /// Most connections at once.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Longest time in which a client must send the headers of a request.
+    /// Time in which a client must send the headers of a request.
     pub header_timeout: Duration,
-    /// Longest time for which a client may accept no byte of a response.
+    /// Time for which a client may accept no byte of a response.
     pub write_timeout: Duration,
-    /// Most bytes of request line and headers.
+    /// Maximum size of request line and headers.
     pub header_bytes: usize,
-    /// Most requests at once on a connection of HTTP/2.
+    /// Maximum number of concurrent requests on an HTTP/2 connection.
     pub streams: u32,
-    /// Flow control window of a stream of HTTP/2: bytes of a request's body that wait for its reader.
+    /// Flow control window of an HTTP/2 stream: bytes of a request body that wait for their reader.
     pub stream_window_bytes: u32,
-    /// Flow control window of a connection of HTTP/2, for all its streams together.
+    /// Flow control window of an HTTP/2 connection, for all its streams together.
     pub connection_window_bytes: u32,
-    /// Bounds on clients that nobody knows; `None` for listeners between services.
+    /// Limits on unknown clients; `None` for listeners between services.
     pub public: Option<PublicLimits>,
 }
 
-/// Limits of a listener that anybody may connect to. Connections beyond a limit are closed at once; when all connections of the listener are in
-/// use, those that have been idle for longest make room.
+/// Limits of a public listener. Connections beyond a limit are closed at once. When all connections
+/// are in use, those that have been idle for longest make room.
 #[derive(Clone, Copy, Debug)]
 pub struct PublicLimits {
-    /// Most connections at once of one IPv4 address, or of one IPv6 network of 64 bits.
+    /// Maximum number of connections of an IPv4 address or IPv6 /64 network.
     pub connections_per_address: usize,
-    /// Most connections at once of one IPv6 network of 48 bits.
+    /// Maximum number of connections of an IPv6 /48 network.
     pub connections_per_network: usize,
-    /// Longest time of a connection without a request. PING frames of HTTP/2 are no requests.
+    /// Idle timeout of a connection. HTTP/2 PING frames do not count as requests.
     pub idle_timeout: Duration,
-    /// Age after which a connection ends with the requests that it has.
+    /// Age after which a connection accepts no more requests.
     pub max_age: Duration,
-    /// Slowest average rate at which a client may take a response once its pauses are longer than the write timeout in all.
+    /// Minimum average rate at which a client must take a response, once its pauses add up to more
+    /// than the write timeout.
     pub min_bytes_per_second: u32,
 }
 
@@ -80,7 +79,8 @@ impl Default for PublicLimits {
         Self {
             connections_per_address: 256,
             connections_per_network: 1024,
-            // Longer than proxies keep theirs (60 s in nginx): who closes first loses no request.
+            // Longer than the keep-alive of proxies (60 s in nginx): the side that closes first
+            // loses no request.
             idle_timeout: Duration::from_secs(75),
             max_age: Duration::from_secs(24 * 60 * 60),
             min_bytes_per_second: 1024,
@@ -89,7 +89,7 @@ impl Default for PublicLimits {
 }
 
 impl ListenerLimits {
-    /// Returns the limits of a listener for clients of the public.
+    /// Returns the limits of a public listener.
     #[must_use]
     pub fn public(public: PublicLimits) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl ListenerLimits {
         }
     }
 
-    /// Returns the rate at which a client must take a response.
+    /// Returns the minimum rate at which a client must take a response.
     pub(super) fn response_rate(&self) -> MinRate {
         MinRate::new(self.write_timeout, self.public.map_or(0, |public| public.min_bytes_per_second))
     }

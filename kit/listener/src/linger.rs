@@ -1,5 +1,5 @@
-//! The end of a connection whose client still sends a request body that was not read: closed at once, the system would answer what comes
-//! with a reset, and the client might lose the response.
+//! Closes a connection whose client is still sending a request body. If it were closed at once, the
+//! system would reset the connection, and the client could lose the response.
 
 use std::future::Future;
 use std::io;
@@ -13,19 +13,19 @@ use ferrite_core::net::Stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Longest time for which the rest of a request is received and dropped.
+/// How long to receive and discard the rest of a request.
 const MAX_LINGER: Duration = Duration::from_secs(2);
-/// Most bytes of the rest of a request that are received and dropped.
+/// How much of a request to receive and discard.
 const MAX_LINGER_BYTES: usize = 32 * 1024 * 1024;
-/// Bytes that are received at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Extension of requests over HTTP/1: the mark of a connection that ends with a request body that was not read.
+/// Extension of HTTP/1 requests: marks a connection that ends with an unread request body.
 #[derive(Clone, Debug, Default)]
 pub struct UnreadBody(Arc<AtomicBool>);
 
 impl UnreadBody {
-    /// Notes that the response is sent before the body of the request was read. The response must say `Connection: close`.
+    /// Records that the response is sent before the request body was read. The response must have
+    /// `Connection: close`.
     pub fn note(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -35,7 +35,7 @@ impl UnreadBody {
     }
 }
 
-/// Receives and drops the rest of a request, after the sending side of the connection is closed.
+/// Receives and discards the rest of a request, after the sending side of the connection is closed.
 #[derive(Debug)]
 pub(super) struct Linger {
     deadline: Pin<Box<Sleep>>,
@@ -48,7 +48,8 @@ impl Linger {
         Self { deadline: Box::pin(tokio::time::sleep(MAX_LINGER)), received: 0, is_shut: false }
     }
 
-    /// Closes the sending side of `stream`, then waits until the client has ended, sent too much, or taken too long.
+    /// Closes the sending side of `stream`, then waits until the client has finished, sent too
+    /// much, or taken too long.
     pub(super) fn poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));

@@ -1,21 +1,20 @@
-//! The lowest average rate at which a client may take what waits for it.
-//!
-//! Not here: where pauses begin and end, which is for sockets in [`super::timeout_stream`] and for responses in [`super::tracked_body`].
+//! The minimum average rate at which a client must take what waits for it.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The pauses of one client in taking bytes. A pause counts with its whole length, and each byte that is taken pays back the time that it
-/// may take at the slowest rate. The client is too slow when its unpaid pauses are longer than `max_pause`.
+/// Measures the pauses of a client. A pause counts in full, and each taken byte pays back the time
+/// that it may take at the minimum rate. The client is too slow when its unpaid pauses exceed
+/// `max_pause`.
 #[derive(Debug)]
 pub(super) struct MinRate {
     max_pause: Duration,
-    /// Slowest average rate; 0 for clients of which only single pauses count.
+    /// Minimum average rate; with 0 only single pauses count.
     min_bytes_per_second: u32,
-    /// Pauses that bytes have not paid back.
+    /// Pauses that are not paid back yet.
     unpaid: Duration,
-    /// Beginning of the present pause; `None` while the client takes everything.
+    /// Start of the current pause; `None` while the client takes everything.
     paused_at: Option<Instant>,
 }
 
@@ -24,13 +23,13 @@ impl MinRate {
         Self { max_pause, min_bytes_per_second, unpaid: Duration::ZERO, paused_at: None }
     }
 
-    /// Begins a pause at `now`, unless there is one. Returns the time at which the client is too slow if it goes on.
+    /// Begins a pause at `now`, unless there is one. Returns when the client will be too slow.
     pub(super) fn pause(&mut self, now: Instant) -> Instant {
         let paused_at = *self.paused_at.get_or_insert(now);
         paused_at + self.max_pause.saturating_sub(self.unpaid)
     }
 
-    /// Ends the pause at `now`, if there is one: the client has taken `bytes`.
+    /// Ends the pause at `now`, if any: the client has taken `bytes`.
     pub(super) fn resume(&mut self, now: Instant, bytes: usize) {
         if let Some(paused_at) = self.paused_at.take() {
             self.unpaid += now.saturating_duration_since(paused_at);
@@ -52,7 +51,8 @@ mod tests {
 
     const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-    /// Returns the seconds after which a client that takes `bytes` every `interval` is too slow; `None` if it is not within an hour.
+    /// Returns the seconds after which a client that takes `bytes` every `interval` is too slow;
+    /// `None` if it is not within an hour.
     fn seconds_until_too_slow(rate: u32, bytes: usize, interval: Duration) -> Option<u64> {
         let begin = Instant::now();
         let (mut min_rate, mut now) = (MinRate::new(MAX_PAUSE, rate), begin);

@@ -1,6 +1,4 @@
-//! The settings that every role has, and what its start does by them alone.
-//!
-//! Not here: the database, which the gateway does not have.
+//! The settings that every role has, and the steps of its start that depend only on them.
 
 use clap::Args;
 use ferrite_core::Lifecycle;
@@ -30,12 +28,12 @@ impl ProcessArgs {
     /// Checks that neither gRPC, from and to `peers`, nor Redis leaves this machine without TLS.
     ///
     /// # Errors
-    /// When it would, and the settings do not permit it.
+    /// If it does and the settings do not allow it.
     pub fn check_addresses<'a>(&'a self, peers: impl IntoIterator<Item = &'a Address>) -> Result<(), PlaintextAddress> {
         self.trust.check_addresses(self.serve.listen.iter().chain(peers))
     }
 
-    /// Waits for the end of `database`, then until Redis can be used, if the process uses it.
+    /// Waits for the end of `database`, then until Redis is usable, if it is used.
     pub fn wait_for_servers(&self, database: ServiceFuture, life: &Lifecycle) -> ServiceFuture {
         let redis = self.trust.wait_for_redis(life);
         Box::pin(async move {

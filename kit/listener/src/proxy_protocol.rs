@@ -1,6 +1,5 @@
-//! Reads the header of the PROXY protocol, version 1 or 2, from the start of a connection, and not a byte more.
-//!
-//! Not here: who may send one, and the fields of the header, which the crate `proxy-header` parses.
+//! Reads the PROXY protocol header, version 1 or 2, from the start of a connection, and not a byte
+//! more. The crate `proxy-header` parses it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,21 +7,19 @@ use std::net::SocketAddr;
 use proxy_header::{ParseConfig, ProxyHeader};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Longest header of version 2, the additional fields included.
+/// Maximum size of a version 2 header, including additional fields.
 pub(super) const MAX_HEADER_BYTES: usize = 4096;
-/// Longest line of version 1.
+/// Maximum length of a version 1 line.
 const MAX_LINE_BYTES: usize = 107;
 const LINE_START: &[u8] = b"PROXY ";
-/// The first bytes of version 2. No header of version 1 is shorter.
+/// The first bytes of version 2. No version 1 header is shorter.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of version 2 before its addresses: signature, command, protocol and length.
 const FIXED_BYTES: usize = 16;
 
-/// Reads a header and returns the client that it names; `None` if the proxy speaks for itself, as for a health check, or does not
-/// know the client.
-///
-/// # Errors
-/// When the connection ends before the end of the header, or does not begin with a valid one.
+/// Reads a header and returns the client address. `None` if the proxy speaks for itself, as for a
+/// health check, or does not know the client. Fails if the connection does not begin with a
+/// complete, valid header.
 pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Option<SocketAddr>> {
     let mut header = vec![0; SIGNATURE.len()];
     stream.read_exact(&mut header).await?;
@@ -41,7 +38,7 @@ pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Opt
     Ok(parsed.proxied_address().map(|address| address.source))
 }
 
-/// Reads the rest of version 2, whose length is in it.
+/// Reads the rest of version 2, whose header has its length.
 async fn read_binary<S: AsyncRead + Unpin>(stream: &mut S, header: &mut Vec<u8>) -> io::Result<()> {
     header.resize(FIXED_BYTES, 0);
     stream.read_exact(&mut header[SIGNATURE.len()..]).await?;
@@ -54,7 +51,7 @@ async fn read_binary<S: AsyncRead + Unpin>(stream: &mut S, header: &mut Vec<u8>)
     Ok(())
 }
 
-/// Reads the rest of version 1 up to the end of its line, byte by byte: what follows belongs to the client.
+/// Reads the rest of a version 1 line byte by byte, because what follows belongs to the client.
 async fn read_line<S: AsyncRead + Unpin>(stream: &mut S, header: &mut Vec<u8>) -> io::Result<()> {
     while header.last() != Some(&b'\n') {
         if header.len() >= MAX_LINE_BYTES {
@@ -80,7 +77,7 @@ mod tests {
         Ok((client, bytes.to_vec()))
     }
 
-    /// Returns a header of version 2 with these bytes after the length.
+    /// Returns a version 2 header with these bytes after the length.
     fn binary(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
         let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
         [&SIGNATURE[..], &[command, family], &length, rest].concat()

@@ -1,6 +1,5 @@
-//! A limit shared by all clients, with smaller limits per address, IPv6 network and account, so that no client takes everything.
-//!
-//! Not here: what is counted, such as connections ([`super::connections`]) and responses ([`super::response_memory`]).
+//! A limit shared by all clients, with smaller limits per address, IPv6 network and account, so
+//! that no client takes everything.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +11,8 @@ use parking_lot::Mutex;
 const ADDRESS_BITS_V6: u32 = 64;
 const NETWORK_BITS_V6: u32 = 48;
 
-/// Returns the address under which a client is counted: for IPv6 its network of 64 bits, of which one client has all addresses.
+/// Returns the address that a client is counted by. For IPv6 this is the /64 network, which usually
+/// belongs to one client.
 #[must_use]
 pub fn counted_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -26,16 +26,16 @@ fn network(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (u128::BITS - bits)))
 }
 
-/// The client for whom something is taken. One without an address and an account has only the limit of all clients.
+/// A client. Without address and account, only the total limits it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Client {
-    /// Its address; `None` over Unix sockets, and for trusted proxies.
+    /// Its address; `None` over Unix sockets and for trusted proxies.
     pub address: Option<IpAddr>,
-    /// Its account, once that is known.
+    /// Its account, once known.
     pub user: Option<i64>,
 }
 
-/// Holder of a limit: everything its clients take counts together.
+/// Something that has a limit: all its clients count together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Holder {
     User(i64),
@@ -44,7 +44,7 @@ enum Holder {
 }
 
 impl Client {
-    /// Returns the holders that count this client, the narrowest first.
+    /// Returns the holders that this client counts for, the narrowest first.
     fn holders(self) -> impl Iterator<Item = Holder> {
         let address = self.address.map(counted_address);
         let network = match address {
@@ -58,22 +58,23 @@ impl Client {
 /// The limits of a quota.
 #[derive(Clone, Copy, Debug)]
 pub struct QuotaLimits {
-    /// Of all clients together.
+    /// Limit of all clients together.
     pub total: usize,
-    /// Of one IPv4 address, or of one IPv6 network of 64 bits.
+    /// Limit of an IPv4 address or IPv6 /64 network.
     pub per_address: usize,
-    /// Of one IPv6 network of 48 bits.
+    /// Limit of an IPv6 /48 network.
     pub per_network: usize,
-    /// Of one account.
+    /// Limit of an account.
     pub per_user: usize,
 }
 
 impl QuotaLimits {
-    /// No limit at all.
+    /// No limits.
     pub const NONE: Self =
         Self { total: usize::MAX, per_address: usize::MAX, per_network: usize::MAX, per_user: usize::MAX };
 
-    /// Returns limits on `total` things, of which an address has at most half and a user a quarter, but at least one.
+    /// Returns limits on `total` things: half of them per address and a quarter per account, but at
+    /// least one.
     #[must_use]
     pub fn of(total: usize) -> Self {
         Self { total, per_address: (total / 2).max(1), per_user: (total / 4).max(1), ..Self::NONE }
@@ -88,16 +89,16 @@ impl QuotaLimits {
     }
 }
 
-/// The limit that has no room.
+/// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaFull {
-    /// That of all clients.
+    /// The limit of all clients.
     Total,
-    /// That of the client's address.
+    /// The limit of the client's address.
     Address(usize),
-    /// That of the client's IPv6 network.
+    /// The limit of the client's IPv6 network.
     Network(usize),
-    /// That of the client's account.
+    /// The limit of the client's account.
     User(usize),
 }
 
@@ -113,7 +114,7 @@ impl QuotaFull {
         }
     }
 
-    /// Returns the message for a client that asks for more `things` than the limit has room for.
+    /// Returns the message for a client that asked for too many `things`.
     #[must_use]
     pub fn message(self, things: &str) -> String {
         match self {
@@ -125,7 +126,7 @@ impl QuotaFull {
     }
 }
 
-/// Counts what clients have taken of something, and enforces its limits. Clones share the counts.
+/// Counts what clients hold and enforces limits. Clones share the counts.
 #[derive(Clone, Debug)]
 pub struct Quota {
     limits: QuotaLimits,
@@ -144,7 +145,7 @@ impl Taken {
         self.holders.get(&holder).copied().unwrap_or_default()
     }
 
-    /// Returns what `client` has, by its address or by its account, whichever has more.
+    /// Returns what `client` holds by address or by account, whichever is more.
     pub(super) fn of_client(&self, client: Client) -> usize {
         let own = client.holders().filter(|holder| !matches!(holder, Holder::Network(_)));
         own.map(|holder| self.of_holder(holder)).max().unwrap_or_default()
@@ -171,38 +172,36 @@ impl Taken {
 }
 
 impl Quota {
-    /// Makes a quota of which nothing is taken.
+    /// Returns an unused quota.
     #[must_use]
     pub fn new(limits: QuotaLimits) -> Self {
         Self { limits, taken: Arc::default() }
     }
 
-    /// Returns what `client` has, by its address or by its account, whichever has more.
+    /// Returns what `client` holds by address or by account, whichever is more.
     #[must_use]
     pub fn held_by(&self, client: Client) -> usize {
         self.taken.lock().of_client(client)
     }
 
-    /// Returns a share of `client` in which there is nothing yet.
+    /// Returns an empty share for `client`.
     #[must_use]
     pub fn share_of(&self, client: Client) -> Share {
         Share { of: Some((self.clone(), client)), amount: 0 }
     }
 
-    /// Takes one thing for `client`.
+    /// Takes one unit for `client`.
     ///
     /// # Errors
-    /// The limit that is exceeded, as [`Share::grow_to`] returns it.
+    /// The limit that is reached, as in [`Share::grow_to`].
     pub fn take(&self, client: Client) -> Result<Share, QuotaFull> {
         let mut share = self.share_of(client);
         share.grow_to(1)?;
         Ok(share)
     }
 
-    /// Takes `amount` for `client` if `check` allows it, which replaces the limits. The counts do not change in between.
-    ///
-    /// # Errors
-    /// That of `check`: nothing is taken.
+    /// Takes `amount` for `client` if `check`, which replaces the limits, allows it. The counts do
+    /// not change in between.
     pub(super) fn take_if<E>(
         &self,
         client: Client,
@@ -216,7 +215,7 @@ impl Quota {
         Ok(Share { of: Some((self.clone(), client)), amount })
     }
 
-    /// True if nothing is taken, and nothing is left in the counts.
+    /// Whether nothing is taken and no counts are left.
     #[cfg(test)]
     pub(super) fn is_unused(&self) -> bool {
         let taken = self.taken.lock();
@@ -224,7 +223,8 @@ impl Quota {
     }
 }
 
-/// What one client has taken, returned when dropped. The default one is of nothing, and never has anything.
+/// What one client holds of a quota. Returned when dropped. The default share is empty and stays
+/// so.
 #[derive(Debug, Default)]
 pub struct Share {
     of: Option<(Quota, Client)>,
@@ -232,16 +232,17 @@ pub struct Share {
 }
 
 impl Share {
-    /// True if there is nothing in it.
+    /// Whether the share is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.amount == 0
     }
 
-    /// Takes as much as makes it `amount`, if it has less.
+    /// Grows the share to `amount`, if it is smaller.
     ///
     /// # Errors
-    /// The limit that is exceeded: nothing is taken. The narrowest limit comes first: account, address, network, total.
+    /// The limit that is reached; nothing is taken. Limits are checked from the narrowest: account,
+    /// address, network, total.
     pub fn grow_to(&mut self, amount: usize) -> Result<(), QuotaFull> {
         let Some((quota, client)) = &self.of else { return Err(QuotaFull::Total) };
         let Some(more) = amount.checked_sub(self.amount).filter(|more| *more > 0) else { return Ok(()) };

@@ -1,7 +1,7 @@
-//! The memory of responses that wait for their clients: bounded for each address, and in total.
+//! Limits the memory of responses that wait for their clients, per address and in total.
 //!
-//! Counted are responses that are complete when their handler returns, as JSON is: until a slow client has taken them, they are in memory
-//! as a whole. Streams are not counted: the part of them that waits is bounded by their buffers.
+//! Counts responses that are complete when their handler returns, such as JSON: they stay in memory
+//! until a slow client has taken them. Streams are not counted, because their buffers are bounded.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -17,13 +17,13 @@ use http_body_util::BodyExt;
 
 use super::quota::{Client, Quota, QuotaLimits, Share};
 
-/// Largest response that is not counted.
+/// Smaller responses are not counted.
 const MAX_UNCOUNTED_BYTES: usize = 8 * 1024;
-/// Bytes that are handed to the connection at once: one frame of HTTP/2, or one write of HTTP/1.
+/// Bytes handed to the connection at once: one HTTP/2 frame or one HTTP/1 write.
 const HTTP2_CHUNK_BYTES: usize = 16 * 1024;
 const HTTP1_CHUNK_BYTES: usize = 64 * 1024;
 
-/// The responses that wait for their clients. Clones share the counts.
+/// Counts responses that wait for their clients. Clones share the counts.
 #[derive(Clone, Debug)]
 pub struct ResponseMemory {
     max_bytes_per_address: usize,
@@ -31,28 +31,29 @@ pub struct ResponseMemory {
     held: Quota,
 }
 
-/// The error of a response that would exceed a bound on responses that wait for their clients.
+/// A response would exceed a limit on waiting responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("responses of {held_bytes} bytes wait to be read")]
 pub struct ResponseMemoryFull {
-    /// Bytes that wait already, of the address or in total.
+    /// Bytes that already wait, of the address or in total.
     pub held_bytes: usize,
 }
 
 impl ResponseMemory {
-    /// Makes an empty count with its bounds.
+    /// Returns an empty count with these limits.
     #[must_use]
     pub fn new(max_bytes_per_address: usize, max_bytes: usize) -> Self {
         Self { max_bytes_per_address, max_bytes, held: Quota::new(QuotaLimits::NONE) }
     }
 
-    /// Counts the body of `response` under the client's address until the client has taken it. Clients without an address are bounded in
-    /// total only.
+    /// Counts the body of `response` for the client's address until the client has taken it.
+    /// Clients without an address have only the total limit.
     ///
-    /// The first response that waits for an address is never refused by the bound of the address, and may use the last quarter of the total.
+    /// The first waiting response of an address is never refused by the limit per address, and may
+    /// use the last quarter of the total.
     ///
     /// # Errors
-    /// When a bound is exceeded. The response is dropped.
+    /// If a limit is exceeded. The response is dropped.
     pub fn hold(
         &self,
         address: Option<IpAddr>,
@@ -62,14 +63,15 @@ impl ResponseMemory {
         let exact = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
         let Some(bytes) = exact.filter(|bytes| *bytes > MAX_UNCOUNTED_BYTES) else { return Ok(response) };
         let (parts, mut body) = response.into_parts();
-        // A complete body is its first frame. A body of a known length that comes from a service is a stream.
+        // A complete body is its first frame. A body of known length that comes from a service is a
+        // stream.
         let data = match body.frame().now_or_never() {
             None => return Ok(Response::from_parts(parts, body)),
             Some(None) => return Ok(Response::from_parts(parts, Body::empty())),
             Some(Some(first)) => match first.map(Frame::into_data) {
                 Ok(Ok(data)) if data.len() == bytes => data,
                 Ok(Ok(data)) => return Ok(Response::from_parts(parts, resumed(data, body))),
-                // Trailers, which no body of a known length begins with.
+                // Trailers, which no body of known length begins with.
                 Ok(Err(_)) => return Ok(Response::from_parts(parts, Body::empty())),
                 Err(error) => {
                     let failed = stream::once(std::future::ready(Err::<Bytes, _>(error)));
@@ -99,12 +101,12 @@ impl ResponseMemory {
     }
 }
 
-/// Returns a body of `first` and the rest of the same stream, which keeps its length.
+/// Returns a body of `first` and the rest of its stream, with the same length.
 fn resumed(first: Bytes, rest: Body) -> Body {
     Body::new(ResumedBody { first: Some(first), rest })
 }
 
-/// A stream whose first part was read already.
+/// A stream whose first part was already read.
 struct ResumedBody {
     first: Option<Bytes>,
     rest: Body,
@@ -134,7 +136,7 @@ impl HttpBody for ResumedBody {
     }
 }
 
-/// Bytes in the counts, until they are dropped.
+/// Counted bytes, until dropped.
 #[derive(Debug)]
 struct Hold {
     _share: Share,
@@ -151,7 +153,8 @@ fn as_float(bytes: usize) -> f64 {
     bytes as f64
 }
 
-/// A complete body that is handed on in parts. Each is a copy, so that the whole is freed when the last part is handed on.
+/// A complete body that is passed on in parts. Each is a copy, so that the whole is freed with the
+/// last part.
 struct HeldBody {
     data: Bytes,
     chunk_bytes: usize,

@@ -1,6 +1,4 @@
 //! Serves an axum router over HTTP/1.1 and HTTP/2 on the same port until the process stops.
-//!
-//! Not here: timeouts of a single connection, which are in `timeout_stream` and `activity`, and the counts of connections (`connections`).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -33,24 +31,26 @@ use super::quota::QuotaLimits;
 use super::timeout_stream::{Place, TimeoutStream};
 use super::tracked_body::{RequestPermit, TrackedBody};
 
-/// Time between two attempts to accept a connection after a failure of the system.
+/// Delay after a failed accept.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Most bytes of a response that wait in a stream of HTTP/2 of a client of the public.
+/// Maximum number of response bytes that wait in an HTTP/2 stream of a public client.
 const PUBLIC_SEND_BUFFER_BYTES: usize = 64 * 1024;
 
-/// The address of the client of a connection, in the extensions of its requests. Absent over Unix sockets.
+/// The client's address, an extension of every request. Absent over Unix sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
-/// Serves `router` on `listener` until `life` stops, then lets requests in flight finish within the grace period.
+/// Serves `router` on `listener` until `life` stops, then lets running requests finish within the
+/// grace period.
 ///
-/// The future is boxed so that the HTTP server is compiled once, in this crate, and not in every crate that polls it.
+/// The future is boxed so that the HTTP server is compiled once, in this crate.
 pub fn serve(listener: Listener, router: Router, options: ListenerOptions, life: Lifecycle) -> BoxFuture<'static, ()> {
     let admission = Admission::new(&options.limits);
     Box::pin(Server::new(router, options, admission).accept(listener, life))
 }
 
-/// Serves `router` on all `listeners` until `life` stops. Listeners of the public have their connections counted together.
+/// Serves `router` on all `listeners` until `life` stops. Public listeners share one connection
+/// limit.
 pub fn serve_all(
     listeners: Vec<Listener>,
     router: Router,
@@ -76,9 +76,10 @@ pub fn serve_all(
     })
 }
 
-/// The bound on the connections of a listener.
+/// How a listener limits its connections.
 enum Admission {
-    /// Connections beyond the limit wait in the listen queue of the kernel: they are calls of our own services.
+    /// Connections beyond the limit wait in the kernel's listen queue: they are calls of our own
+    /// services.
     Queue(Arc<Semaphore>),
     /// Connections beyond a limit are closed.
     Bounded(ConnectionTable),
@@ -110,7 +111,7 @@ impl Admission {
         }
     }
 
-    /// Returns the place of an accepted connection; `None` if it has to be closed.
+    /// Returns the place of an accepted connection; `None` if it must be closed.
     fn place(&self, permit: Option<OwnedSemaphorePermit>, address: Option<IpAddr>) -> Option<Place> {
         match (self, permit) {
             (Self::Bounded(table), _) => table.admit(address).ok().map(Place::Counted),
@@ -119,16 +120,16 @@ impl Admission {
     }
 }
 
-/// The parts that the connections of a listener share.
+/// State shared by the connections of a listener.
 struct Server {
     builder: Builder<TokioExecutor>,
     router: Router,
     options: ListenerOptions,
     admission: Admission,
     connections: TaskTracker,
-    /// Cancelled at a stop: connections end with the requests that they have.
+    /// Cancelled at shutdown: connections finish their requests.
     stop: CancellationToken,
-    /// Cancelled at the end of the grace period: connections end.
+    /// Cancelled at the end of the grace period: connections are closed.
     abort: CancellationToken,
 }
 
@@ -158,7 +159,8 @@ impl Server {
                     // The client closed the connection before it was accepted.
                     Err(error) if is_clients_fault(&error) => continue,
                     Err(error) => {
-                        // Most likely the process is out of file descriptors: wait until connections end.
+                        // Most likely the process is out of file descriptors. Wait until
+                        // connections end.
                         tracing::warn!(%error, "cannot accept a connection");
                         if let Admission::Bounded(table) = &self.admission {
                             table.evict();
@@ -180,7 +182,8 @@ impl Server {
         self.abort.cancel();
     }
 
-    /// Returns the address whose connections are bounded. Those of a trusted proxy belong to many clients.
+    /// Returns the address whose connections are limited. Those of a trusted proxy belong to many
+    /// clients.
     fn bounded_address(&self, client: Option<SocketAddr>) -> Option<IpAddr> {
         client.map(|client| client.ip()).filter(|address| !self.options.transport.is_trusted_proxy(*address))
     }
@@ -225,7 +228,7 @@ impl Server {
         }
     }
 
-    /// Runs a connection to its end: its own, or the one that the listener's stop or its limits set.
+    /// Runs a connection until it ends by itself, or until shutdown or a limit ends it.
     async fn drive<C: GracefulConnection>(&self, connection: C, watch: Option<&Watch>) -> Result<(), C::Error> {
         let mut connection = pin!(connection);
         let (mut stopped, mut aborted) = (pin!(self.stop.cancelled()), pin!(self.abort.cancelled()));
@@ -276,7 +279,7 @@ impl Server {
     }
 }
 
-/// Waits until the connection has to make room for another one.
+/// Waits until the connection must make room for another one.
 async fn evicted(watch: Option<&Watch>) {
     match watch {
         Some(watch) => watch.activity.evicted().await,
@@ -284,7 +287,7 @@ async fn evicted(watch: Option<&Watch>) {
     }
 }
 
-/// A connection of a client of the public with its limits.
+/// A public connection with its limits.
 struct Watch {
     activity: Arc<ConnectionActivity>,
     table: ConnectionTable,
@@ -300,26 +303,26 @@ impl Watch {
         Some(Self { activity, table, limits: *limits, public })
     }
 
-    /// Returns what is due, and counts the connection if it has to end.
+    /// Returns what is due, and counts the connection if it must end.
     fn due(&self, closing_at: Option<Instant>) -> Due {
         let due = self.activity.due(Instant::now(), &self.limits, &self.public, closing_at);
         match due {
             Due::Close(reason) => self.table.count_closed(reason),
-            // One that was told to go away is counted already.
+            // Already counted when it was told to go away.
             Due::Cut(reason) if closing_at.is_none() => self.table.count_closed(reason),
             Due::Cut(_) | Due::Wait(_) => {}
         }
         due
     }
 
-    /// Counts an evicted connection. Returns whether it may end at once, as it has no request.
+    /// Counts an evicted connection. Returns whether it may end at once because it has no request.
     fn evict(&self) -> bool {
         self.table.count_closed("evicted");
         self.activity.idle_since().is_some()
     }
 }
 
-/// Returns whether the client caused the failure to accept its connection.
+/// Whether the client caused the failed accept.
 fn is_clients_fault(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -329,7 +332,7 @@ fn is_clients_fault(error: &io::Error) -> bool {
 
 fn builder(limits: &ListenerLimits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    // For clients of the public, `activity` tells the time of a header from the idle time before it.
+    // For public clients, `activity` tells the time for a header from the idle time before it.
     let header_read_timeout = limits.public.is_none().then_some(limits.header_timeout);
     builder
         .http1()
@@ -370,7 +373,8 @@ fn service(
             request.extensions_mut().insert(Peer(peer));
         }
         let counted = activity.as_ref().map(ConnectionActivity::begin_request);
-        // Over HTTP/1 a client that does not read blocks the socket, which has a rate of its own.
+        // Over HTTP/1 a client that does not read blocks the socket, which has its own minimum
+        // rate.
         let is_http2 = request.version() == Version::HTTP_2;
         if !is_http2 {
             request.extensions_mut().insert(unread_body.clone());
@@ -380,7 +384,7 @@ fn service(
         let life = life.clone();
         async move {
             let Ok(mut response) = response.await;
-            // The client's next request belongs on another connection, before this one is closed under it.
+            // Move the client's next request to another connection before this one is closed.
             if !is_http2 && life.is_draining() && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

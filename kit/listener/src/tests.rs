@@ -1,4 +1,2 @@
-//! Tests of calls, and of who makes them, over real servers.
-
 mod auth;
 mod grpc;

@@ -1,6 +1,4 @@
-//! A stream that ends connections of clients that send no request or accept no response.
-//!
-//! Not here: the timeout of request headers, which [`super::activity`] has for clients of the public and hyper for others.
+//! A stream that closes the connection of a client that sends no request or takes no response.
 
 use std::future::Future;
 use std::io;
@@ -19,15 +17,16 @@ use super::limits::ListenerLimits;
 use super::linger::{Linger, UnreadBody};
 use super::min_rate::MinRate;
 
-/// The connection preface of an HTTP/2 client (RFC 9113, section 3.4).
+/// The preface of an HTTP/2 client (RFC 9113, section 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The place of a connection among those of its listener. Dropped with the stream, after an upgrade too.
+/// The place of a connection in the limit of its listener. Dropped with the stream, also after an
+/// upgrade.
 #[derive(Debug)]
 pub(super) enum Place {
     /// Of a listener between services.
     Queued { _permit: OwnedSemaphorePermit },
-    /// Of a listener of the public.
+    /// Of a public listener.
     Counted(ConnectionSlot),
 }
 
@@ -40,20 +39,20 @@ impl Place {
     }
 }
 
-/// A connection with two timeouts that hyper does not have. The client must send the first byte of an
-/// HTTP/1.1 request, or the whole preface of HTTP/2, in time: hyper waits for these bytes without limit to detect the protocol. And it
-/// must take the bytes of responses at a rate.
+/// A connection with two timeouts that hyper does not have. The client must send the first byte of
+/// an HTTP/1.1 request or the whole HTTP/2 preface in time, because hyper waits for these bytes
+/// without limit to detect the protocol. And it must take responses at a minimum rate.
 pub(super) struct TimeoutStream {
     stream: Stream,
     place: Place,
-    /// Deadline of the first bytes; `None` after them.
+    /// Deadline for the first bytes; `None` after them.
     handshake_deadline: Option<Pin<Box<Sleep>>>,
-    /// Number of bytes received so far that match the preface of HTTP/2.
+    /// Bytes received so far that match the HTTP/2 preface.
     matched: usize,
     write_rate: MinRate,
-    /// Deadline of the pending write; `None` while no write is pending.
+    /// Deadline of the pending write, if any.
     write_deadline: Option<Pin<Box<Sleep>>>,
-    /// Mark of a connection that must not be closed before the client has seen the response.
+    /// Marks a connection that must not be closed before the client has seen the response.
     unread_body: UnreadBody,
     linger: Option<Linger>,
 }
@@ -102,21 +101,22 @@ impl TimeoutStream {
         Poll::Pending
     }
 
-    /// Ends the handshake when `bytes` decide the protocol: they complete the preface of HTTP/2 or differ from it.
+    /// Ends the handshake once `bytes` decide the protocol: they complete the HTTP/2 preface or
+    /// differ from it.
     fn on_handshake(&mut self, bytes: &[u8]) {
         let expected = &HTTP2_PREFACE[self.matched..];
         let length = bytes.len().min(expected.len());
         self.matched += length;
         if bytes[..length] != expected[..length] {
             self.handshake_deadline = None;
-            // Differs from the whole preface from here on, whatever the number of bytes that matched.
+            // Not HTTP/2, however many bytes matched.
             self.matched = 0;
         } else if self.matched == HTTP2_PREFACE.len() {
             self.handshake_deadline = None;
         }
     }
 
-    /// Returns whether the protocol is known and is HTTP/1.
+    /// Whether the protocol is known to be HTTP/1.
     fn is_http1(&self) -> bool {
         self.handshake_deadline.is_none() && self.matched < HTTP2_PREFACE.len()
     }

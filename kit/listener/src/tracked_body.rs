@@ -1,8 +1,9 @@
-//! The body of a response as the server hands it to hyper: it ends the count of its request, and measures the pauses of a client that
-//! takes it by the flow control of HTTP/2.
+//! The body of a response as hyper gets it. It ends the count of its request, and measures the
+//! pauses of a client that takes it through HTTP/2 flow control.
 //!
-//! Such a client never blocks the socket, so that no write is pending: hyper just does not ask for the next part of the body. It takes a
-//! part as a whole as soon as the client accepts one byte, so parts are small.
+//! Such a client never blocks the socket, so no write is pending: hyper just does not ask for the
+//! next part of the body. It takes a whole part as soon as the client accepts one byte, so parts
+//! are small.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,14 +17,14 @@ use super::activity::{RequestGuard, ResponseDue};
 use super::min_rate::MinRate;
 use super::quota::Share;
 
-/// Largest part that is handed to hyper over HTTP/2: the largest frame, unless the client allows more.
+/// Maximum size of a part over HTTP/2: the largest frame unless the client allows more.
 const MAX_PART_BYTES: usize = 16 * 1024;
 
-/// The share of a request in a quota, until its last clone is dropped. In the extensions of a response, it is dropped with the body.
+/// The share of a request in a quota. As an extension of a response, it is dropped with the body.
 #[derive(Clone, Debug)]
 pub struct RequestPermit(pub Arc<Share>);
 
-/// A body in the count of its connection's requests.
+/// A body that counts as a request of its connection.
 #[derive(Debug)]
 pub(super) struct TrackedBody {
     inner: Body,
@@ -33,19 +34,20 @@ pub(super) struct TrackedBody {
     _permit: Option<RequestPermit>,
 }
 
-/// The pauses of the client between two parts of the body.
+/// Measures the pauses of the client between two parts of the body.
 #[derive(Debug)]
 struct ClientPause {
     min_rate: MinRate,
     due: ResponseDue,
     /// The rest of a frame of the body.
     rest: Bytes,
-    /// Bytes of the last part, which the client has taken when the next one is asked for.
+    /// Size of the last part. The client has taken it when the next one is polled.
     last_bytes: usize,
 }
 
 impl TrackedBody {
-    /// Tracks `inner` as the response of `request`, and holds `permit` until its end. With a rate, pauses of the client are measured.
+    /// Tracks `inner` as the response of `request`, and holds `permit` until its end. With a rate,
+    /// measures pauses of the client.
     pub(super) fn new(
         inner: Body,
         request: Option<RequestGuard>,
@@ -70,7 +72,7 @@ impl ClientPause {
         self.due.set(None);
     }
 
-    /// Begins the pause after the next part, and returns that part.
+    /// Returns the next part and begins the pause after it.
     fn begin(&mut self) -> Frame<Bytes> {
         let part = self.rest.split_to(self.rest.len().min(MAX_PART_BYTES));
         self.last_bytes = part.len();

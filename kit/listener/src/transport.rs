@@ -1,6 +1,4 @@
-//! The steps between an accepted connection and HTTP or SSH: the header of the PROXY protocol, and TLS.
-//!
-//! Not here: the limits on connections and the deadline of the handshake, which the caller holds.
+//! The steps between an accepted connection and HTTP or SSH: the PROXY protocol header, and TLS.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,33 +19,34 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Adds TLS to connections over TCP. Unix sockets stay plain.
+    /// Adds TLS to TCP connections. Unix sockets stay plain.
     #[must_use]
     pub fn with_tls(self, tls: Option<ServerTls>) -> Self {
         Self { tls, ..self }
     }
 
-    /// Sets the trusted proxies, and whether each of their connections begins with a header of the PROXY protocol.
+    /// Sets the trusted proxies, and whether their connections begin with a PROXY protocol header.
     #[must_use]
     pub fn with_proxies(self, proxies: TrustedProxies, has_proxy_protocol: bool) -> Self {
         Self { proxies, has_proxy_protocol, ..self }
     }
 
-    /// Returns whether `peer` is a trusted proxy, whose connections belong to many clients.
+    /// Whether `peer` is a trusted proxy, whose connections belong to many clients.
     #[must_use]
     pub fn is_trusted_proxy(&self, peer: IpAddr) -> bool {
         self.proxies.contains(peer)
     }
 
-    /// Returns the stream of the protocol above, and the address of the client: the one that a trusted proxy names, else `peer`.
+    /// Returns the stream of the protocol above and the client's address: the one that a trusted
+    /// proxy sends, otherwise `peer`.
     ///
-    /// With the PROXY protocol, a connection of a trusted proxy without the header is refused. From other peers the header is not
-    /// expected and means nothing: it is taken for the first bytes of the protocol above, which fails.
+    /// With the PROXY protocol, a trusted proxy must send the header. From other peers it is not
+    /// parsed but taken for the protocol above, which fails.
     ///
     /// There is no time limit: a client that sends nothing keeps the future pending.
     ///
     /// # Errors
-    /// When the connection ends, a trusted proxy sends no valid header, or the TLS handshake fails.
+    /// If the connection ends, a trusted proxy sends no valid header, or the TLS handshake fails.
     pub fn establish(
         &self,
         mut stream: Stream,
@@ -78,7 +77,7 @@ mod tests {
 
     const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 192.0.2.2 80 443\r\nhello";
 
-    /// Sends `sent` over a loopback connection and returns the client's address with what is left.
+    /// Sends `sent` over a loopback connection. Returns the client's address and what is left.
     async fn establish(transport: &Transport, sent: &[u8]) -> io::Result<(IpAddr, Vec<u8>)> {
         let listener = Address::Tcp("127.0.0.1:0".into()).bind().await.unwrap();
         let mut near = listener.address().unwrap().connect().await.unwrap();

@@ -1,6 +1,4 @@
-//! The proxies whose word about their clients is believed.
-//!
-//! Not here: the headers in which they tell.
+//! The proxies that are trusted to name their clients.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -8,17 +6,18 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-/// Stands for the processes of this machine that connect over Unix sockets, in the text form of [`TrustedProxies`].
+/// In the text form of [`TrustedProxies`]: local processes that connect over Unix sockets.
 const UNIX: &str = "unix";
 
-/// Networks of trusted proxies. Empty by default: every client is who its connection says. Cheap to clone.
+/// Networks of trusted proxies. Empty by default: a client has the address of its connection. Cheap
+/// to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies {
     networks: Arc<[IpNet]>,
     includes_unix: bool,
 }
 
-/// The error of parsing [`TrustedProxies`].
+/// The text is not a [`TrustedProxies`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` must be an address, a network such as `10.0.0.0/8` or `fd00::/8`, or `unix`")]
 pub struct BadProxy(String);
@@ -26,7 +25,7 @@ pub struct BadProxy(String);
 impl FromStr for TrustedProxies {
     type Err = BadProxy;
 
-    /// Parses a list that is separated by commas.
+    /// Parses a comma-separated list.
     fn from_str(text: &str) -> Result<Self, BadProxy> {
         let (mut networks, mut includes_unix) = (Vec::new(), false);
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
@@ -40,7 +39,8 @@ impl FromStr for TrustedProxies {
     }
 }
 
-/// Parses an address or a network. Mapped IPv4 is refused: addresses are compared in their canonical form, which is IPv4.
+/// Parses an address or network. Rejects IPv4-mapped IPv6, because addresses are compared in their
+/// canonical form, IPv4.
 fn network(text: &str) -> Option<IpNet> {
     let network = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
     let is_mapped = matches!(network.addr(), IpAddr::V6(address) if address.to_ipv4_mapped().is_some());
@@ -48,20 +48,20 @@ fn network(text: &str) -> Option<IpNet> {
 }
 
 impl TrustedProxies {
-    /// Returns whether no proxy is trusted.
+    /// Whether no proxy is trusted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.networks.is_empty() && !self.includes_unix
     }
 
-    /// Returns whether `address` is that of a trusted proxy.
+    /// Whether `address` is a trusted proxy.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.networks.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns whether the other end of a connection is a trusted proxy; `None` is the other end of a Unix socket.
+    /// Whether the peer of a connection is a trusted proxy; `None` is a Unix socket.
     #[must_use]
     pub fn contains_peer(&self, peer: Option<IpAddr>) -> bool {
         peer.map_or(self.includes_unix, |address| self.contains(address))

@@ -1,7 +1,5 @@
-//! Calls between the processes of one installation, and who makes them: keys of roles, tokens and grants, the gRPC channel, Redis, and the
-//! counts of rate limits.
-//!
-//! Not here: servers, and databases.
+//! Calls between the processes of an installation and their authentication: keys of roles, tokens
+//! and grants, the gRPC channel, Redis, and rate limits.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 

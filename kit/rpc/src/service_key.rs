@@ -1,10 +1,9 @@
-//! The keys of roles, and the short-lived tokens by which a process proves its role to another one.
+//! The keys of roles, and the short-lived tokens that prove a process's role to another process.
 //!
-//! Every role has an Ed25519 key pair: the private key is its own, the public keys are everybody's. A token is a JWT (RFC 7519) that names
-//! its signer and the one role that may accept it, so a service that is shown a token cannot use it elsewhere, and who reads the files of
-//! one role cannot speak for another.
-//!
-//! Not here: credentials of users, and which role may call what ([`ferrite_proto::callers`]).
+//! Every role has an Ed25519 key pair: only the role has its private key, all roles have the public
+//! keys. A token is a JWT (RFC 7519) that names its signer and the one role that may accept it. So
+//! a service cannot reuse a token that it received, and the files of one role do not suffice to
+//! impersonate another.
 
 mod public_keys;
 
@@ -26,32 +25,34 @@ pub use public_keys::ServicePublicKeys;
 const TOKEN_LIFETIME_SECS: u64 = 60;
 /// Largest accepted difference between the clocks of two processes.
 const MAX_CLOCK_SKEW_SECS: u64 = 30;
-/// Most verified tokens in memory. The signature of a cached token is not checked again. Each process has one at a time for each other.
+/// Verified tokens in memory, whose signature is not checked again. Each process uses one token at
+/// a time per callee.
 const MAX_CACHED_TOKENS: u64 = 1000;
-/// Longest token that is looked at; real ones have some 250 bytes.
+/// Real tokens have some 250 bytes.
 const MAX_TOKEN_BYTES: usize = 1024;
-/// Prefix of the `iss` and `aud` claims, before the name of a role.
+/// Prefix of a role in the `iss` and `aud` claims.
 const CLAIM_PREFIX: &str = "ferrite/";
 
 /// The private key of a role. Signs service tokens with Ed25519 (RFC 8037).
 #[derive(Clone)]
 pub struct ServiceKey(EncodingKey);
 
-/// The error of reading the keys of roles.
+/// Why the keys of roles cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceKeyError {
-    /// A file or the folder cannot be read.
+    /// A file or the folder is unreadable.
     #[error("service key `{0}`")]
     Read(String, #[source] std::io::Error),
-    /// A file holds no key of the right kind.
+    /// A file has no key of the right kind.
     #[error("service key `{0}` is not an Ed25519 {1} key in PEM form")]
     Malformed(String, &'static str),
-    /// The private key of this process belongs to none of the public keys of its role: the other processes would refuse it.
+    /// The private key of this process matches none of the public keys of its role, so other
+    /// processes would reject it.
     #[error("service key `{key}` does not belong to `{role}.pub.pem` or `{role}.next.pub.pem` in `{folder}`")]
     Mismatch {
         /// Path of the private key.
         key: String,
-        /// Role of the process.
+        /// The role of the process.
         role: ServiceRole,
         /// Folder of the public keys.
         folder: String,
@@ -72,10 +73,10 @@ struct Claims {
 }
 
 impl ServiceKey {
-    /// Returns the key in a PEM text (PKCS#8).
+    /// Parses a private key in PEM form (PKCS#8).
     ///
     /// # Errors
-    /// [`jwt::BadKey`] when it holds no such key.
+    /// [`jwt::BadKey`] if it is not such a key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, jwt::BadKey> {
         jwt::ed25519_private_key(pem).map(Self)
     }
@@ -83,7 +84,8 @@ impl ServiceKey {
     /// Reads a key from a file.
     ///
     /// # Errors
-    /// [`ServiceKeyError::Read`] when the file cannot be read, [`ServiceKeyError::Malformed`] when it holds no such key.
+    /// [`ServiceKeyError::Read`] if the file is unreadable, [`ServiceKeyError::Malformed`] if it
+    /// has no such key.
     pub fn read(path: &Path) -> Result<Self, ServiceKeyError> {
         let name = || path.display().to_string();
         let pem = std::fs::read(path).map_err(|error| ServiceKeyError::Read(name(), error))?;
@@ -108,7 +110,7 @@ fn claim(role: ServiceRole) -> String {
     format!("{CLAIM_PREFIX}{role}")
 }
 
-/// Verifies the service tokens that are sent to one role. Clones share the cache.
+/// Verifies the service tokens sent to one role. Clones share the cache.
 #[derive(Clone)]
 pub struct ServiceVerifier {
     keys: ServicePublicKeys,
@@ -132,8 +134,8 @@ impl ServiceVerifier {
         self.audience
     }
 
-    /// Returns the role that `token` proves at the time `now_secs` (seconds since 1970); `None` if it is not valid then, or is for another
-    /// role.
+    /// Returns the role that `token` proves at `now_secs` (seconds since 1970); `None` if the token
+    /// is invalid then, or is for another role.
     #[must_use]
     pub fn verify_at(&self, token: &str, now_secs: u64) -> Option<ServiceRole> {
         if token.len() > MAX_TOKEN_BYTES {
@@ -150,19 +152,19 @@ impl ServiceVerifier {
         Some(signer)
     }
 
-    /// Checks the signature and the claims, but for the time.
+    /// Checks signature and claims, except for the time.
     fn check(&self, token: &str) -> Option<(ServiceRole, u64)> {
         let signer = ServiceRole::parse(&jsonwebtoken::decode_header(token).ok()?.kid?)?;
         let mut validation = Validation::new(Algorithm::EdDSA);
         validation.set_issuer(&[claim(signer)]);
         validation.set_audience(&[claim(self.audience)]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
-        // Checked by the caller, against its clock.
+        // The caller checks it against its clock.
         validation.validate_exp = false;
         let verify = |keys: &[jsonwebtoken::DecodingKey]| {
             keys.iter().find_map(|key| jsonwebtoken::decode::<Claims>(token, key, &validation).ok())
         };
-        // Unknown to the keys in memory: it may be signed with a key that was added since they were read.
+        // If no key in memory fits, the token may be signed with one that was added since.
         let verified = verify(&self.keys.of(signer)).or_else(|| verify(&self.keys.reread(signer)?))?;
         Some((signer, verified.claims.exp))
     }
@@ -173,12 +175,14 @@ fn is_current(expiry_secs: u64, now_secs: u64) -> bool {
         && expiry_secs <= now_secs.saturating_add(TOKEN_LIFETIME_SECS + MAX_CLOCK_SKEW_SECS)
 }
 
-/// Makes the service tokens of this process, one for each role that it calls. Each is used for half of its lifetime.
+/// Issues the service tokens of this process, one per role that it calls. Each is used for half of
+/// its lifetime.
 pub struct ServiceTokenSource {
     key: ServiceKey,
     role: ServiceRole,
     clock: Clock,
-    /// Time of signing (seconds since 1970) and text of the newest token for each role, in the order of [`ServiceRole::ALL`].
+    /// When the newest token for each role was signed (seconds since 1970), and its text, in the
+    /// order of [`ServiceRole::ALL`].
     current: [Mutex<(u64, Arc<str>)>; ServiceRole::ALL.len()],
 }
 
@@ -189,13 +193,13 @@ impl std::fmt::Debug for ServiceTokenSource {
 }
 
 impl ServiceTokenSource {
-    /// Returns a source of tokens that are signed with the key of `role`.
+    /// Returns a source of tokens signed with the key of `role`.
     #[must_use]
     pub fn new(key: ServiceKey, role: ServiceRole, clock: Clock) -> Self {
         Self { key, role, clock, current: ServiceRole::ALL.map(|_| Mutex::new((0, Arc::from("")))) }
     }
 
-    /// Returns a token for `audience` that is valid for at least another half of its lifetime.
+    /// Returns a token for `audience` that is valid for at least half of its lifetime.
     ///
     /// # Panics
     /// Never: nothing panics while the lock is held.
@@ -204,17 +208,19 @@ impl ServiceTokenSource {
         let slot = ServiceRole::ALL.iter().zip(&self.current).find(|(role, _)| **role == audience);
         let slot = slot.expect("every role is in `ALL`").1;
         let mut current = slot.lock();
-        // After the clock was set back, a token signed in what is now the future would be kept for hours, and refused.
+        // If the clock was set back, a token that now seems to be signed in the future would be
+        // kept for hours and rejected.
         if current.1.is_empty() || now >= current.0 + TOKEN_LIFETIME_SECS / 2 || now < current.0 {
             *current = (now, self.key.sign(self.role, audience, now).into());
         }
         Arc::clone(&current.1)
     }
 
-    /// Checks that the other processes will accept the tokens of this one.
+    /// Checks that other processes will accept the tokens of this one. `path` is the file of the
+    /// key.
     ///
     /// # Errors
-    /// [`ServiceKeyError::Mismatch`] when the key belongs to none of the public keys of the role; `path` is its file.
+    /// [`ServiceKeyError::Mismatch`] if the key matches none of the public keys of the role.
     pub fn check(&self, keys: &ServicePublicKeys, path: &Path) -> Result<(), ServiceKeyError> {
         let own = ServiceVerifier::new(keys.clone(), self.role);
         match own.check(&self.token(self.role)) {

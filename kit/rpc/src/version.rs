@@ -1,7 +1,5 @@
-//! Versions of resources in calls: what a service tells and checks in the request that it serves, and what a client's call carries.
-//!
-//! Not here: the scope of a request (`writer` of `ferrite_core`), and the check that a precondition was looked at, which the database
-//! handle makes at each commit.
+//! Versions of resources in calls: what a service returns and checks for the current request, and
+//! what a client's call carries.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,52 +9,55 @@ use ferrite_proto::metadata;
 use http::{HeaderMap, HeaderValue, Request};
 use prost::Message;
 
-/// Value of the metadata by which a call asks for the version.
+/// Metadata value that asks for the version.
 const ASK: HeaderValue = HeaderValue::from_static("?");
 
-/// Takes what the metadata of the current request says: whether it asks for the version, and its precondition.
+/// Reads the metadata of the current request: whether it asks for the version, and its
+/// precondition.
 pub fn begin(headers: &HeaderMap) {
     if let Some(scope) = Scope::current() {
         scope.versions().begin(headers);
     }
 }
 
-/// Adds the version to the metadata of the current request's response, if the read told it.
+/// Adds the version to the metadata of the current request's response, if there is one.
 pub fn end(headers: &mut HeaderMap) {
     if let Some(scope) = Scope::current() {
         scope.versions().end(headers);
     }
 }
 
-/// Tells the version of the resource that the current request reads, if it asks for it.
+/// Sets the version of the resource that the current request reads, if it asks for it.
 pub fn tell(resource: &impl Message) {
     if let Some(scope) = Scope::current() {
         scope.versions().tell(resource);
     }
 }
 
-/// Returns whether the current request asks for the version of what it reads: if not, what costs more to tell need not be made.
+/// Whether the current request asks for a version. If not, callers can skip what only the version
+/// needs.
 #[must_use]
 pub fn is_asked() -> bool {
     Scope::current().is_some_and(|scope| scope.versions().is_asked())
 }
 
-/// Returns whether the current request has a precondition: if not, the resource need not be read for its check.
+/// Whether the current request has a precondition. If not, the resource need not be read to check
+/// it.
 #[must_use]
 pub fn is_conditional() -> bool {
     Scope::current().is_some_and(|scope| scope.versions().is_conditional())
 }
 
-/// Checks the precondition of the current request, if it has one, against the resource as it is now; `None` for one that does not exist.
-/// The caller holds the lock under which it writes.
+/// Checks the precondition of the current request, if any, against the current resource; `None`
+/// means that it does not exist. The caller must hold the lock that it writes under.
 ///
 /// # Errors
-/// [`PreconditionFailed`] if it is not true.
+/// [`PreconditionFailed`] if it does not hold.
 pub fn require(resource: Option<&impl Message>) -> Result<(), PreconditionFailed> {
     Scope::current().map_or(Ok(()), |scope| scope.versions().require(resource))
 }
 
-/// Checks that the precondition of the current request, if it has one, was checked.
+/// Checks that the precondition of the current request, if any, was checked.
 ///
 /// # Errors
 /// [`PreconditionFailed`] if it was not.
@@ -64,8 +65,8 @@ pub fn require_checked() -> Result<(), PreconditionFailed> {
     Scope::current().map_or(Ok(()), |scope| scope.versions().require_checked())
 }
 
-/// What the call of one operation carries: the question for the version of what it reads, or the precondition of what it writes. It stands in
-/// the extensions of a request; a request for another operation leaves it out.
+/// An extension of a request for one operation: asks for the version of what it reads, or sets the
+/// precondition of what it writes. Requests for other operations ignore it.
 #[derive(Clone, Debug)]
 pub struct VersionedCall(Arc<Inner>);
 
@@ -77,25 +78,26 @@ struct Inner {
 }
 
 impl VersionedCall {
-    /// Returns a question for the version of the resource that `operation` reads.
+    /// Asks for the version of the resource that `operation` reads.
     #[must_use]
     pub fn asking(operation: &'static str) -> Self {
         Self(Arc::new(Inner { operation, precondition: None, told: OnceLock::new() }))
     }
 
-    /// Returns the precondition of a write by `operation`.
+    /// Sets the precondition of a write by `operation`.
     #[must_use]
     pub fn requiring(operation: &'static str, precondition: Precondition) -> Self {
         Self(Arc::new(Inner { operation, precondition: Some(precondition), told: OnceLock::new() }))
     }
 
-    /// Returns the version that the response told, once there is one.
+    /// Returns the version in the response, once there is one.
     #[must_use]
     pub fn told(&self) -> Option<Version> {
         self.0.told.get().cloned()
     }
 
-    /// Takes the versioned call out of the extensions of a request, and adds it to the metadata if the request is for its operation.
+    /// Takes the extension of a request, and adds it to the metadata if the request is for its
+    /// operation.
     pub(crate) fn send<B>(request: &mut Request<B>) -> Option<Self> {
         let call = request.extensions_mut().remove::<Self>()?;
         if request.uri().path().trim_start_matches('/') != call.0.operation {
@@ -111,7 +113,7 @@ impl VersionedCall {
         Some(call)
     }
 
-    /// Notes the version that a response tells.
+    /// Stores the version in a response.
     pub(crate) fn receive(&self, headers: &HeaderMap) {
         let text = headers.get(metadata::VERSION).and_then(|value| value.to_str().ok());
         if let Some(version) = text.and_then(Version::parse) {

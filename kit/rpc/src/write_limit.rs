@@ -1,9 +1,8 @@
-//! The limit on what one account writes to the databases within an hour: writes, and the bytes that they store.
+//! Limits what one account writes to the databases per hour: the number of writes and their bytes.
 //!
-//! The database handle counts: at the first transaction of a request one write, or it refuses it, and with each commit the bytes that the
-//! statements pass. So an operation needs no code to be counted, and cannot forget it.
-//!
-//! Not here: the account of a request (`writer`), and limits on single kinds of writes, such as issues, which the services count as well.
+//! The database handle counts: the first transaction of a request counts as a write, or is refused,
+//! and each commit adds the bytes of its statements. So operations need no code for this and cannot
+//! forget it. Services limit some kinds of writes, such as issues, in addition.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +12,17 @@ use ferrite_core::writer::{Scope, Writer};
 
 use crate::rate_limit::{HourlyLimit, RateExceeded, RateLimiter};
 
-/// Bytes that every write counts beside its values, for its rows and their entries in indexes.
+/// Bytes counted for every write besides its values, for rows and index entries.
 const WRITE_BYTES: u64 = 512;
 
-/// Counts the writes of accounts. Clones, and where there is Redis all services, share the counts.
+/// Counts the writes of accounts. Clones share the counts; with Redis, all services do.
 #[derive(Clone, Debug)]
 pub struct WriteLimit {
     writes: HourlyLimit,
     bytes: HourlyLimit,
 }
 
-/// A write that is counted. Its bytes are added when it is committed.
+/// A counted write. Its bytes are added at the commit.
 #[derive(Clone, Debug)]
 pub struct CountedWrite {
     limit: WriteLimit,
@@ -33,13 +32,13 @@ pub struct CountedWrite {
     refusal: Option<WriteRefused>,
 }
 
-/// An account has written as much as it may within an hour.
+/// An account has reached its write limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("too many {what}: at most {limit} within an hour; try again later")]
+#[error("limit reached: {limit} {what} per hour")]
 pub struct WriteRefused {
     what: &'static str,
     limit: u64,
-    /// Time to wait before the next attempt.
+    /// Time to wait before a retry.
     pub retry_after: Duration,
 }
 
@@ -60,10 +59,12 @@ impl WriteLimit {
         }
     }
 
-    /// Counts the current request as one write, unless it is counted already. Returns `None` for work that writes for no account.
+    /// Counts the current request as one write, unless it already is. Returns `None` for work
+    /// without an account.
     ///
     /// # Errors
-    /// [`WriteRefused`] when the account has reached its limit, unless the commits of the request are refused then.
+    /// [`WriteRefused`] if the account has reached its limit, unless the request is refused at its
+    /// commits instead.
     pub async fn count(&self) -> Result<Option<CountedWrite>, WriteRefused> {
         let Some(scope) = Scope::current() else { return Ok(None) };
         let Some(writer) = scope.writer() else { return Ok(None) };
@@ -84,7 +85,8 @@ impl CountedWrite {
     /// Checks that the write may be committed.
     ///
     /// # Errors
-    /// [`WriteRefused`] if the account had reached its limit, and the request has not turned out to take access away.
+    /// [`WriteRefused`] if the account had reached its limit and the request does more than take
+    /// access away.
     pub fn require_room(&self) -> Result<(), WriteRefused> {
         match self.refusal {
             Some(refusal) if !self.scope.is_counted() => Err(refusal),
@@ -92,7 +94,7 @@ impl CountedWrite {
         }
     }
 
-    /// Adds bytes that were written.
+    /// Adds written bytes.
     pub fn add(&self, bytes: u64) {
         if bytes > 0 {
             self.limit.bytes.add_later(self.writer.account, bytes, self.writer.rate_percent);

@@ -69,7 +69,7 @@ impl HeadMover {
             }
             usage.write(&mut tx).await?;
             tx.commit().await?;
-            tracing::info!(repo.id = %id, "finished a pending change of the default branch");
+            tracing::info!(repo.id = %id, "finished an interrupted change of the default branch");
         }
         if unreachable.is_empty() { Ok(()) } else { Err(RepoError::StoreUnavailable) }
     }

@@ -153,7 +153,7 @@ impl<'a> Parts<'a> {
 
 fn check_comment(comment: String) -> Result<String, &'static str> {
     if comment.chars().any(is_control_or_direction) {
-        return Err("must not contain control or direction characters");
+        return Err("must not contain control or bidirectional characters");
     }
     Ok(comment)
 }

@@ -226,7 +226,7 @@ async fn store(
 fn quota_exceeded(quota: Option<ByteQuota>) -> ApiError {
     metrics::counter!("ferrite_quota_refused_total", "kind" => "bytes").increment(1);
     let ByteQuota { used_bytes, limit_bytes } = quota.unwrap_or_default();
-    let message = format!("quota exceeded: the repositories of the account use {used_bytes} of {limit_bytes} bytes");
+    let message = format!("storage quota exceeded: {used_bytes} of {limit_bytes} bytes used");
     ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message)
 }
 

@@ -124,7 +124,7 @@ fn rejection(socket: &Path, session: &[u8], refs: impl BufRead) -> io::Result<Op
         }
     }
     if let Some(limit) = limit.filter(|limit| count > *limit) {
-        return Ok(Some(format!("a push may change at most {limit} refs")));
+        return Ok(Some(format!("the push changes {count} refs; the limit is {limit}")));
     }
     let quarantine = std::env::var_os(QUARANTINE).map(PathBuf::from);
     // Before git-svc reads any of the objects. `PushInspector` has already checked their sizes.

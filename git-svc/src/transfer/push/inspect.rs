@@ -230,7 +230,7 @@ impl PushInspector {
         self.objects = Some(count);
         if count > limit {
             count_refusal("objects");
-            let reason = format!("the pack has {count} objects, the limit is {limit}");
+            let reason = format!("the pack has {count} objects; the limit is {limit}");
             return Some(self.report(&reason, "too many objects"));
         }
         if let Some(push) = self.push.as_ref().filter(|_| count > 0) {
@@ -251,7 +251,7 @@ impl PushInspector {
         self.quota = None;
         count_refusal("quota");
         let error = quota_exceeded(quota);
-        Some(self.report(&error.to_string(), "the storage quota is exceeded"))
+        Some(self.report(&error.to_string(), "storage quota exceeded"))
     }
 
     /// Returns the response that ends a push for `reason` before git has sent anything; `None` if

@@ -27,7 +27,7 @@ pub(crate) enum PackFlaw {
     #[error("the pack has delta chains that are too deep")]
     DeepChains,
     /// A commit, tag or tree beyond a limit.
-    #[error("the {kind} {id} has {count} {unit}, the limit is {limit}")]
+    #[error("the {kind} {id} has {count} {unit}; the limit is {limit}")]
     TooLarge {
         kind: ObjectType,
         id: Oid,

@@ -147,7 +147,7 @@ pub(super) fn check_commands(
 ) -> Vec<CheckedCommand> {
     let (mut wanted, mut seen) = (Vec::new(), HashSet::new());
     if commands.len() > max_refs {
-        fill_unanswered(answers, &format!("a push may change at most {max_refs} refs"));
+        fill_unanswered(answers, &format!("the push changes {} refs; the limit is {max_refs}", commands.len()));
         return wanted;
     }
     for (index, command) in commands.iter().enumerate() {

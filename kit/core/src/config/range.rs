@@ -1,4 +1,4 @@
-//! Parsers of numbers with a range, which `--help` shows.
+//! Parsers of numbers within a range. `--help` shows the range.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Display};
@@ -9,8 +9,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 
-/// Maximum of settings in seconds: ten years. It can be added to any point in time without
-/// overflow.
+/// Maximum of settings in seconds: ten years, which no point in time overflows with.
 pub const MAX_SECONDS: u32 = 10 * 365 * 24 * 3_600;
 /// Name of the hidden possible value that carries the text of the range.
 const RANGE: &str = "range";
@@ -33,8 +32,8 @@ pub fn seconds_within(range: impl RangeBounds<u64>) -> impl TypedValueParser<Val
     Numbers(range.start_bound().cloned(), end).map(Duration::from_secs)
 }
 
-/// Adds the range to the help of a number, and its unit as the name of the value. Leaves other
-/// arguments unchanged.
+/// Adds the range to the help of a number and its unit as the value name. Leaves other arguments
+/// unchanged.
 #[must_use]
 pub fn with_range(argument: Arg) -> Arg {
     let values = argument.get_possible_values();
@@ -54,7 +53,7 @@ pub fn with_range(argument: Arg) -> Arg {
     }
 }
 
-/// Returns the unit in the name of a variable, or `N`.
+/// Returns the unit that the variable's name ends with, or `N`.
 fn unit_of(variable: &str) -> &'static str {
     let units = [("_SECONDS", "SECONDS"), ("_BYTES", "BYTES"), ("_DAYS", "DAYS")];
     units.into_iter().find(|(part, _)| variable.contains(part)).map_or("N", |(_, unit)| unit)
@@ -65,7 +64,7 @@ impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
         match text.parse() {
             Ok(number) if RangeBounds::<T>::contains(&(self.0, self.1), &number) => Ok(number),
             Ok(_) => Err(format!("must be {self}")),
-            // Too large for the type, which an open range does not show.
+            // Too large for the type, a bound that an open range does not show.
             Err(error) if is_positive(text) && matches!(self.1, Bound::Unbounded) => Err(error.to_string()),
             // A number outside the type.
             Err(_) if is_number(text) => Err(format!("must be {self}")),
@@ -82,7 +81,7 @@ where
 
     fn parse_ref(&self, command: &Command, argument: Option<&Arg>, value: &OsStr) -> Result<T, clap::Error> {
         let numbers = self.clone();
-        // clap wraps a function in a parser whose errors name the argument and the value.
+        // clap turns a function into a parser whose errors name the argument and the value.
         let parser = move |text: &str| numbers.read(text);
         parser.parse_ref(command, argument, value)
     }

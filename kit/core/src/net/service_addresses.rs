@@ -1,29 +1,27 @@
 //! The addresses of the replicas of one service: `repo-svc:7001`, or `10.0.0.1:7001,10.0.0.2:7001`.
-//!
-//! Not here: the addresses behind one host name, which the channel of [`ferrite_rpc::grpc`] asks for again and again.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::{Address, BadAddress};
 
-/// Most addresses in one list.
 const MAX_ADDRESSES: usize = 64;
 
-/// The addresses of one service, at least one. Each may be a host name that stands for several replicas.
+/// The addresses of one service, at least one. Each may be a host name that resolves to several
+/// replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServiceAddresses(Vec<Address>);
 
-/// The error of parsing [`ServiceAddresses`].
+/// Why a text is not a list of [`ServiceAddresses`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadServiceAddresses {
-    /// One of them is no address.
+    /// A part is not an address.
     #[error(transparent)]
     Address(#[from] BadAddress),
-    /// The same address stands there twice.
+    /// An address is repeated.
     #[error("`{0}` stands there twice")]
     Repeated(Address),
-    /// There are too many.
+    /// There are too many addresses.
     #[error("must be at most {MAX_ADDRESSES} addresses")]
     TooMany,
 }

@@ -1,4 +1,5 @@
-//! Names of git stores, and their addresses: one for all, a pattern with the store's name in it, or a list by name.
+//! Names and addresses of git stores: one address for all, a pattern with the store's name, or a
+//! list by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,18 +8,17 @@ use std::sync::Arc;
 
 use super::{Address, BadAddress};
 
-/// The part of a pattern that the name of a store replaces.
+/// Stands for the name of a store in a pattern.
 const PLACEHOLDER: &str = "{store}";
-/// Longest name of a store, in bytes: that of a label in DNS.
+/// Longest DNS label.
 const MAX_STORE_NAME_BYTES: usize = 63;
-/// Most stores in a list.
 const MAX_STORES: usize = 1024;
 
-/// The name of a git store: a label in DNS, in lower case.
+/// The name of a git store: a DNS label in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreName(Arc<str>);
 
-/// The error of parsing a [`StoreName`].
+/// The text is not a [`StoreName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the name of a store must be 1 to {MAX_STORE_NAME_BYTES} letters of a to z, digits and hyphens, and not begin with a hyphen"
@@ -52,68 +52,68 @@ fn is_store_name(text: &str) -> bool {
     (1..=MAX_STORE_NAME_BYTES).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(is_part)
 }
 
-/// The addresses of the git stores, by the stores' names. Cheap to clone.
+/// The addresses of the git stores by name. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreAddresses(Arc<Form>);
 
 #[derive(Debug, PartialEq, Eq)]
 enum Form {
-    /// The only store, whatever its name.
+    /// The address of the only store, whatever its name.
     Single(Address),
-    /// An address with [`PLACEHOLDER`] in it.
+    /// An address that contains [`PLACEHOLDER`].
     Pattern(Address),
     List(BTreeMap<String, Address>),
 }
 
-/// The error of parsing [`StoreAddresses`].
+/// Why a text is not a valid [`StoreAddresses`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadStoreAddresses {
-    /// The text, or one of its parts, is no address.
+    /// The text or a part of it is not an address.
     #[error("`{text}`: {source}")]
     Address {
-        /// The text.
+        /// The text or part.
         text: String,
-        /// The error of parsing it.
+        /// The parse error.
         source: BadAddress,
     },
-    /// A name in a list is none of a store.
+    /// A name in the list is invalid.
     #[error("`{text}`: {source}")]
     Name {
         /// The name.
         text: String,
-        /// The error of parsing it.
+        /// The parse error.
         source: BadStoreName,
     },
-    /// A pattern has the name of the store elsewhere than once in its host or path.
+    /// The placeholder is not exactly once in the host or path.
     #[error("a pattern must have `{PLACEHOLDER}` once, in the host or the path: `{PLACEHOLDER}.git-svc:7004`")]
     Pattern,
-    /// There are several addresses, and of one at least it is not said whose it is.
+    /// One of several addresses has no store name.
     #[error("several addresses need the names of their stores: `git-0=HOST:PORT,git-1=HOST:PORT`")]
     Unnamed,
-    /// A store stands there twice.
+    /// A store is repeated.
     #[error("the store `{0}` stands there twice")]
     Repeated(String),
-    /// There are too many stores for a list.
+    /// There are too many stores.
     #[error("must be at most {MAX_STORES} stores; a pattern has no limit")]
     TooMany,
 }
 
-/// The error of a store without an address.
+/// Why a request cannot be sent to a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoStoreAddress {
     /// The request names no store, and there are several.
     #[error("the store of the request is not known, and FERRITE_GIT_ADDRESS has more than one")]
     Unnamed,
-    /// The settings have no address of the store.
+    /// The store has no address in the settings.
     #[error("FERRITE_GIT_ADDRESS has no address of the store `{0}`")]
     Unknown(String),
 }
 
 impl StoreAddresses {
-    /// Returns the address of a store. If there is only one address it is that, whatever the name.
+    /// Returns the address of a store. A single address serves every name.
     ///
     /// # Errors
-    /// [`NoStoreAddress`] when the name is empty, or no store of this name has an address.
+    /// [`NoStoreAddress`] if the name is empty or has no address.
     pub fn of(&self, store: &str) -> Result<Address, NoStoreAddress> {
         match &*self.0 {
             Form::Single(address) => Ok(address.clone()),
@@ -124,7 +124,7 @@ impl StoreAddresses {
         }
     }
 
-    /// Returns all addresses, with a pattern as it is: for checks of where connections lead.
+    /// Returns all addresses, a pattern unexpanded. Used to check whether they need TLS.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         let (one, list) = match &*self.0 {
             Form::Single(address) | Form::Pattern(address) => (Some(address), None),
@@ -133,14 +133,14 @@ impl StoreAddresses {
         one.into_iter().chain(list.into_iter().flatten())
     }
 
-    /// Returns whether there is one address for whatever store.
+    /// Whether one address serves every store.
     #[must_use]
     pub fn is_single(&self) -> bool {
         matches!(&*self.0, Form::Single(_))
     }
 }
 
-/// Returns `pattern` with the name of a store in place of [`PLACEHOLDER`].
+/// Replaces [`PLACEHOLDER`] in `pattern` with the name of a store.
 fn filled_in(pattern: &Address, store: &str) -> Address {
     match pattern {
         Address::Tcp(authority) => Address::Tcp(authority.replace(PLACEHOLDER, store)),
@@ -179,7 +179,7 @@ impl FromStr for StoreAddresses {
     type Err = BadStoreAddresses;
 
     fn from_str(text: &str) -> Result<Self, BadStoreAddresses> {
-        // A path may have the sign as well: `unix:/run/a=b.sock`.
+        // A path may contain `=`, too: `unix:/run/a=b.sock`.
         let is_list = text.split_once('=').is_some_and(|(before, _)| !before.contains([':', '/', ',']));
         let form = if is_list {
             Form::List(parse_list(text)?)

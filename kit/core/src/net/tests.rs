@@ -1,5 +1,3 @@
-//! Parsing of addresses, and binding of sockets.
-
 use proptest::prelude::*;
 
 use super::*;

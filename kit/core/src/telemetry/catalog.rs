@@ -1,8 +1,7 @@
-//! The metrics that this crate counts, in every process.
+//! The metrics that every process has.
 
 use super::metric::Metric;
 
-/// Metrics of what all processes are built on.
 pub(super) const METRICS: &[Metric] = &[
     Metric::gauge("ferrite_build_info", &["version", "commit"], "The program; always 1."),
     // requests

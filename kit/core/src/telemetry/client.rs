@@ -11,7 +11,7 @@ use super::observed_body::{CallEnd, ObservedBody, status_of};
 use super::operation::{UNMATCHED, grpc_status, is_fault, rpc_method};
 use super::trace::is_sampled;
 
-/// A call to another service until its status is known. Dropped before, it counts as cancelled.
+/// A call to another service. If dropped without a status, it counts as cancelled.
 #[derive(Debug)]
 pub struct ClientCall(Option<Sent>);
 
@@ -24,7 +24,8 @@ struct Sent {
 }
 
 impl ClientCall {
-    /// Begins a call of the RPC at `path` to the service `callee`. It has a span of its own if the trace is exported.
+    /// Begins a call of the RPC at `path` to the service `callee`. Creates a span if the trace is
+    /// exported.
     pub fn begin(callee: &'static str, path: &str) -> Self {
         let method = rpc_method(path).unwrap_or(UNMATCHED);
         let span = if is_sampled() {
@@ -44,12 +45,12 @@ impl ClientCall {
         Self(Some(Sent { callee, method, span, started: Instant::now() }))
     }
 
-    /// Returns the span of the call; none outside a trace that is exported.
+    /// Returns the span of the call; disabled outside an exported trace.
     pub fn span(&self) -> Span {
         self.0.as_ref().map_or_else(Span::none, |sent| sent.span.clone())
     }
 
-    /// Returns the response, whose trailers end the call.
+    /// Wraps the response. Its trailers end the call.
     pub fn response(mut self, response: Response<Body>) -> Response<Body> {
         let Some(sent) = self.0.take() else { return response };
         match status_of(response.headers()) {
@@ -68,7 +69,7 @@ impl ClientCall {
         }
     }
 
-    /// Counts a repetition of a call.
+    /// Counts a retry.
     pub fn retried(path: &str) {
         let method = rpc_method(path).unwrap_or(UNMATCHED);
         metrics::counter!("ferrite_grpc_client_retries_total", "operation" => method).increment(1);

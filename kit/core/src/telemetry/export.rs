@@ -1,9 +1,7 @@
-//! The exporter of traces: OTLP over gRPC, set by the standard `OTEL_*` variables.
+//! Exports traces with OTLP over gRPC, configured by the standard `OTEL_*` variables.
 //!
-//! The libraries read most of the variables themselves. Here are the decision whether to export, the names of the process, and the
-//! refusal of values that the libraries would replace without a word.
-//!
-//! Not here: the spans.
+//! The libraries read most variables themselves. This file decides whether to export, sets the
+//! attributes of the process, and rejects values that the libraries would silently replace.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,22 +14,19 @@ use super::InitError;
 
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
-/// The protocol that this program speaks.
 const GRPC: &str = "grpc";
 const SAMPLERS: [&str; 4] = ["always_on", "always_off", "parentbased_always_on", "parentbased_always_off"];
 const RATIO_SAMPLERS: [&str; 2] = ["traceidratio", "parentbased_traceidratio"];
 
 static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
 
-/// Returns whether this process exports spans.
+/// Whether this process exports spans.
 pub(super) fn is_exporting() -> bool {
     IS_EXPORTING.load(Ordering::Relaxed)
 }
 
-/// Returns the provider of spans that the environment asks for; `None` if none are to be exported.
-///
-/// # Errors
-/// When a variable has a value that cannot be followed; the message names the variable.
+/// Returns the tracer that the environment asks for; `None` if traces are not exported. Fails if a
+/// variable has an unsupported value.
 pub(super) fn provider(role: &str) -> Result<Option<SdkTracerProvider>, InitError> {
     if !is_requested(variable)? {
         return Ok(None);
@@ -43,10 +38,7 @@ pub(super) fn provider(role: &str) -> Result<Option<SdkTracerProvider>, InitErro
     Ok(Some(SdkTracerProvider::builder().with_span_processor(batches).with_resource(resource(role)).build()))
 }
 
-/// Checks the variables.
-///
-/// # Errors
-/// When one has a value that cannot be followed; the message names the variable.
+/// Checks the variables. An error names the variable.
 pub(super) fn check() -> Result<(), InitError> {
     is_requested(variable).map(drop)
 }
@@ -56,9 +48,9 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Returns whether spans are to be exported, by the variables that `read` returns.
+/// Whether the variables that `read` returns ask for an export.
 fn is_requested(read: impl Fn(&str) -> Option<String>) -> Result<bool, InitError> {
-    // An empty variable is one that is not set (OpenTelemetry's specification of variables).
+    // OpenTelemetry treats an empty variable as unset.
     let read = |name: &str| read(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     if read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
         return Ok(false);
@@ -96,7 +88,7 @@ fn check_sampler(sampler: Option<&str>, argument: Option<&str>) -> Result<(), In
     Err(format!("OTEL_TRACES_SAMPLER_ARG must be a number from 0 to 1 for `{sampler}`").into())
 }
 
-/// Returns the attributes of this process. What the environment says of it is left as it is.
+/// Returns the attributes of this process. Those set in the environment win.
 fn resource(role: &str) -> Resource {
     let given = EnvResourceDetector::new().detect();
     let is_given = |name: &'static str| given.get(&Key::from_static_str(name)).is_some();

@@ -1,8 +1,8 @@
-//! The log on standard error: text for terminals, or one JSON object per line.
+//! Writes the log to standard error, as text or as one JSON object per line.
 //!
-//! A line of JSON has the time, the level, the role, the message and its fields, the fields of the spans around it, and, inside a
-//! trace, the ids of trace and span, so that a line leads to its trace and back. A field of the message wins over one of a span with
-//! the same name, and an inner span over an outer one.
+//! A JSON line has time, level, role, message, the fields of the message and of the spans around
+//! it, and the ids of trace and span. A field of the message wins over a span field of the same
+//! name, and an inner span over an outer one.
 
 use std::fmt::{self, Debug};
 use std::io::IsTerminal;
@@ -20,7 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::trace;
 use crate::config::LogFormat;
 
-/// Returns the layer that writes the log of a process with the role `role`: as JSON, or as text, which is the default on a terminal.
+/// Returns the layer that writes the log. The default format on a terminal is text.
 pub(super) fn layer<S>(role: &'static str, format: Option<LogFormat>) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -37,7 +37,7 @@ where
     }
 }
 
-/// The format of one event as a line of JSON.
+/// Formats an event as a line of JSON.
 #[derive(Debug)]
 struct JsonLines {
     role: &'static str,
@@ -56,7 +56,7 @@ where
         for span in context.event_scope().into_iter().flatten() {
             let extensions = span.extensions();
             let Some(text) = extensions.get::<FormattedFields<N>>() else { continue };
-            // From the inner span to the outer one: what is there already stays.
+            // From the inner span to the outer one: fields already present stay.
             for (name, value) in object_of(text) {
                 match name.as_str() {
                     OPERATION_FIELD => operation = operation.or(Some(value)),
@@ -95,14 +95,15 @@ where
     }
 }
 
-/// Beginning of the names of fields that tell the exporter of traces something.
+/// Prefix of fields for the trace exporter.
 const OTEL_PREFIX: &str = "otel.";
-/// Field of a span with the name of the operation.
+/// Span field with the name of the operation.
 const OPERATION_FIELD: &str = "otel.name";
-/// Keys that a line has by itself; a field with one of these names is left out.
+/// Keys that every line sets itself. Fields with these names are dropped.
 const OWN_KEYS: [&str; 8] = ["timestamp", "level", "role", "target", "message", "operation", "trace_id", "span_id"];
 
-/// The format of the fields of a span: members of a JSON object, each with a comma after it, so that what is recorded later is appended.
+/// Formats span fields as members of a JSON object. Each ends with a comma, so that later fields
+/// can be appended.
 #[derive(Debug)]
 struct JsonMembers;
 
@@ -111,7 +112,7 @@ impl<'writer> FormatFields<'writer> for JsonMembers {
         let mut members = Vec::with_capacity(256);
         let mut outcome = Ok(());
         fields.record(&mut Fields(|name: &str, value: Value| {
-            // The other ones of this kind are for exported traces only.
+            // Other `otel.*` fields are for exported traces only.
             if outcome.is_ok() && (!name.starts_with(OTEL_PREFIX) || name == OPERATION_FIELD) {
                 outcome = write_member(&mut members, name, &value);
             }
@@ -121,7 +122,7 @@ impl<'writer> FormatFields<'writer> for JsonMembers {
     }
 }
 
-/// Appends a member of an object and a comma.
+/// Appends a member and a comma.
 fn write_member(members: &mut Vec<u8>, name: &str, value: &Value) -> serde_json::Result<()> {
     serde_json::to_writer(&mut *members, name)?;
     members.push(b':');
@@ -130,13 +131,12 @@ fn write_member(members: &mut Vec<u8>, name: &str, value: &Value) -> serde_json:
     Ok(())
 }
 
-/// Returns the object of which [`JsonMembers`] has written the members; of two with one name the later one.
+/// Parses the members that [`JsonMembers`] wrote. Of two with the same name the later one wins.
 fn object_of(members: &str) -> Map<String, Value> {
     let members = members.trim_end_matches([' ', ',']);
     serde_json::from_str(&format!("{{{members}}}")).unwrap_or_default()
 }
 
-/// Visitor that passes each field with its value on.
 struct Fields<F>(F);
 
 impl<F: FnMut(&'static str, Value)> Fields<F> {
@@ -181,7 +181,7 @@ impl<F: FnMut(&'static str, Value)> Visit for Fields<F> {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        // With its causes, which the text of an error leaves out.
+        // Includes the causes, which the text of an error leaves out.
         let causes = std::iter::successors(Some(value), |error| error.source()).map(ToString::to_string);
         self.set(field, causes.collect::<Vec<_>>().join(": "));
     }

@@ -1,4 +1,4 @@
-//! What a metric is: its name, kind, labels and help text. Not here: the tables of metrics, which each crate has.
+//! Describes a metric: name, kind, labels and help text. Each crate has a table of its metrics.
 
 /// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,20 +7,20 @@ pub enum MetricKind {
     Counter,
     /// A number that goes up and down.
     Gauge,
-    /// The distribution of a duration.
+    /// A distribution of durations.
     Histogram,
 }
 
-/// A metric of a process. `docs/metrics.md` has a row for each.
+/// A metric. `docs/metrics.md` has a row for each.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// Name in `/metrics`.
     pub name: &'static str,
-    /// Kind of the metric.
+    /// The kind.
     pub kind: MetricKind,
-    /// Names of its labels. A metric without labels is there from the start of the process.
+    /// Names of the labels. A metric without labels exists from the start of the process.
     pub labels: &'static [&'static str],
-    /// Text of `# HELP`.
+    /// The `# HELP` text.
     pub help: &'static str,
 }
 
@@ -37,7 +37,7 @@ impl Metric {
         Self { name, kind: MetricKind::Gauge, labels, help }
     }
 
-    /// Returns a distribution of durations.
+    /// Returns a histogram of durations.
     #[must_use]
     pub const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
         Self { name, kind: MetricKind::Histogram, labels, help }

@@ -1,9 +1,10 @@
-//! Logs to standard error, traces over OTLP, metrics for Prometheus, and the middleware that gives every request its span.
+//! Logs to standard error, traces over OTLP, Prometheus metrics, and the middleware that gives
+//! every request a span.
 //!
-//! Secrets, mail addresses and bodies are never recorded; paths are recorded as route templates.
+//! Secrets, mail addresses and bodies are never recorded. Paths are recorded as route templates.
 //!
-//! Order of the files, each using only those after it: this file, `server`, `client`, `observed_body`, `logs`, `recorder`, `catalog`,
-//! `metric`, `operation`, `trace`, `export`.
+//! Order of the files, each using only those after it: this file, `server`, `client`,
+//! `observed_body`, `logs`, `recorder`, `catalog`, `metric`, `operation`, `trace`, `export`.
 
 mod catalog;
 mod client;
@@ -34,42 +35,42 @@ pub use server::http_span;
 pub use server::request_span;
 pub use trace::{continue_from, continued_span, inject, is_sampled, link_to, trace_parent};
 
-/// Longest time for the export of the last spans when a process stops.
+/// Limit for exporting the last spans at shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The error of telemetry that cannot start.
 type InitError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Trace exporter and metrics of a process. [`Telemetry::flush`] must be called before the process ends.
+/// Trace exporter and metrics of a process. Call [`Telemetry::flush`] before the process ends.
 #[derive(Debug)]
 pub struct Telemetry {
-    /// `None` if no spans are exported.
+    /// `None` if traces are not exported.
     tracer: Option<SdkTracerProvider>,
-    /// Metrics of the process, for the private listener.
+    /// The metrics, for the private listener.
     pub metrics: PrometheusHandle,
 }
 
-/// Starts logging, tracing and metrics of this process under the name `role`; traces are exported as the `OTEL_*` variables say. A second
-/// call in the same process (several roles in one test) keeps the log and the metrics of the first.
+/// Starts logs, traces and metrics of a process with the role `role`. The `OTEL_*` variables
+/// configure the export of traces. A second call in the same process (several roles in one test)
+/// keeps the log and the metrics of the first.
 ///
 /// # Errors
-/// When the log filter or an `OTEL_*` variable is malformed.
+/// If the log filter or an `OTEL_*` variable is malformed.
 pub fn init(role: &'static str, args: &TelemetryArgs) -> Result<Telemetry, InitError> {
     start(role, args, export::provider(role)?)
 }
 
-/// As [`init`], for a process whose own spans are of no interest: none are exported, whatever the `OTEL_*` variables say.
+/// Like [`init`], but never exports traces.
 ///
 /// # Errors
-/// When the log filter is malformed.
+/// If the log filter is malformed.
 pub fn init_without_export(role: &'static str, args: &TelemetryArgs) -> Result<Telemetry, InitError> {
     start(role, args, None)
 }
 
-/// Checks the `OTEL_*` variables of processes to be started.
+/// Checks the `OTEL_*` variables for processes that are about to start.
 ///
 /// # Errors
-/// When one has a value that cannot be followed; the message names it.
+/// If one has an unsupported value. The message names it.
 pub fn check_export() -> Result<(), InitError> {
     export::check()
 }
@@ -79,11 +80,11 @@ fn start(role: &'static str, args: &TelemetryArgs, tracer: Option<SdkTracerProvi
     let lines = logs::layer(role, args.log_format);
     let spans: Box<dyn Layer<Registry> + Send + Sync> = match &tracer {
         Some(tracer) => tracing_opentelemetry::layer().with_tracer(tracer.tracer(role)).boxed(),
-        // Spans exist whatever the filter of the log is: they keep the traces of clients.
+        // Spans must not depend on the log filter: they carry the traces of clients.
         None => Identity::new().boxed(),
     };
-    // Fails for a second role of the same process, which keeps the subscriber and the recorder of the first.
-    // The filter of the log applies to the log only: traces must not depend on it.
+    // Fails for a second role in the same process, which keeps the first subscriber and recorder.
+    // The filter applies to the log only, because traces must not depend on it.
     let layers =
         tracing_subscriber::registry().with(spans.with_filter(LevelFilter::INFO)).with(lines.with_filter(filter));
     let _ = layers.try_init();
@@ -91,7 +92,7 @@ fn start(role: &'static str, args: &TelemetryArgs, tracer: Option<SdkTracerProvi
 }
 
 impl Telemetry {
-    /// Exports the remaining spans and shuts the exporter down.
+    /// Exports the remaining spans and stops the exporter.
     pub fn flush(&self) {
         if let Some(tracer) = &self.tracer {
             let _ = tracer.shutdown_with_timeout(FLUSH_TIMEOUT);

@@ -1,4 +1,4 @@
-//! The body of a gRPC response, which has the status of the call in its trailers.
+//! The body of a gRPC response, whose trailers hold the status of the call.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,16 +9,16 @@ use tonic::Code;
 
 use super::operation::CANCELLED;
 
-/// Name of the header or trailer with the status of a call.
 pub(super) const GRPC_STATUS: &str = "grpc-status";
 
-/// The end of a call, told once.
+/// Called once at the end of a call.
 pub(super) trait CallEnd {
-    /// Records the status of the call and its duration until now.
+    /// Records the status and duration of the call.
     fn end(self, code: Code);
 }
 
-/// A body that tells the status of its call when the trailers pass. A body that is dropped before counts as cancelled.
+/// A body that reports the status of its call when the trailers pass. If dropped earlier, the call
+/// counts as cancelled.
 #[derive(Debug)]
 pub(super) struct ObservedBody<B, E: CallEnd> {
     inner: B,
@@ -63,7 +63,7 @@ where
                 }
             }
             Some(Err(_)) => self.end(Code::Unavailable),
-            // A stream that ends without trailers.
+            // The stream ended without trailers.
             None => self.end(Code::Unknown),
         }
         Poll::Ready(frame)
@@ -78,7 +78,7 @@ where
     }
 }
 
-/// Returns the status in headers or trailers, if it is there.
+/// Returns the status in headers or trailers, if any.
 pub(super) fn status_of(headers: &HeaderMap) -> Option<Code> {
     headers.get(GRPC_STATUS).map(|value| Code::from_bytes(value.as_bytes()))
 }

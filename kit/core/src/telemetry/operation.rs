@@ -1,7 +1,5 @@
-//! Names of operations and statuses as labels of metrics. Each set of names is bounded: methods of the contracts, route templates, HTTP
-//! methods of the standard, and codes.
-//!
-//! Not here: counting.
+//! Names of operations and statuses as metric labels. Every set of names is bounded: RPC methods,
+//! route templates, standard HTTP methods, and status codes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -11,12 +9,12 @@ use parking_lot::RwLock;
 use prost::Message;
 use tonic::Code;
 
-/// Status of a call that ended without one: the client or the server went away.
+/// Status of a call that ended without one because a side disconnected.
 pub(super) const CANCELLED: Code = Code::Cancelled;
-/// Name of requests that no route matches.
+/// Label of requests that match no route.
 pub(super) const UNMATCHED: &str = "unmatched";
 
-/// Returns the full name of the RPC at `path`, if the contracts have it.
+/// Returns the full name of the RPC at `path`, if it exists.
 pub(super) fn rpc_method(path: &str) -> Option<&'static str> {
     static METHODS: LazyLock<HashSet<String>> = LazyLock::new(|| {
         let mut all = methods(ferrite_proto::DESCRIPTORS);
@@ -40,8 +38,8 @@ fn methods(descriptors: &[u8]) -> HashSet<String> {
     methods
 }
 
-/// Returns the name of an HTTP operation, `METHOD /route/{template}`. The names live as long as the process: there are as many as
-/// routes and methods.
+/// Returns `METHOD /route/{template}`. The names are leaked: their number is bounded by routes and
+/// methods.
 pub(super) fn http_operation(method: &Method, route: &str) -> &'static str {
     static NAMES: LazyLock<RwLock<HashMap<&'static str, HashMap<String, &'static str>>>> =
         LazyLock::new(RwLock::default);
@@ -55,7 +53,7 @@ pub(super) fn http_operation(method: &Method, route: &str) -> &'static str {
     names.entry(method).or_default().entry(route.to_owned()).or_insert_with(name)
 }
 
-/// Returns the name of a method of the standard, and one name for all others, which clients make up as they like.
+/// Returns the name of a standard method, or one name for all others, which clients can invent.
 fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -76,7 +74,7 @@ pub(super) fn http_status(status: StatusCode) -> &'static str {
     index.and_then(|index| DIGITS.get(index)).map_or("", String::as_str)
 }
 
-/// Returns the name of a gRPC status, as the protocol writes it.
+/// Returns the name of a gRPC status as in the specification.
 pub(super) fn grpc_status(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -99,7 +97,7 @@ pub(super) fn grpc_status(code: Code) -> &'static str {
     }
 }
 
-/// Returns whether a status is a fault of the server, not a response to a client.
+/// Whether a status is a server fault.
 pub(super) fn is_fault(code: Code) -> bool {
     matches!(
         code,

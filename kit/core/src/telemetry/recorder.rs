@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: the recorder, the help text of each metric, and figures of the process.
+//! The Prometheus recorder, help texts, and metrics of the process.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use super::catalog::METRICS;
 use super::metric::{Metric, MetricKind};
 
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// Bounds of durations of requests and of work.
+/// Buckets for requests and jobs.
 const BUCKETS_SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0];
-/// Bounds of durations that are mostly below a millisecond.
+/// Buckets for durations that are mostly below a millisecond.
 const FINE_BUCKETS_SECONDS: [f64; 12] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
-/// Beginnings of the names of metrics with the fine bounds.
+/// Prefixes of metrics with the fine buckets.
 const FINE_METRICS: [&str; 2] = ["ferrite_db_", "ferrite_redis_"];
-/// Bounds of durations of background work, which may take an hour.
+/// Buckets for background work, which can take an hour.
 const COARSE_BUCKETS_SECONDS: [f64; 12] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
-/// Beginnings of the names of metrics with the coarse bounds.
+/// Prefixes of metrics with the coarse buckets.
 const COARSE_METRICS: [&str; 2] = ["ferrite_git_process_duration_seconds", "ferrite_git_upkeep_duration_seconds"];
-/// The commit that the program was built from, if the build says so.
+/// The commit that the program was built from, if the build sets it.
 const COMMIT: &str = match option_env!("FERRITE_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// Installs the recorder of this process, whose metrics all have the label `role`, and returns its handle. A second call in the same
+/// Installs the recorder, whose metrics all have the label `role`. A second call in the same
 /// process returns a handle without metrics.
 pub(super) fn install(role: &'static str) -> Result<PrometheusHandle, InitError> {
     let mut builder = PrometheusBuilder::new().add_global_label("role", role).set_buckets(&BUCKETS_SECONDS)?;
@@ -50,8 +50,8 @@ pub(super) fn install(role: &'static str) -> Result<PrometheusHandle, InitError>
     Ok(handle)
 }
 
-/// Starts a thread that folds recorded durations into their buckets. Otherwise they accumulate until the next scrape, and without
-/// limit if nothing scrapes the process.
+/// Starts a thread that folds recorded durations into their buckets. Otherwise they would pile up
+/// until the next scrape.
 fn start_upkeep(handle: PrometheusHandle) -> std::io::Result<()> {
     let work = move || {
         loop {
@@ -62,7 +62,7 @@ fn start_upkeep(handle: PrometheusHandle) -> std::io::Result<()> {
     std::thread::Builder::new().name("metrics upkeep".into()).spawn(work).map(drop)
 }
 
-/// Gives metrics their help text, and those without labels their first value: what never happened is a zero, not a gap.
+/// Sets the help texts, and initializes metrics without labels to zero, so that they show no gap.
 pub fn describe(metrics: &[Metric]) {
     for metric in metrics {
         let Metric { name, kind, labels, help } = *metric;
@@ -82,7 +82,7 @@ pub fn describe(metrics: &[Metric]) {
     }
 }
 
-/// Reads memory, processor time, files and threads of this process from the system. Called before each scrape.
+/// Measures memory, CPU time, files and threads of this process. Called before each scrape.
 pub fn collect_process_metrics() {
     process().collect();
 }

@@ -1,6 +1,4 @@
-//! The span of every request, and its count by operation.
-//!
-//! Not here: the names of operations, which are in `operation`.
+//! The span and metrics of every request.
 
 use std::time::Instant;
 
@@ -16,8 +14,8 @@ use super::observed_body::{CallEnd, ObservedBody, status_of};
 use super::operation::{UNMATCHED, grpc_status, http_operation, http_status, is_fault, rpc_method};
 use super::trace::continue_trace;
 
-/// Handles a request to a server of gRPC by `handle`, with a span and metrics: a call by its method, and any other request of the same
-/// listener as [`http_span`] does.
+/// Handles a request to a gRPC server, with a span and metrics named by its method. Other requests
+/// are handled as by [`http_span`].
 pub async fn request_span<F>(request: Request, handle: impl FnOnce(Request) -> F) -> Response
 where
     F: Future<Output = Response>,
@@ -44,11 +42,11 @@ where
     );
     continue_trace(&span, request.headers());
     let call = ServedCall { method, span: span.clone(), started: Instant::now() };
-    // A request that is dropped, because its client went away, is counted by the drop of this guard.
+    // Counts the request when dropped because the client disconnected.
     let pending = Pending(Some(call));
     let response = handle(request).instrument(span).await;
     let Some(call) = pending.done() else { return response };
-    // A response that consists of headers only has its status there, any other one in its trailers.
+    // A response without a body has the status in its headers, others in their trailers.
     match status_of(response.headers()) {
         Some(code) => {
             call.end(code);
@@ -58,7 +56,7 @@ where
     }
 }
 
-/// A call of an RPC until its status is known.
+/// An RPC whose status is not known yet.
 #[derive(Debug)]
 struct ServedCall {
     method: &'static str,
@@ -82,7 +80,7 @@ impl CallEnd for ServedCall {
     }
 }
 
-/// A call that has no response yet.
+/// An RPC that has no response yet.
 struct Pending(Option<ServedCall>);
 
 impl Pending {
@@ -99,8 +97,8 @@ impl Drop for Pending {
     }
 }
 
-/// Handles an HTTP request by `handle`, with a span and metrics that are named by the route template. The request must have been routed:
-/// the caller is a layer that was added by `Router::layer` after the routes.
+/// Handles an HTTP request, with a span and metrics named by its route template. Must be called in
+/// a layer added by `Router::layer` after the routes, because the request must already be routed.
 pub async fn http_span<F>(request: Request, handle: impl FnOnce(Request) -> F) -> Response
 where
     F: Future<Output = Response>,
@@ -116,7 +114,7 @@ where
         http.route = operation.split_once(' ').map_or(UNMATCHED, |(_, route)| route),
         http.response.status_code = field::Empty,
         request.id = text_of(request.headers(), ferrite_proto::metadata::REQUEST_ID),
-        // The address (for IPv6 the network) under which the gateway counts the client.
+        // The address, or IPv6 network, that the gateway counts the client by.
         client.address = text_of(request.headers(), ferrite_proto::metadata::CLIENT),
     );
     continue_trace(&span, request.headers());

@@ -1,9 +1,7 @@
-//! The context of a trace: in headers of requests, and as text beside what is worked on later.
+//! Trace context, in request headers and as text stored with work for later.
 //!
-//! Where spans are exported, OpenTelemetry's layer has the position of each in its trace. Elsewhere a span has one only if its client told
-//! one, which is kept with the span and passed on.
-//!
-//! Not here: the exporter, and the spans of requests.
+//! If spans are exported, OpenTelemetry's layer knows the position of each span. Otherwise a span
+//! has a position only if its client sent one; it is kept with the span and passed on.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::Context;
@@ -18,7 +16,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::export;
 
-/// Name of the header that has the position in a trace, and the only one that is kept beside events
+/// The header with the position in a trace, the only one that is stored with events
 /// (<https://www.w3.org/TR/trace-context/>).
 const TRACE_PARENT: &str = "traceparent";
 
@@ -44,7 +42,7 @@ impl Injector for HeadersMut<'_> {
     }
 }
 
-/// The text of one `traceparent` as a source of headers.
+/// A `traceparent` text as a source of headers.
 struct TraceParent<'a>(&'a str);
 
 impl Extractor for TraceParent<'_> {
@@ -65,7 +63,7 @@ pub fn inject(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes the trace of the client the parent of `span`; malformed headers change nothing.
+/// Makes the client's trace the parent of `span`. Ignores malformed headers.
 pub(super) fn continue_trace(span: &Span, headers: &HeaderMap) {
     if headers.contains_key(TRACE_PARENT)
         && let Some(parent) = remote(&Headers(headers))
@@ -74,22 +72,23 @@ pub(super) fn continue_trace(span: &Span, headers: &HeaderMap) {
     }
 }
 
-/// Returns whether a span that begins now is exported: this process exports spans, and the current trace is sampled. Spans of single
-/// statements and processes are made only then.
+/// Whether a span that begins now is exported: this process exports spans and the current trace is
+/// sampled. Spans of statements and processes are only created then.
 #[must_use]
 pub fn is_sampled() -> bool {
     export::is_exporting() && position(&Span::current()).is_some_and(|position| position.is_sampled())
 }
 
-/// Returns the current span's position in its trace as a `traceparent`, for what is worked on later; empty outside a sampled trace.
+/// Returns the current span's position as a `traceparent`, to store with work for later. Empty
+/// outside a sampled trace.
 #[must_use]
 pub fn trace_parent() -> String {
     let Some(position) = position(&Span::current()).filter(SpanContext::is_sampled) else { return String::new() };
     format!("00-{}-{}-{:02x}", position.trace_id(), position.span_id(), position.trace_flags().to_u8())
 }
 
-/// Returns a span named `name` of a `kind` of OpenTelemetry that continues the trace of `trace_parent`, a text of [`trace_parent()`]; no span
-/// if it is empty or malformed. The current span becomes a link of the new one.
+/// Returns a span that continues the trace of a stored [`trace_parent()`] and links to the current
+/// span. `kind` is OpenTelemetry's. Returns no span if the text is empty or malformed.
 #[must_use]
 pub fn continued_span(name: &'static str, kind: &'static str, trace_parent: &str) -> Span {
     let Some(parent) = remote(&TraceParent(trace_parent)) else { return Span::none() };
@@ -101,21 +100,22 @@ pub fn continued_span(name: &'static str, kind: &'static str, trace_parent: &str
     span
 }
 
-/// Makes the trace of `trace_parent` the parent of a span that has not begun; a malformed text changes nothing.
+/// Makes the trace of `trace_parent` the parent of a span that has not begun. Ignores a malformed
+/// text.
 pub fn continue_from(span: &Span, trace_parent: &str) {
     if let Some(parent) = remote(&TraceParent(trace_parent)) {
         set_parent(span, parent);
     }
 }
 
-/// Adds a link from `span` to the trace of `trace_parent`; a malformed text changes nothing.
+/// Links `span` to the trace of `trace_parent`. Ignores a malformed text.
 pub fn link_to(span: &Span, trace_parent: &str) {
     if let Some(other) = remote(&TraceParent(trace_parent)) {
         span.add_link(other);
     }
 }
 
-/// Returns the position in a trace that `source` tells; `None` if it tells none or a malformed one.
+/// Returns the position in `source`; `None` if absent or malformed.
 fn remote(source: &dyn Extractor) -> Option<SpanContext> {
     let context = TraceContextPropagator::new().extract_with_context(&Context::new(), source);
     Some(context.span().span_context().clone()).filter(SpanContext::is_valid)
@@ -145,13 +145,12 @@ fn position(span: &Span) -> Option<SpanContext> {
     span.with_subscriber(|(id, dispatch)| kept_position(id, dispatch)).flatten()
 }
 
-/// Returns the position that is kept with a span, or with the nearest one around it that has one.
+/// Returns the position kept with a span or its nearest ancestor that has one.
 fn kept_position(id: &Id, dispatch: &Dispatch) -> Option<SpanContext> {
     let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
     span.scope().find_map(|span| span.extensions().get::<SpanContext>().cloned())
 }
 
-/// Ids of trace and span of a log line.
 #[derive(Debug)]
 pub(super) struct TraceIds {
     pub(super) trace_id: String,

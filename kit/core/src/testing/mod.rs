@@ -1,6 +1,5 @@
-//! Test support: waiting, programs, and the settings of a test run.
-//!
-//! Compiled for tests only: with the feature `testing` for those of other crates.
+//! Test support: polling, scripts, and settings of the test run. Other crates get it with the
+//! feature `testing`.
 
 use std::future::Future;
 use std::io::Write as _;
@@ -8,13 +7,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Writes an executable shell script: `#!/bin/sh` and `text`.
+/// Writes an executable `#!/bin/sh` script.
 ///
-/// A child process writes the file. If this process did, a child that another test forks at that moment would inherit the descriptor,
-/// and running the script would fail with "text file busy".
+/// A child process writes the file. If this process did, a child that another test forks at that
+/// moment would inherit the descriptor, and running the script would fail with "text file busy".
 ///
 /// # Panics
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn script(path: &Path, text: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(path).stdin(Stdio::piped());
@@ -25,17 +24,17 @@ pub fn script(path: &Path, text: &str) {
     assert!(shell.wait().expect("it ends").success(), "cannot write {}", path.display());
 }
 
-/// Returns the setting of the test run called `name`.
+/// Returns the environment variable `name` of the test run.
 #[expect(clippy::disallowed_methods, reason = "settings of tests are no settings of a service")]
 #[must_use]
 pub fn setting(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Waits until `check` returns true.
+/// Polls until `check` returns true.
 ///
 /// # Panics
-/// With `fact`, after 20 seconds.
+/// With `fact` as its text, after 20 seconds.
 pub async fn eventually<F, T>(fact: &str, mut check: F)
 where
     F: FnMut() -> T,

@@ -1,5 +1,3 @@
-//! TLS over loopback with certificates of an authority of its own.
-
 use std::fmt::Write as _;
 use std::fs;
 
@@ -21,7 +19,7 @@ fn pem(label: &str, der: &[u8]) -> String {
     text
 }
 
-/// A certificate authority, and a folder with the files that it issued.
+/// A certificate authority and the folder with its files.
 struct Authority {
     folder: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -41,9 +39,8 @@ impl Authority {
         self.folder.path().join(file)
     }
 
-    /// Writes a certificate for `localhost` and its key.
     fn issue(&self, certificate: &str, key: &str) {
-        // File systems tell times to within a few milliseconds.
+        // File systems record times with a granularity of a few milliseconds.
         std::thread::sleep(Duration::from_millis(20));
         let params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         let pair = KeyPair::generate().unwrap();
@@ -62,7 +59,7 @@ impl Authority {
     }
 }
 
-/// Sends a byte there and back; returns the certificate that the server showed.
+/// Sends a byte back and forth. Returns the server's certificate.
 async fn talk(server: &ServerTls, connector: TlsConnector) -> io::Result<Vec<u8>> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -84,7 +81,7 @@ async fn talk(server: &ServerTls, connector: TlsConnector) -> io::Result<Vec<u8>
     served.and(asked)
 }
 
-/// Lets the next connection look at the files.
+/// Makes the next connection check the files.
 fn expire<C>(reloading: &Reloading<C>) {
     reloading.next_check_ms.store(0, Ordering::Relaxed);
 }
@@ -100,7 +97,7 @@ async fn both_sides_check_each_other() {
         talk(&server, authority.client().connector()).await.unwrap();
         assert!(talk(&server, other.client().connector()).await.is_err(), "the server's authority is unknown");
     }
-    // A client that knows the authority, but has a certificate of another one, or none.
+    // Clients that trust the authority, but have a certificate of another one, or none.
     let mixed = ClientTls::load(&authority.path("ca.pem"), &other.path("c.pem"), &other.path("k.pem")).unwrap();
     assert!(talk(&authority.server(true), mixed.connector()).await.is_err());
     talk(&authority.server(false), mixed.connector()).await.unwrap();
@@ -118,13 +115,13 @@ async fn replaced_files_are_used_and_broken_ones_are_not() {
     authority.issue("c.pem", "k.pem");
     let (server, client) = (authority.server(false), authority.client());
     let first = talk(&server, client.connector()).await.unwrap();
-    // Until the next look nothing changes.
+    // Nothing changes until the next check.
     authority.issue("c.pem", "k.pem");
     assert_eq!(talk(&server, client.connector()).await.unwrap(), first);
     expire(&server.0);
     let second = talk(&server, client.connector()).await.unwrap();
     assert_ne!(second, first);
-    // A certificate whose key has not come yet, then no file, then nonsense: the one before stays.
+    // A certificate without its new key, then a missing file, then garbage: the old one stays.
     let key = fs::read(authority.path("k.pem")).unwrap();
     authority.issue("c.pem", "k.pem");
     let new_key = fs::read(authority.path("k.pem")).unwrap();

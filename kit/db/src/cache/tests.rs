@@ -1,4 +1,4 @@
-//! The query cache on both databases: commits of this handle, of another handle, and of another process.
+//! Commits of this handle, of another handle, and of another process, on both databases.
 
 use std::process::Stdio;
 use std::sync::Arc;

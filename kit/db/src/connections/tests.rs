@@ -16,7 +16,7 @@ const NUMBER: &str = "SELECT CAST($1 AS BIGINT)";
 const PLAN_MODE: &str = "SELECT current_setting('plan_cache_mode')";
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Runs a test on a database of PostgreSQL that is opened with so many connections.
+/// Runs a test on a PostgreSQL database that is opened with this number of connections.
 async fn on_postgres<F: Future<Output = ()> + Send + 'static>(connections: u32, test: fn(Db, String) -> F) {
     on_each(move |TestDb { db, url }| async move {
         if db.pick(true, false) {
@@ -28,7 +28,6 @@ async fn on_postgres<F: Future<Output = ()> + Send + 'static>(connections: u32, 
     .await;
 }
 
-/// Uses two connections and one for lookups at once.
 async fn use_three(db: &Db) {
     let one = || db.one::<(i64,)>(SLEEP, &[]);
     let (first, second, third) = tokio::join!(one(), one(), db.lookup::<(i64,)>(SLEEP, &[]));

@@ -1,5 +1,3 @@
-//! Idempotency keys on both databases.
-
 use ferrite_proto::events::DeliverRequest;
 use tonic::Request;
 use tonic::metadata::MetadataValue;
@@ -184,7 +182,7 @@ async fn of_a_large_response_the_subject_is_kept_and_a_repeat_gets_it_anew() {
         assert_eq!(repeat("fits", 1).await.unwrap(), response(large - 64));
         assert_eq!(repeat("large", 1).await.unwrap(), message(5));
         assert!(matches!(repeat("large", 2).await, Err(IdempotencyError::Reused)));
-        // As of a response without a subject, and of one that an older program has stored.
+        // Like a response without a subject, and one that an older program has stored.
         assert!(matches!(repeat("alone", 1).await, Err(IdempotencyError::NotKept)));
         let sql = "SELECT CAST(MAX(OCTET_LENGTH(answer)) AS BIGINT) FROM idempotency";
         let (longest,): (i64,) = test.db.one(sql, &[]).await.unwrap();

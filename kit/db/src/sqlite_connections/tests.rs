@@ -8,13 +8,13 @@ use tokio::time::timeout;
 use crate::Db;
 use crate::testing::{TestDb, on_each};
 
-/// Takes a connection a tenth of a second or more.
+/// Takes a tenth of a second or more.
 const COUNT_TO_A_MILLION: &str =
     "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT COUNT(*) FROM n";
 const NUMBER: &str = "SELECT CAST($1 AS BIGINT)";
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Runs a test on a file of SQLite, all of whose connections end afterwards.
+/// Runs a test on a SQLite file and closes its connections afterwards.
 async fn on_sqlite<F: Future<Output = ()> + Send + 'static>(test: fn(Db) -> F) {
     on_each(move |TestDb { db, url }| async move {
         if db.pick(false, true) {
@@ -80,19 +80,19 @@ async fn the_first_statement_of_a_transaction_begins_it() {
     on_sqlite(|db| async move {
         db.execute("CREATE TABLE numbers (number INTEGER PRIMARY KEY) STRICT", &[]).await.unwrap();
         let add = "INSERT INTO numbers (number) VALUES ($1)";
-        // Only the connection that makes it sees a temporary table.
+        // A temporary table is visible only to the connection that creates it.
         db.execute("CREATE TEMP TABLE of_this_connection (number INTEGER) STRICT", &[]).await.unwrap();
         assert_eq!(db.execute(add, &crate::args![1_i64]).await.unwrap(), 1);
-        // Nothing is open without a statement.
+        // Without a statement no transaction is open.
         drop(db.begin().await.unwrap());
         db.begin().await.unwrap().commit().await.unwrap();
         db.begin().await.unwrap().rollback().await.unwrap();
-        // The number of rows is that of the statement, not of what the connection did before.
+        // Counts the rows of the statement, not of what the connection did before.
         let mut tx = db.begin().await.unwrap();
         assert_eq!(tx.execute("DELETE FROM numbers WHERE number = 5", &[]).await.unwrap(), 0);
         assert_eq!(tx.execute(add, &crate::args![2_i64]).await.unwrap(), 1);
         tx.commit().await.unwrap();
-        // Statements that fail, in a transaction and by themselves, end with it.
+        // A failed statement leaves nothing open, in a transaction or alone.
         for _ in 0..3 {
             let mut tx = db.begin().await.unwrap();
             tx.execute(add, &crate::args![1_i64]).await.unwrap_err();

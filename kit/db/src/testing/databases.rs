@@ -1,7 +1,8 @@
-//! Databases of tests: a new one for each test, on SQLite and on PostgreSQL.
+//! Creates a new database for each test, on SQLite and PostgreSQL.
 //!
-//! Databases on PostgreSQL are not dropped: `tests/servers.sh` removes the whole server after the run, and dropping costs a
-//! checkpoint. A schema is migrated once on a template database; the tests of all processes copy it.
+//! PostgreSQL databases are not dropped, because that costs a checkpoint: `tests/servers.sh`
+//! removes the whole server after the run. A schema is migrated once, on a template database that
+//! the tests of all processes copy.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -23,18 +24,18 @@ use crate::{Db, Migrations};
 pub struct TestDb {
     /// The database, open.
     pub db: Db,
-    /// Its address, for opening it once more.
+    /// Its URL, for another handle.
     pub url: Secret,
 }
 
-/// The database of a test; a SQLite file is removed when this is dropped.
+/// The database of a test. A SQLite file is removed when this is dropped.
 enum TestDatabase {
     Sqlite(TempDir),
     Postgres(String),
 }
 
 impl TestDatabase {
-    /// An empty database on each kind of server that the run has.
+    /// Returns an empty database on each kind of server of the run.
     async fn each() -> Vec<Self> {
         let mut databases = vec![Self::Sqlite(tempfile::tempdir().unwrap())];
         if let Some(server) = postgres() {
@@ -45,7 +46,7 @@ impl TestDatabase {
         databases
     }
 
-    /// A database with the schema in place on each kind of server that the run has.
+    /// Returns a migrated database on each kind of server of the run.
     async fn each_with(schema: &Migrations) -> Vec<Self> {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(file(&folder), sqlite_template(schema).await.as_slice()).unwrap();
@@ -59,7 +60,7 @@ impl TestDatabase {
         databases
     }
 
-    /// A new copy of the database `template`.
+    /// Copies the database `template`.
     async fn postgres(connection: &mut PgConnection, server: &str, template: &str) -> Self {
         let name = format!("ferrite_test_{}", uuid::Uuid::new_v4().simple());
         execute(connection, format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
@@ -74,12 +75,12 @@ impl TestDatabase {
     }
 }
 
-/// Path of the SQLite file in a test's folder.
+/// Returns the path of the SQLite file in a test's folder.
 fn file(folder: &TempDir) -> String {
     folder.path().join("test.db").display().to_string()
 }
 
-/// Content of a SQLite file with this schema, made once per process.
+/// Returns the content of a migrated SQLite file, made once per process.
 async fn sqlite_template(schema: &Migrations) -> Arc<Vec<u8>> {
     static TEMPLATES: LazyLock<Mutex<HashMap<u64, Arc<Vec<u8>>>>> = LazyLock::new(Mutex::default);
     let key = fingerprint(&schema.sqlite);
@@ -89,7 +90,7 @@ async fn sqlite_template(schema: &Migrations) -> Arc<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let db = Db::open(&Secret::new(format!("sqlite://{}", file(&folder))), 1).await.unwrap();
     schema.run(&db).await.unwrap();
-    // The last connection that closes moves everything from the write-ahead log into the file.
+    // The last connection to close moves the write-ahead log into the file.
     db.close().await;
     assert!(!Path::new(&format!("{}-wal", file(&folder))).exists(), "a part of the template is in its log");
     let template = Arc::new(std::fs::read(file(&folder)).unwrap());
@@ -97,8 +98,8 @@ async fn sqlite_template(schema: &Migrations) -> Arc<Vec<u8>> {
     template
 }
 
-/// Name of a PostgreSQL database with this schema to which nothing is connected. The first caller makes it, and callers of other
-/// processes wait for that.
+/// Returns the name of a migrated PostgreSQL database without connections. The first caller creates
+/// it; callers of other processes wait.
 async fn postgres_template(connection: &mut PgConnection, server: &str, schema: &Migrations) -> String {
     let key = fingerprint(&schema.postgres);
     let (template, draft) = (format!("ferrite_template_{key:016x}"), format!("ferrite_draft_{key:016x}"));
@@ -107,7 +108,7 @@ async fn postgres_template(connection: &mut PgConnection, server: &str, schema: 
     }
     execute(connection, format!("SELECT pg_advisory_lock({})", key.cast_signed())).await;
     if !exists(connection, &template).await {
-        // There is a draft where a process ended in the middle of this.
+        // A process that was killed here leaves a draft behind.
         execute(connection, format!("DROP DATABASE IF EXISTS {draft} WITH (FORCE)")).await;
         execute(connection, format!("CREATE DATABASE {draft}")).await;
         let db = Db::open(&Secret::new(with_database(server, &draft)), 2).await.unwrap();
@@ -120,7 +121,8 @@ async fn postgres_template(connection: &mut PgConnection, server: &str, schema: 
     template
 }
 
-/// Waits until the server has ended all sessions of a database: closing a connection does not wait for that.
+/// Waits until the server has ended all sessions of a database. Closing a connection does not wait
+/// for that.
 async fn until_unused(connection: &mut PgConnection, database: &str) {
     let query = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1";
     while sqlx::query_scalar::<_, i64>(query).bind(database).fetch_one(&mut *connection).await.unwrap() > 0 {
@@ -133,7 +135,7 @@ async fn exists(connection: &mut PgConnection, database: &str) -> bool {
     sqlx::query_scalar(query).bind(database).fetch_one(connection).await.unwrap()
 }
 
-/// Hash of the text of all migrations.
+/// Returns a hash of the text of all migrations.
 fn fingerprint(migrator: &Migrator) -> u64 {
     let mut hasher = DefaultHasher::new();
     for migration in migrator.iter() {
@@ -142,8 +144,8 @@ fn fingerprint(migrator: &Migrator) -> u64 {
     hasher.finish()
 }
 
-/// Runs `test` with the address of a new SQLite file, and of a new PostgreSQL database when `FERRITE_TEST_POSTGRES_URL` names a
-/// server; in CI it must.
+/// Runs `test` with the URL of a new SQLite file, and of a new PostgreSQL database if
+/// `FERRITE_TEST_POSTGRES_URL` is set, which it must be in CI.
 pub async fn on_each_url<F, T>(test: F)
 where
     F: Fn(Secret) -> T,
@@ -154,7 +156,7 @@ where
     }
 }
 
-/// As [`on_each_url`], with the database open.
+/// Like [`on_each_url`], with the database open.
 pub async fn on_each<F, T>(test: F)
 where
     F: Fn(TestDb) -> T,
@@ -169,7 +171,7 @@ where
     }
 }
 
-/// As [`on_each_url`], with the database open and the schema in place.
+/// Like [`on_each_url`], with the database open and migrated.
 pub async fn on_each_schema<F, T>(schema: &Migrations, test: F)
 where
     F: Fn(Db) -> T,
@@ -184,14 +186,13 @@ where
     }
 }
 
-/// Runs `test` to its end or its panic, so that the caller can close the database.
+/// Runs `test` to its end or panic, so that the caller can close the database.
 async fn in_own_task(test: impl Future<Output = ()> + Send + 'static) -> Result<(), JoinError> {
     let mut tasks = JoinSet::new();
     tasks.spawn(test);
     tasks.join_next().await.expect("there is one")
 }
 
-/// The server that `FERRITE_TEST_POSTGRES_URL` names.
 fn postgres() -> Option<String> {
     let url = setting("FERRITE_TEST_POSTGRES_URL");
     if url.is_none() {
@@ -205,7 +206,7 @@ async fn execute(connection: &mut PgConnection, sql: String) {
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.unwrap();
 }
 
-/// `server` with its database (the path) replaced.
+/// Replaces the database (the path) in a URL.
 fn with_database(server: &str, name: &str) -> String {
     let (address, options) =
         server.split_once('?').map_or((server, None), |(address, options)| (address, Some(options)));

@@ -1,6 +1,4 @@
-//! Test support: databases of each kind.
-//!
-//! Compiled for tests only: with the feature `testing` for those of other crates.
+//! Test databases. Other crates get them with the feature `testing`.
 
 mod databases;
 mod tables;

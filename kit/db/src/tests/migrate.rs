@@ -1,5 +1,3 @@
-//! Migrations: repeated, at the same time, of another program, and failed.
-
 use super::*;
 
 #[tokio::test]

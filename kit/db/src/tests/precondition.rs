@@ -1,4 +1,4 @@
-//! The preconditions of requests, on both databases: a write whose precondition is not true, or was not checked, changes nothing.
+//! A write whose precondition does not hold, or was not checked, changes nothing.
 
 use ferrite_core::version::{Precondition, Version};
 use ferrite_core::writer::serve;
@@ -29,7 +29,7 @@ async fn serve_with<T>(precondition: Precondition, request: impl Future<Output =
     .await
 }
 
-/// Adds a label in a transaction, beside one that is named `current`.
+/// Adds a label in a transaction, besides one named `current`.
 async fn add(db: &Db, current: &str) -> Result<(), DbError> {
     let mut tx = db.begin().await?;
     tx.require_version(Some(&label(current)))?;

@@ -1,4 +1,4 @@
-//! The limit on writes, on both databases, and its counts in Redis.
+//! The write limit on both databases, and its counts in Redis.
 
 use std::time::Duration;
 
@@ -34,7 +34,6 @@ fn in_memory() -> (RateLimiter, Clock) {
     (RateLimiter::new(None, clock.clone()), clock)
 }
 
-/// Adds a note in a transaction.
 async fn add(db: &Db, bytes: usize) -> Result<(), DbError> {
     let mut tx = db.begin().await?;
     tx.execute(ADD, &args![1, "x".repeat(bytes)]).await?;
@@ -66,7 +65,7 @@ async fn a_request_counts_as_one_write_and_a_refused_one_changes_nothing() {
         clock.advance(Duration::from_secs(600));
         let Err(DbError::Refused(refused)) = serve_for(ADA, add(&db, 1)).await else { panic!("the fourth") };
         assert_eq!(refused.retry_after, Duration::from_secs(3_000));
-        assert_eq!(refused.to_string(), "too many writes: at most 3 within an hour; try again later");
+        assert_eq!(refused.to_string(), "limit reached: 3 writes per hour");
         assert!(is_refused(&serve_for(ADA, async { db.execute(ADD, &args![3, "x"]).await.map(drop) }).await));
         assert!(is_refused(&serve_for(ADA, db.count_write()).await));
         assert_eq!(count(&db).await, 9);
@@ -102,11 +101,11 @@ async fn the_values_of_committed_statements_count_as_bytes() {
         let db = limited(&test.db, &limiter, 0, 10_000);
         db.execute(TABLE, &[]).await.unwrap();
         serve_for(ADA, add(&db, 9_000)).await.unwrap();
-        // 512 for each write, and 8 for each number: 9,528 until here.
+        // 512 for each write and 8 for each number: 9,528 so far.
         let refused = serve_for(ADA, add(&db, 1)).await;
         assert!(is_refused(&refused), "{refused:?}");
 
-        // What is rolled back takes no room.
+        // A rollback takes no room.
         let rolled_back = async {
             let mut tx = db.begin().await?;
             tx.execute(ADD, &args![1, "x".repeat(9_000)]).await?;
@@ -141,7 +140,7 @@ async fn reads_and_work_in_the_background_are_not_limited() {
         serve_for(ADA, add(&db, 1)).await.unwrap();
         serve_for(ADA, async { assert_eq!(count(&db).await, 11) }).await;
         assert!(is_refused(&serve_for(ADA, add(&db, 1)).await));
-        // What a job does for an account counts, and is done all the same.
+        // The bytes of a job count for its account, but it is never refused.
         count_for(BOB.account, add(&db, 2_000)).await.unwrap();
         count_for(BOB.account, add(&db, 1)).await.unwrap();
         assert!(is_refused(&serve_for(BOB, add(&db, 1)).await));
@@ -172,7 +171,7 @@ async fn a_request_that_is_refused_at_its_commit_is_done_only_if_it_takes_access
             };
             serve_for(ADA, request).await
         };
-        // Below the limit it is a write like others, and counts.
+        // Below the limit it counts like any other write.
         for takes_away in [true, false, true] {
             attempt(takes_away).await.unwrap();
         }
@@ -180,7 +179,7 @@ async fn a_request_that_is_refused_at_its_commit_is_done_only_if_it_takes_access
         assert!(is_refused(&attempt(false).await));
         attempt(true).await.unwrap();
         assert_eq!(count(&db).await, 4, "a refused commit changes nothing");
-        // Every other way to commit is refused as well, also by later transactions of the request.
+        // Every other way to commit is refused, too, including later transactions of the request.
         let others = async {
             refuse_at_commit();
             let mut tx = db.begin().await.unwrap();
@@ -237,7 +236,7 @@ async fn a_percentage_applies_and_pushes_with_deploy_keys_count_for_the_account_
             }
             assert_eq!(done, most, "{rate_percent:?}");
         }
-        // Every deploy key writes for the user who added it, as the user does.
+        // A deploy key writes for the user who added it.
         let push = async |repository, user: Option<i64>| {
             let user = user.map(|id| GrantUser { id, ..GrantUser::default() });
             let limits = GrantLimits { account: Some(7), ..GrantLimits::default() };

@@ -18,7 +18,7 @@ const CREATE: &str = "CREATE TABLE texts (id INTEGER PRIMARY KEY, text BLOB NOT 
 const CREATE_INDEX: &str = "CREATE INDEX texts_by_text ON texts (SUBSTR(text, 1, 8))";
 const FILL: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 320) \
      INSERT INTO texts (text) SELECT RANDOMBLOB(100000) FROM n";
-/// The first rows go, so that those at the end of the file have to be moved.
+/// Deletes the first rows, so that pages at the end of the file must be moved.
 const DELETE: &str = "DELETE FROM texts WHERE id <= 300";
 const SUM: &str = "SELECT COUNT(*), SUM(LENGTH(text)) FROM texts";
 
@@ -30,7 +30,7 @@ async fn open(file: &Path) -> Db {
     Db::open(&Secret::new(format!("sqlite://{}", file.display())), 1).await.unwrap()
 }
 
-/// A file of 32 MiB that an older version has made, in which 30 MiB are free.
+/// A file of an older version with 32 MiB, of which 30 MiB are free.
 async fn old_file(folder: &TempDir) -> PathBuf {
     let file = folder.path().join("old.db");
     let options = SqliteConnectOptions::new().filename(&file).create_if_missing(true);
@@ -101,7 +101,7 @@ async fn a_file_of_an_older_version_is_converted_up_to_a_size() {
     assert!(size(&file) < 3 * MIB, "{}", size(&file));
     let kept: (i64, i64) = db.one(SUM, &[]).await.unwrap();
     assert_eq!(kept, (20, 2_000_000));
-    // Neither the write-ahead log is left behind, nor the mode forgotten.
+    // The write-ahead log is gone, and the mode is kept.
     assert_eq!(size(&folder.path().join("old.db-wal")), 0);
     db.close().await;
     assert_eq!(open(&file).await.pages().await.unwrap().mode, INCREMENTAL);

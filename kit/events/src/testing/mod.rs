@@ -1,6 +1,4 @@
-//! Test support: a service under test.
-//!
-//! Compiled for tests only: with the feature `testing` for those of other crates.
+//! A service under test. Other crates get it with the feature `testing`.
 
 mod service;
 

@@ -1,5 +1,3 @@
-//! A service under test on a Unix socket.
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,13 +22,13 @@ use tonic::{Code, Status};
 
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
-/// A service on a Unix socket, beside stand-ins for its peers.
+/// A service on a Unix socket, next to fakes of its peers.
 #[derive(Debug)]
 pub struct TestService {
     role: ServiceRole,
     address: Address,
     keys: ServiceKeys,
-    /// Channel without a credential.
+    /// A channel without a credential.
     pub channel: Channel,
     db: Db,
     life: Lifecycle,
@@ -39,11 +37,11 @@ pub struct TestService {
 }
 
 impl TestService {
-    /// Starts the service `run` of a role with the keys of an installation and the flags that `flags` makes of the folder and of the address of
-    /// all `peers`.
+    /// Starts the service `run` of a role. `flags` returns its flags for a folder and for the
+    /// address of all `peers`.
     ///
     /// # Panics
-    /// When the service does not start.
+    /// If the service does not start.
     pub async fn start<C: Parser>(
         role: ServiceRole,
         url: &Secret,
@@ -79,7 +77,7 @@ impl TestService {
     /// Stops the service.
     ///
     /// # Panics
-    /// When it fails, or does not stop in time.
+    /// If it fails, or does not stop in time.
     pub async fn stop(self) {
         self.db.close().await;
         self.life.stop();
@@ -93,18 +91,19 @@ impl TestService {
         &self.db
     }
 
-    /// Delivers events, each by the role that tells of such facts.
+    /// Delivers events, each as the role that emits it.
     ///
     /// # Errors
-    /// The first refusal.
+    /// The first rejection.
     pub async fn deliver(&self, events: Vec<Event>) -> Result<(), Status> {
         self.keys.deliver(self.role, &self.address, events).await
     }
 
-    /// Checks that `event` is refused beside an unknown event, beside too many others, and by a caller who is no service.
+    /// Checks that `event` is rejected together with an unknown event, with too many others, and
+    /// from a caller that is no service.
     ///
     /// # Panics
-    /// When it is accepted, or refused for another reason.
+    /// If it is accepted, or rejected for another reason.
     pub async fn check_refused_deliveries(&self, event: &Event) {
         let unknown = self.deliver(vec![event.clone(), Event::default()]).await.unwrap_err();
         let fields: Vec<_> = violations(&unknown).into_iter().map(|(field, ..)| field).collect();
@@ -122,7 +121,7 @@ impl TestService {
     /// Returns how often an event is in the inbox.
     ///
     /// # Panics
-    /// When the database fails.
+    /// If the database fails.
     pub async fn inbox_count(&self, event_id: &str) -> i64 {
         let sql = "SELECT COUNT(*) FROM inbox WHERE event_id = $1";
         let (count,): (i64,) = self.db.one(sql, &args![event_id]).await.unwrap();

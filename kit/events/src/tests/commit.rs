@@ -1,11 +1,12 @@
-//! Writers that commit through the relay: the event is claimed for the relay with the commit, and outcomes are recorded by later writers.
+//! Writers that commit through the relay: their commit claims the event for the relay, and later
+//! writers record outcomes.
 
 use super::*;
 
 const CLAIMED: &str = "SELECT COUNT(*) FROM outbox_lanes WHERE claim_id <> 0";
 const LANES: &str = "SELECT COUNT(*) FROM outbox_lanes";
 
-/// Writes an event as a service does that waits for its delivery.
+/// Writes an event like a service that waits for its delivery.
 async fn commit(relay: &Relay, db: &Db, event: &Event) -> Result<FlushHandle, ferrite_db::DbError> {
     relay.commit(db.begin().await?, event, &[SINK], &[SINK], Clock::system().now_us()).await
 }
@@ -33,7 +34,7 @@ async fn events_of_writers_that_wait_are_delivered_in_order_and_leave_no_lane() 
             writers.spawn(async move {
                 for number in 0..50 {
                     let flush = commit(&relay, &db, &issue(repository, number)).await.unwrap();
-                    // Some do not wait, so that several events of a repository are on their way.
+                    // Some do not wait, so that several events of a repository are in flight.
                     if number % 3 != 0 {
                         flush.wait().await;
                     }
@@ -72,8 +73,9 @@ async fn a_delivery_costs_a_writer_that_waits_no_other_transaction() {
             late += usize::from(started.elapsed() >= Duration::from_millis(40));
             writes += db.statements() - before;
         }
-        // The sink is on the same database: two of its statements for each event, beside the event with the outcome of the one before. A look
-        // into the table now and then, which is due after 50 ms without an event and every second.
+        // The sink uses the same database: two statements per event, besides the event with the
+        // outcome of the previous one. The table is polled after 50 ms without an event, and every
+        // second.
         assert!(writes <= 40 * 5 + 40, "{writes} statements for 40 events, {late} late");
     })
     .await;
@@ -89,7 +91,7 @@ async fn a_cancelled_commit_leaves_no_claim() {
             let limit = Duration::from_micros(50 * u64::try_from(number).unwrap());
             let _ = tokio::time::timeout(limit, commit(&relay, db, &event)).await;
         }
-        // All that were committed arrive long before the end of a claim.
+        // All committed events arrive long before the claim ends.
         let started = Instant::now();
         setup.until_delivered().await;
         eventually("no claim is left", || async { count(db, CLAIMED).await == 0 }).await;

@@ -1,4 +1,5 @@
-//! Claims and settlements of lanes without a relay: order, limits, replaced claims, transactions at the same time, purges.
+//! Claims and settlements of lanes without a relay: order, limits, replaced claims, concurrent
+//! transactions, purges.
 
 use super::*;
 use crate::purge;
@@ -123,7 +124,7 @@ async fn a_settlement_after_the_claim_was_replaced_changes_nothing() {
         assert_eq!(lanes(db).await, [(1, 1)]);
         settle(db, &all_delivered(&again, 3)).await;
         assert!(lanes(db).await.is_empty());
-        // A lane that was deleted and made anew is another one.
+        // A lane that was deleted and created again is a different one.
         write(db, &issue(1, 1)).await;
         settle(db, &all_delivered(&again, 3)).await;
         assert_eq!(lanes(db).await, [(1, 1)]);
@@ -161,7 +162,7 @@ async fn events_written_while_their_lane_is_settled_are_not_lost() {
             let event = issue(1, number);
             let flush = relay.flush(&event, &[SINK]);
             write(&setup.test.db, &event).await;
-            // The next event is written when this one is delivered, while the relay records that.
+            // Writes the next event when this one is delivered, while the relay records that.
             flush.wait().await;
         }
         setup.until_delivered().await;
@@ -210,7 +211,7 @@ async fn a_lane_that_grows_while_it_is_settled_keeps_its_new_event() {
         append(&mut open, &issue(1, 1), &[SINK], 0).await.unwrap();
         let settlement = all_delivered(&claimed, 1);
         tokio::join!(settle(db, &settlement), async {
-            // The settlement waits for the lane meanwhile.
+            // Meanwhile the settlement waits for the lane.
             tokio::time::sleep(Duration::from_millis(100)).await;
             open.commit().await.unwrap();
         });

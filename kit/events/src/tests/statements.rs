@@ -1,12 +1,12 @@
-//! Numbers of statements that events cost, whatever waits.
+//! Number of statements per event, however many events wait.
 
 use super::*;
 
-/// Statements that are sent for an event: SQLite takes those of a transaction together.
+/// Statements sent for an event. SQLite sends those of a transaction together.
 const CLAIM: (u64, u64) = (2, 2);
-/// The outcome of one lane, and the claim of the next.
+/// The outcome of one lane and the next claim.
 const SETTLE_ONE: (u64, u64) = (2, 1);
-/// The same for several lanes, which are locked in order first.
+/// The same for several lanes, which are first locked in order.
 const SETTLE_MANY: (u64, u64) = (3, 1);
 
 async fn counted<T>(db: &Db, work: impl Future<Output = T>) -> (u64, T) {
@@ -15,7 +15,7 @@ async fn counted<T>(db: &Db, work: impl Future<Output = T>) -> (u64, T) {
     (db.statements() - before, value)
 }
 
-/// Claims and settles once, and returns the statements of both.
+/// Claims and settles once. Returns the statements of both.
 async fn claim_and_settle(db: &Db) -> (u64, u64) {
     let request = ClaimRequest::new(1, 1_000_000);
     let (claims, lanes) = counted(db, claim(db, SINK, &request)).await;
@@ -55,7 +55,7 @@ async fn received_events_are_recorded_by_one_statement() {
         let mut tx = test.db.begin().await.unwrap();
         let (count, new) = counted(&test.db, delivery::record(&mut tx, &events[..3], 1)).await;
         assert_eq!((count, new.unwrap().len()), (1, 3));
-        // One that was recorded before, and one that comes twice.
+        // One was recorded before, and one comes twice.
         let repeated = [&events[2..], &events[4..]].concat();
         let new = delivery::record(&mut tx, &repeated, 1).await.unwrap();
         assert_eq!(new, [&events[3], &events[4]].map(|event| event.event_id.clone()).into());
@@ -98,7 +98,7 @@ async fn sqlite_reads_lanes_and_rows_by_index() {
                 let plan = format!("EXPLAIN QUERY PLAN {sql}");
                 let steps: Vec<(i64, i64, i64, String)> = db.all(&plan, &args).await.unwrap();
                 for (.., step) in steps {
-                    // Only the lanes of the settlement, which are arguments, are read from end to end.
+                    // Only the lanes of the settlement, which are arguments, are scanned.
                     let is_scan = step.starts_with("SCAN ") && !["SCAN s", "SCAN t"].contains(&step.as_str());
                     assert!(
                         !is_scan || step.ends_with("CONSTANT ROWS") || step.ends_with("CONSTANT ROW"),

@@ -1,4 +1,4 @@
-//! Subscribers that come and go while the relay runs.
+//! Subscribers that are added and removed while the relay runs.
 
 use super::*;
 

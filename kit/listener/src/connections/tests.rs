@@ -1,5 +1,3 @@
-//! Counts and bounds of connections, without sockets.
-
 use super::*;
 
 fn table(total: usize, per_address: usize, per_network: usize) -> ConnectionTable {

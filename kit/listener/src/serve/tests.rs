@@ -1,5 +1,3 @@
-//! The HTTP server over real sockets: protocols, limits, shutdown.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -48,7 +46,8 @@ async fn respond_after(delay: Duration) -> &'static str {
     "done"
 }
 
-/// Sends `bytes` and returns the response until the server closes the connection, and the time until then.
+/// Sends `bytes`. Returns the response until the server closes the connection, and the time until
+/// then.
 async fn exchange(server: &Server, bytes: &[u8]) -> (String, Duration) {
     // The server counts from its accept, which may precede the end of the connect here.
     let started = Instant::now();

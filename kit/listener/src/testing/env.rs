@@ -1,5 +1,3 @@
-//! Keys, servers and channels for tests of this crate.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +21,8 @@ use tonic::service::Routes;
 
 use crate::{GrpcServer, ListenerOptions, serve, serve_all};
 
-/// Keys, folder, clock and lifecycle that the servers and clients of one test share. The lifecycle stops when this is dropped.
+/// Keys, folder, clock and lifecycle shared by the servers and clients of a test. The lifecycle
+/// stops when this is dropped.
 pub struct TestEnv {
     /// The folder of sockets and keys.
     pub folder: TempDir,
@@ -53,7 +52,7 @@ impl TokenAuthority for RejectAll {
 }
 
 impl TestEnv {
-    /// Makes the keys and the folder of one test.
+    /// Creates the keys and the folder of one test.
     pub fn new(clock: Clock) -> Self {
         let pair = SigningKey::from_bytes(&[7; 32]);
         let folder = tempfile::tempdir().unwrap();
@@ -94,7 +93,7 @@ impl TestEnv {
         AuthLayer::new(tokens, self.verifier(), service_verifier, self.clock.clone())
     }
 
-    /// Returns the tokens of the gateway.
+    /// Returns the token source of the gateway.
     pub fn token_source(&self) -> Arc<ServiceTokenSource> {
         self.keys.token_source(ServiceRole::Gateway, &self.clock)
     }
@@ -104,22 +103,22 @@ impl TestEnv {
         self.token_source().token(ROLE)
     }
 
-    /// Returns a channel on which the gateway calls.
+    /// Returns a channel that the gateway calls on.
     pub fn channel(&self, address: &Address) -> Channel {
         self.channel_of(ServiceRole::Gateway, address)
     }
 
-    /// Returns a channel on which a process with the role `from` calls.
+    /// Returns a channel that a process with the role `from` calls on.
     pub fn channel_of(&self, from: ServiceRole, address: &Address) -> Channel {
         channel(address, Some(ChannelCredentials::new(self.keys.token_source(from, &self.clock), ROLE)))
     }
 
-    /// Serves on `address` until the lifecycle stops, and returns the address with the actual port.
+    /// Serves on `address` until the lifecycle stops. Returns the address with the actual port.
     pub async fn serve(&self, address: &Address, server: GrpcServer, extra: Router) -> Address {
         self.serve_with_tokens(self.tokens(), address, server, extra).await
     }
 
-    /// As [`TestEnv::serve`], with access tokens validated by `tokens`.
+    /// Like [`TestEnv::serve`], with access tokens validated by `tokens`.
     pub async fn serve_with_tokens(
         &self,
         tokens: TokenValidator,
@@ -157,10 +156,10 @@ impl Drop for TestEnv {
     }
 }
 
-/// Serves stand-ins for other services at `address` until `life` stops.
+/// Serves fakes of other services at `address` until `life` stops.
 ///
 /// # Panics
-/// When the address is in use.
+/// If the address is in use.
 pub async fn serve_peers(address: &Address, peers: Routes, life: &Lifecycle) {
     let listeners = vec![address.bind().await.unwrap()];
     let (router, own) = (peers.into_axum_router(), life.clone());

@@ -1,6 +1,4 @@
-//! Test support: servers with the keys of an installation.
-//!
-//! Compiled for tests only: with the feature `testing` for those of other crates.
+//! Test servers with the keys of an installation. Other crates get them with the feature `testing`.
 
 mod env;
 

@@ -1,6 +1,5 @@
-//! Authorization of operations: on a repository, an organization, the site, or the caller's own account.
-//!
-//! Not here: verifying the grant of a request, which [`AuthLayer`](super::AuthLayer) has done before.
+//! Authorizes operations on a repository, an organization, the site, or the caller's own account.
+//! [`AuthLayer`](super::AuthLayer) has verified the grant of a request before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,19 +21,18 @@ use super::caller::Caller;
 use super::error::AuthError;
 use crate::grpc::{Channel, with_timeout};
 
-/// Deadline of a new decision about an access.
 const REAUTHORIZE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Deadline of a question for a quota.
 const QUOTA_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Authorizes operations: by the grant of the request, or by a grant that repo-svc gives for the caller's token. Caches nothing.
+/// Authorizes operations by the grant of the request, or by a grant that repo-svc issues for the
+/// caller's token. Caches nothing.
 #[derive(Clone)]
 pub struct Authorizer {
     authority: Channel,
     verifier: Arc<Verifier>,
 }
 
-/// What an operation is about that is not about a repository, as its request names it.
+/// The subject of an operation that is not about a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationSubject<'r> {
     /// An organization, by its name.
@@ -46,7 +44,7 @@ pub enum OperationSubject<'r> {
 }
 
 impl OperationSubject<'_> {
-    /// Returns whether a grant about `granted` is one about this.
+    /// Whether a grant about `granted` is about this subject.
     fn is(self, granted: &Subject) -> bool {
         match (self, granted) {
             (Self::Organization(asked), Subject::Organization { name, .. }) => asked == name,
@@ -65,24 +63,27 @@ impl OperationSubject<'_> {
 }
 
 impl Authorizer {
-    /// Returns an authorizer that accepts the grants that `verifier` accepts, and asks repo-svc over `authority`.
+    /// Returns an authorizer that verifies grants with `verifier` and asks repo-svc over
+    /// `authority`.
     #[must_use]
     pub fn new(authority: Channel, verifier: Arc<Verifier>) -> Self {
         Self { authority, verifier }
     }
 
-    /// Returns the caller's grant for the operation that it calls ([`Caller::operation`]) on `repository`. The existence of the grant
-    /// is the permission.
+    /// Returns the caller's grant for the called operation ([`Caller::operation`]) on `repository`.
+    /// Having the grant means having the permission.
     ///
     /// # Errors
-    /// [`AuthError::BadGrant`] for a grant of another repository or operation, [`AuthError::RepositoryNotFound`] if the caller may not
-    /// see the repository, [`AuthError::Refused`] if it may see the repository and not do the operation,
+    /// [`AuthError::BadGrant`] for a grant for another repository or operation,
+    /// [`AuthError::RepositoryNotFound`] if the caller may not see the repository,
+    /// [`AuthError::Refused`] if it may see it but not do the operation,
     /// [`AuthError::CredentialsRequired`] if the request has neither grant nor token.
     pub async fn authorize(&self, caller: &Caller, repository: RepositoryId) -> Result<Arc<Grant>, AuthError> {
         self.authorize_as(caller, &caller.operation, repository).await
     }
 
-    /// Returns the caller's grant for `operation`, which need not be an RPC: a name in [`ferrite_proto::operation`].
+    /// Like [`Authorizer::authorize`], for any name in [`ferrite_proto::operation`], which need not
+    /// be an RPC.
     ///
     /// # Errors
     /// As [`Authorizer::authorize`].
@@ -106,12 +107,14 @@ impl Authorizer {
         Ok(grant)
     }
 
-    /// Returns the caller's grant for the operation that it calls ([`Caller::operation`]) on what is no repository. The grant has a user.
+    /// Returns the caller's grant for the called operation ([`Caller::operation`]) on a subject
+    /// other than a repository. The grant has a user.
     ///
     /// # Errors
-    /// [`AuthError::BadGrant`] for a grant of another subject or operation, [`AuthError::OrganizationNotFound`],
-    /// [`AuthError::AdminRequired`] or [`AuthError::Refused`] if the caller may not do the operation,
-    /// [`AuthError::CredentialsRequired`] if the request has neither grant nor token.
+    /// [`AuthError::BadGrant`] for a grant for another subject or operation,
+    /// [`AuthError::OrganizationNotFound`], [`AuthError::AdminRequired`] or [`AuthError::Refused`]
+    /// if the caller may not do the operation, [`AuthError::CredentialsRequired`] if the request
+    /// has neither grant nor token.
     pub async fn authorize_subject(
         &self,
         caller: &Caller,
@@ -131,13 +134,13 @@ impl Authorizer {
         Ok(grant)
     }
 
-    /// Asks repo-svc to decide anew about an access that it gave.
+    /// Asks repo-svc to check again whether an access that it granted still holds.
     ///
     /// # Errors
-    /// The error of the caller, as of [`Authorizer::authorize`], if it lost the access; [`AuthError::Unavailable`] if repo-svc does not
-    /// respond.
+    /// The errors of [`Authorizer::authorize`] if the caller lost the access;
+    /// [`AuthError::Unavailable`] if repo-svc does not respond.
     pub fn reauthorize(&self, request: ReauthorizeAccessRequest) -> BoxFuture<'_, Result<(), AuthError>> {
-        // Boxed for the same reason as below.
+        // Boxed for the same reason as `resolve`.
         Box::pin(async move {
             let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
             let response = AccessServiceClient::new(self.authority.clone()).reauthorize_access(request).await;
@@ -145,7 +148,7 @@ impl Authorizer {
         })
     }
 
-    /// Asks repo-svc to decide anew about the reader of a feed, and which of some events it may read.
+    /// Asks repo-svc to check the reader of a feed again, and which of some events it may read.
     ///
     /// # Errors
     /// As [`Authorizer::reauthorize`].
@@ -153,7 +156,7 @@ impl Authorizer {
         &self,
         request: ResolveFeedAccessRequest,
     ) -> BoxFuture<'_, Result<ResolveFeedAccessResponse, AuthError>> {
-        // Boxed for the same reason as below.
+        // Boxed for the same reason as `resolve`.
         Box::pin(async move {
             let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
             let response = AccessServiceClient::new(self.authority.clone()).resolve_feed_access(request).await;
@@ -161,12 +164,14 @@ impl Authorizer {
         })
     }
 
-    /// Returns the quota of the owner of a repository or wiki; `None` if it has none. For a store that is about to fetch.
+    /// Returns the quota of the owner of a repository or wiki, if any. Used by a store before it
+    /// fetches.
     ///
     /// # Errors
-    /// [`AuthError::RepositoryNotFound`] if repo-svc does not know it; [`AuthError::Unavailable`] if repo-svc does not respond.
+    /// [`AuthError::RepositoryNotFound`] if repo-svc does not know it; [`AuthError::Unavailable`]
+    /// if repo-svc does not respond.
     pub fn storage_quota(&self, repository: RepositoryId) -> BoxFuture<'_, Result<Option<ByteQuota>, AuthError>> {
-        // Boxed for the same reason as below.
+        // Boxed for the same reason as `resolve`.
         Box::pin(async move {
             let request = with_timeout(GetStorageQuotaRequest { repository_id: repository.0 }, QUOTA_TIMEOUT);
             let response = MigrationServiceClient::new(self.authority.clone()).get_storage_quota(request).await;
@@ -186,7 +191,8 @@ impl Authorizer {
         Box::pin(self.call_repo(caller, operation, repository))
     }
 
-    /// Asks repo-svc about what is no repository. Boxed for the same reason as above.
+    /// Asks repo-svc about a subject other than a repository. Boxed for the same reason as
+    /// `resolve`.
     fn check<'a>(
         &'a self,
         caller: &'a Caller,
@@ -216,7 +222,8 @@ impl Authorizer {
     }
 }
 
-/// Converts a refusal of `CheckAccess`. That it is for administrators is about the operation, as the asking service needs no such right.
+/// Converts a failed `CheckAccess`. A status that requires an administrator is about the operation,
+/// because the asking service needs no such right.
 fn refusal(status: &Status) -> AuthError {
     match reason(status).as_deref() {
         Some("ADMIN_REQUIRED") => AuthError::AdminRequired,

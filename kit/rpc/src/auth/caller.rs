@@ -12,30 +12,34 @@ use tonic::metadata::MetadataMap;
 
 use super::error::AuthError;
 
-/// The authenticated sender of a request. [`AuthLayer`](super::AuthLayer) puts it into the extensions of the request.
+/// The authenticated sender of a request, which [`AuthLayer`](super::AuthLayer) adds to the
+/// extensions of the request.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// Role of the calling process, if the request has a service token. The process may call for a user or by itself.
+    /// Role of the calling process, if there is a service token. The process may call for a user or
+    /// for itself.
     pub service: Option<ServiceRole>,
-    /// Owner of the access token, if the request has one.
+    /// Owner of the access token, if any.
     pub identity: Option<Identity>,
-    /// The access token, to ask repo-svc for a grant.
+    /// The access token, used to ask repo-svc for a grant.
     pub token: Option<Secret>,
-    /// The grant, if the request has one.
+    /// The grant, if any.
     pub grant: Option<Arc<Grant>>,
-    /// The operation that is called: path of the request without the leading slash, which for an RPC is its full method name.
+    /// The called operation: the request path without the leading slash. For an RPC this is its
+    /// full method name.
     pub operation: String,
 }
 
 impl Caller {
-    /// Returns the caller of a request; one without any credentials if the request did not pass the layer.
+    /// Returns the caller of a request; one without credentials if the request did not pass the
+    /// layer.
     #[must_use]
     pub fn of<T>(request: &tonic::Request<T>) -> Self {
         request.extensions().get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// Names the account that the current request writes for: that of the grant, or else that of the token. A read writes for nobody, and
-    /// what takes access away is done at a reached limit as well.
+    /// Sets the account that the current request writes for: that of the grant, or else of the
+    /// token. A read has none, and operations that take access away are exempt from the limit.
     pub(super) fn set_writer(&self) {
         if takes_access_away(&self.operation) {
             writer::never_refuse();
@@ -49,7 +53,7 @@ impl Caller {
         }
     }
 
-    /// As [`Caller::set_writer`], by a grant that was given for this request.
+    /// Like [`Caller::set_writer`], for a grant that was issued for this request.
     pub(super) fn set_writer_of(&self, grant: &Grant) {
         if is_write(&self.operation)
             && let Some(writer) = Writer::of_grant(grant)
@@ -58,18 +62,17 @@ impl Caller {
         }
     }
 
-    /// Returns a text of a request's metadata that only the gateway of the installation may set, such as the address of its client; empty for
-    /// other callers, and if it has more than `max_bytes`.
+    /// Returns a metadata text that only the gateway may set, such as its client's address. Empty
+    /// for other callers, and if longer than `max_bytes`.
     #[must_use]
     pub fn gateway_text(&self, request: &MetadataMap, name: &'static str, max_bytes: usize) -> String {
         let value = request.get(name).filter(|_| self.is_gateway()).and_then(|value| value.to_str().ok());
         value.filter(|value| value.len() <= max_bytes).unwrap_or_default().to_owned()
     }
 
-    /// Returns a request to repo-svc with the caller's access token, by which repo-svc knows about whose access it decides.
-    ///
-    /// # Errors
-    /// [`AuthError::CredentialsRequired`] for callers without a token, [`AuthError::BadCredentials`] for a token that no header can hold.
+    /// Returns a request to repo-svc with the caller's access token. Fails with
+    /// [`AuthError::CredentialsRequired`] if there is no token, and with
+    /// [`AuthError::BadCredentials`] if the token is not a valid header value.
     pub(super) fn request<T>(&self, message: T) -> Result<tonic::Request<T>, AuthError> {
         let token = self.token.as_ref().ok_or(AuthError::CredentialsRequired)?;
         let bearer = format!("Bearer {}", token.expose()).parse().map_err(|_| AuthError::BadCredentials)?;
@@ -78,8 +81,8 @@ impl Caller {
         Ok(request)
     }
 
-    /// Returns the id of the access token behind the request: that of the token itself, or the one that the grant names. Zero if there is
-    /// none.
+    /// Returns the id of the access token, from the token itself or from the grant. Zero if there
+    /// is none.
     #[must_use]
     pub fn token_id(&self) -> i64 {
         let of_grant = || self.grant.as_ref().and_then(|grant| grant.user.as_ref()).map_or(0, |user| user.token_id);
@@ -94,7 +97,8 @@ impl Caller {
         self.service.ok_or(AuthError::ServiceRequired)
     }
 
-    /// Returns whether the gateway sent the request: the only process that knows addresses of clients and ids of their requests.
+    /// Whether the gateway sent the request: the only process that knows client addresses and
+    /// request ids.
     #[must_use]
     pub fn is_gateway(&self) -> bool {
         self.service == Some(ServiceRole::Gateway)

@@ -1,10 +1,10 @@
-//! Refusals of requests, with their kinds and reasons.
+//! Authentication and authorization errors.
 
 use ferrite_proto::error::{Kind, ServiceError, reason, to_status};
 use ferrite_proto::{Permission, Scope, ServiceRole};
 use tonic::Status;
 
-/// A refusal of a request for its credentials or permissions.
+/// A request was rejected because of its credentials or permissions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// The request has no credentials.
@@ -13,7 +13,7 @@ pub enum AuthError {
     /// The credentials are malformed, unknown, revoked, expired, or of a disabled user.
     #[error("credentials are not valid")]
     BadCredentials,
-    /// The grant is not valid, or is for another repository or operation.
+    /// The grant is invalid, or is for another repository or operation.
     #[error("grant is not valid")]
     BadGrant,
     /// The repository does not exist, or the caller may not know that it does.
@@ -22,39 +22,39 @@ pub enum AuthError {
     /// The organization does not exist.
     #[error("organization does not exist")]
     OrganizationNotFound,
-    /// The caller's level is too low.
+    /// The caller's permission on the repository is too low.
     #[error("{needed} permission is required")]
     PermissionRequired {
-        /// The level that the operation needs.
+        /// The required permission.
         needed: Permission,
     },
-    /// The operation would change a repository that is archived.
+    /// The repository is archived and cannot be changed.
     #[error("repository is archived and cannot be changed")]
     RepositoryArchived,
-    /// The access token lacks a scope that the operation needs.
+    /// The access token lacks a required scope.
     #[error("token lacks scope `{scope}`")]
     InsufficientScope {
         /// The missing scope.
         scope: Scope,
     },
-    /// repo-svc refused an authenticated caller.
+    /// repo-svc rejected an authenticated caller.
     #[error("{message}")]
     Refused {
-        /// Reason of repo-svc's status.
+        /// The reason in repo-svc's status.
         reason: &'static str,
-        /// Message of repo-svc's status.
+        /// The message of repo-svc's status.
         message: String,
     },
-    /// The operation is reserved to site administrators.
+    /// Only site administrators may do this.
     #[error("site administrators only")]
     AdminRequired,
-    /// The operation is reserved to Ferrite's own processes.
+    /// Only Ferrite's own processes may do this.
     #[error("services only")]
     ServiceRequired,
-    /// The operation is one that the role of the calling process does not do.
+    /// The role of the calling process may not call this.
     #[error("{role} may not call this")]
     ServiceNotPermitted {
-        /// Role of the calling process.
+        /// The role.
         role: ServiceRole,
     },
     /// The credentials cannot be checked because repo-svc does not respond.
@@ -63,8 +63,8 @@ pub enum AuthError {
 }
 
 impl AuthError {
-    /// Converts a failure of repo-svc to the error for the caller. A reason that is not about the caller is a fault of this installation
-    /// and becomes [`AuthError::Unavailable`].
+    /// Converts a failure of repo-svc to the error for the caller. A reason that is not about the
+    /// caller is a fault of this installation, and becomes [`AuthError::Unavailable`].
     #[must_use]
     pub fn from_authority(status: &Status) -> Self {
         let refused = |reason| Self::Refused { reason, message: status.message().to_owned() };

@@ -1,6 +1,4 @@
-//! The authentication of requests before a service gets them, and its cache of verified grants.
-//!
-//! Not here: which operations a caller may do. [`Authorizer`](super::Authorizer) checks the grant for the operation.
+//! Authenticates requests before a service handles them, and caches verified grants.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,15 +23,14 @@ use super::token_cache::TokenHash;
 use super::token_validator::TokenValidator;
 use crate::service_key::ServiceVerifier;
 
-/// Most verified grants in memory. The signature of a cached grant is not checked again.
+/// Verified grants in memory, whose signature is not checked again.
 const MAX_CACHED_GRANTS: u64 = 10_000;
-/// Most characters of a refused operation in the log.
 const MAX_LOGGED_OPERATION_CHARS: usize = 100;
-/// Path prefixes that need no credentials: health checks and reflection.
+/// Paths that need no credentials: health checks and reflection.
 const PUBLIC_PREFIXES: &[&str] = &["/grpc.health.v1.Health/", "/grpc.reflection."];
 
-/// Verifies every credential of a request before the request reaches a service. A request is refused if one of its credentials is not
-/// valid, even if another one is, and if it has none. Clones share the cache.
+/// Verifies every credential of a request before a service handles it. Rejects requests without
+/// credentials, and those with an invalid one even if another one is valid. Clones share the cache.
 #[derive(Clone)]
 pub struct AuthLayer(Arc<Inner>);
 
@@ -42,11 +39,11 @@ struct Inner {
     verifier: Arc<Verifier>,
     service_verifier: ServiceVerifier,
     clock: Clock,
-    /// Verified grants with their expiry (seconds since 1970), by the hash of their text.
+    /// Verified grants with their expiry (seconds since 1970), by hash.
     grants: Cache<TokenHash, (Arc<Grant>, u64)>,
 }
 
-/// Expiry policy of the cache: an entry lives as long as its grant.
+/// Cache policy: an entry lives as long as its grant.
 struct UntilExpiry(Clock);
 
 impl Expiry<TokenHash, (Arc<Grant>, u64)> for UntilExpiry {
@@ -56,7 +53,7 @@ impl Expiry<TokenHash, (Arc<Grant>, u64)> for UntilExpiry {
 }
 
 impl AuthLayer {
-    /// Returns one that accepts access tokens, grants and service tokens.
+    /// Returns a layer that accepts access tokens, grants and service tokens.
     #[must_use]
     pub fn new(
         tokens: TokenValidator,
@@ -68,10 +65,11 @@ impl AuthLayer {
         Self(Arc::new(Inner { tokens, verifier, service_verifier, clock, grants }))
     }
 
-    /// Verifies the credentials of `request`, gives it its [`Caller`], and names the account that it writes for. Health checks and reflection need none.
+    /// Verifies the credentials of `request`, adds the [`Caller`] to it, and sets the account that
+    /// it writes for. Health checks and reflection need no credentials.
     ///
     /// # Errors
-    /// The response to a request that is refused: a gRPC status, or to plain HTTP a 401, 403 or 503.
+    /// The response to a rejected request: a gRPC status, or over plain HTTP a 401, 403 or 503.
     pub async fn admit(&self, request: &mut Request) -> Result<(), Response> {
         let path = request.uri().path();
         if PUBLIC_PREFIXES.iter().any(|prefix| path.starts_with(prefix)) {
@@ -90,7 +88,7 @@ impl AuthLayer {
     /// Verifies the credentials in `headers`.
     ///
     /// # Errors
-    /// When there are none, one of them is not valid, or the access token cannot be checked.
+    /// If there are none, one of them is invalid, or the access token cannot be checked.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, AuthError> {
         let inner = &self.0;
         let mut caller = Caller::default();
@@ -112,7 +110,7 @@ impl AuthLayer {
         Ok(caller)
     }
 
-    /// Checks that the role of the calling process, if it proves one, may call `operation` of this service.
+    /// Checks that the role of the calling process, if any, may call `operation` of this service.
     ///
     /// # Errors
     /// [`AuthError::ServiceNotPermitted`] if it may not.
@@ -122,7 +120,7 @@ impl AuthLayer {
         if callers(operation, callee).contains(&role) {
             return Ok(());
         }
-        // The operation is the path of the request: cut, because the caller chose it.
+        // Clipped, because the caller chooses the path.
         let operation: String = operation.chars().take(MAX_LOGGED_OPERATION_CHARS).collect();
         tracing::warn!(caller = %role, operation, "refused a call that is not one of the caller's role");
         metrics::counter!("ferrite_service_calls_refused_total", "caller" => role.as_str()).increment(1);
@@ -144,7 +142,7 @@ impl AuthLayer {
     }
 }
 
-/// Returns the value of a header that may come once.
+/// Returns the value of a header that may occur only once.
 fn single_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, AuthError> {
     let value = single_header(headers, name).map_err(|_| AuthError::BadCredentials)?;
     value.map(HeaderValue::to_str).transpose().map_err(|_| AuthError::BadCredentials)
@@ -156,7 +154,8 @@ fn bearer(value: &str) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token")).then(|| token.trim())
 }
 
-/// Returns a gRPC status for a gRPC request, and a plain 401, 403 or 503 for an HTTP request on the same port.
+/// Returns a gRPC status for a gRPC request, and a plain 401, 403 or 503 for an HTTP request on the
+/// same port.
 fn refusal(headers: &HeaderMap, error: AuthError) -> Response {
     if is_grpc(headers) {
         return tonic::Status::from(error).into_http();

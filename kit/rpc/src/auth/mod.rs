@@ -1,10 +1,9 @@
 //! Authentication and authorization of requests, the same in every service.
 //!
-//! A request carries a grant, a personal access token, a service token, or several of them (metadata names in
-//! [`ferrite_proto::metadata`]). [`AuthLayer`] verifies each one that is present and refuses a request without any; an RPC then takes
-//! the [`Caller`] from the request and asks [`Authorizer`] for its grant.
-//!
-//! Not here: permissions. repo-svc decides who may do what; its grants and responses are only passed on.
+//! A request carries a grant, a personal access token, a service token, or several of them (see
+//! [`ferrite_proto::metadata`]). [`AuthLayer`] verifies all of them and rejects a request without
+//! any. An RPC takes the [`Caller`] from the request and asks [`Authorizer`] for its grant.
+//! repo-svc decides about permissions.
 
 mod authorizer;
 mod caller;

@@ -1,9 +1,8 @@
-//! The cache of validated access tokens in Redis: entries that repo-svc signs and every process verifies.
+//! The cache of validated access tokens in Redis. repo-svc signs the entries and every process
+//! verifies them.
 //!
-//! Who can write to Redis gains nothing by an entry of their own. They can only put back one that repo-svc signed, for its own token and
-//! until it expires.
-//!
-//! Not here: the format of entries ([`ferrite_proto::grant`]), and asking repo-svc after a miss, which the validator does.
+//! An attacker who can write to Redis cannot forge an entry, only restore one that repo-svc signed,
+//! for the same token and until it expires.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,19 +17,20 @@ use sha2::{Digest, Sha256};
 
 use crate::redis::{RESPONSE_TIMEOUT, RedisClient, millis};
 
-/// An answer of the table that took longer than this is not cached: the token may have been revoked meanwhile, and the tombstone of
-/// that have expired.
+/// A slower response of the table is not cached: meanwhile the token may have been revoked and the
+/// tombstone have expired.
 const MAX_ANSWER_AGE: Duration = Duration::from_secs(1);
-/// Value of a token that was revoked: a process that read the table before the revocation cannot write its stale answer over it.
+/// Value for a revoked token. A process that read the table before the revocation cannot overwrite
+/// it with its stale response.
 const TOMBSTONE: &[u8] = b"-";
-/// Most bytes of an entry that are read. That of a token for a hundred repositories has less than 2 KiB.
+/// The entry of a token for a hundred repositories has less than 2 KiB.
 const MAX_ENTRY_BYTES: usize = 16 << 10;
-/// Most verified entries in memory. The signature of one of these is not checked again.
+/// Verified entries in memory, whose signature is not checked again.
 const MAX_VERIFIED_ENTRIES: u64 = 10_000;
-/// Time between two lines in the log about forged entries.
+/// Minimum interval between log entries about forged entries.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// SHA-256 of an access token. Tokens are stored and compared in this form only.
+/// SHA-256 of an access token. Tokens are only stored and compared in this form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenHash(pub [u8; 32]);
 
@@ -48,19 +48,19 @@ impl TokenHash {
     }
 }
 
-/// Cache of the identities of access tokens in Redis, as all processes read it. On a miss, and when Redis does not respond, the caller
-/// asks repo-svc. Clones share the verified entries.
+/// The read side of the cache in Redis, for all processes. After a miss, or if Redis does not
+/// respond, the caller asks repo-svc. Clones share the verified entries.
 #[derive(Clone)]
 pub struct TokenCache {
     redis: RedisClient,
     verifier: Arc<Verifier>,
-    /// Verified entries, by the hash of their bytes.
+    /// Verified entries by hash.
     verified: Cache<[u8; 32], Arc<CachedIdentity>>,
     clock: Clock,
     silent_until_us: Arc<AtomicI64>,
 }
 
-/// Expiry policy of verified entries in memory: an entry lives until the time that it names.
+/// Cache policy: an entry lives until its own expiry.
 struct UntilExpiry(Clock);
 
 impl Expiry<[u8; 32], Arc<CachedIdentity>> for UntilExpiry {
@@ -71,7 +71,7 @@ impl Expiry<[u8; 32], Arc<CachedIdentity>> for UntilExpiry {
 }
 
 impl TokenCache {
-    /// Returns a cache over a client of Redis, whose entries `verifier` verifies.
+    /// Returns a cache whose entries `verifier` verifies.
     #[must_use]
     pub fn new(redis: RedisClient, verifier: Arc<Verifier>, clock: Clock) -> Self {
         let verified =
@@ -89,7 +89,7 @@ impl TokenCache {
         let result = match found {
             Ok(Some(_)) => "hit",
             Ok(None) => "miss",
-            // Redis removes entries at the time that they name. Where one is left, clocks differ, or somebody put it back.
+            // Redis removes expired entries. If one is left, clocks differ or somebody restored it.
             Err(BadEntry::Expired) => "expired",
             Err(error @ (BadEntry::Unsigned | BadEntry::OtherToken)) => {
                 self.warn_of_forgery(error);
@@ -104,11 +104,12 @@ impl TokenCache {
         let mut command = redis::cmd("GETRANGE");
         command.arg(Self::key(hash)).arg(0).arg(MAX_ENTRY_BYTES - 1);
         let entry: Vec<u8> = self.redis.query(&command).await?;
-        // Empty if there is no such key.
+        // Empty if the key does not exist.
         (!entry.is_empty() && entry != TOMBSTONE).then_some(entry)
     }
 
-    /// Returns the identity in an entry, if repo-svc signed it for this token and it has not expired.
+    /// Returns the identity in an entry if repo-svc signed it for this token and it has not
+    /// expired.
     fn identity(&self, entry: &[u8], hash: &TokenHash) -> Result<Identity, BadEntry> {
         let digest: [u8; 32] = Sha256::digest(entry).into();
         if let Some(verified) = self.verified.get(&digest) {
@@ -120,7 +121,7 @@ impl TokenCache {
         Ok(identity)
     }
 
-    /// Logs a forged entry, unless another one was logged a moment ago.
+    /// Logs a forged entry, at most one per [`WARNING_INTERVAL`].
     fn warn_of_forgery(&self, error: BadEntry) {
         let now_us = self.clock.now_us();
         if now_us >= self.silent_until_us.load(Ordering::Relaxed) {
@@ -130,7 +131,7 @@ impl TokenCache {
     }
 }
 
-/// The writing side of a [`TokenCache`], which only repo-svc has.
+/// The write side of a [`TokenCache`]. Only repo-svc has one.
 #[derive(Clone)]
 pub struct TokenCacheWriter {
     redis: RedisClient,
@@ -140,14 +141,15 @@ pub struct TokenCacheWriter {
 }
 
 impl TokenCacheWriter {
-    /// Returns a writer of entries that are signed by `signer` and live for `lifetime`, from one second to an hour.
+    /// Returns a writer of entries that are signed by `signer` and live for `lifetime`, clamped to
+    /// one second to one hour.
     #[must_use]
     pub fn new(redis: RedisClient, signer: Arc<Signer>, lifetime: Duration, clock: Clock) -> Self {
         Self { redis, signer, lifetime: lifetime.clamp(Duration::from_secs(1), MAX_ENTRY_LIFETIME), clock }
     }
 
-    /// Asks the table by `lookup`, and caches the identity unless that took too long or the token has an entry already. The lifetime
-    /// counts from before the lookup.
+    /// Reads the table with `lookup`. Caches the identity unless that took too long or the token
+    /// already has an entry. The lifetime counts from before the lookup.
     ///
     /// # Errors
     /// Those of `lookup`.
@@ -169,14 +171,15 @@ impl TokenCacheWriter {
         Ok(identity)
     }
 
-    /// Replaces the entries of tokens by tombstones, which live longer than any answer of the table that is still on its way. Returns
-    /// when no process can read an old identity any more: as soon as Redis confirms, else when the last entry must have expired.
+    /// Replaces the entries of tokens by tombstones, which outlive any table response in flight.
+    /// Returns once no process can read an old identity: when Redis confirms, or else when the last
+    /// entry must have expired.
     pub async fn revoke(&self, hashes: &[TokenHash]) {
         if hashes.is_empty() {
             return;
         }
-        // Other processes may still reach Redis. An answer from just before the revocation is written at most `MAX_ANSWER_AGE` and one
-        // call to Redis later, and expires after `lifetime`.
+        // Other processes may still reach Redis. A response from just before the revocation is
+        // written within `MAX_ANSWER_AGE` and one call to Redis, and expires after `lifetime`.
         let deadline = tokio::time::Instant::now() + self.lifetime + MAX_ANSWER_AGE + RESPONSE_TIMEOUT;
         let mut pipe = redis::pipe();
         for hash in hashes {

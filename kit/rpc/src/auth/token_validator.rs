@@ -1,6 +1,4 @@
-//! Validation of access tokens, and the authority that knows them.
-//!
-//! Not here: scopes and permissions of a token, which repo-svc checks.
+//! Validates access tokens.
 
 use std::sync::Arc;
 
@@ -14,13 +12,13 @@ use super::error::AuthError;
 use super::token_cache::{TokenCache, TokenHash};
 use crate::grpc::Channel;
 
-/// The authority on access tokens: repo-svc, called in its own process or over gRPC.
+/// Knows access tokens: repo-svc, in its own process or over gRPC.
 #[async_trait]
 pub trait TokenAuthority: Send + Sync + 'static {
-    /// Returns the identity of a token; `None` if the token is not valid.
+    /// Returns the identity of a token; `None` if the token is invalid.
     ///
     /// # Errors
-    /// [`AuthError::Unavailable`] when repo-svc cannot be reached or fails.
+    /// [`AuthError::Unavailable`] if repo-svc is unreachable or fails.
     async fn authenticate(&self, token: &str) -> Result<Option<Identity>, AuthError>;
 }
 
@@ -39,7 +37,7 @@ impl TokenAuthority for Channel {
     }
 }
 
-/// Validates access tokens: by the cache in Redis if there is one, else by asking the authority.
+/// Validates access tokens with the cache in Redis, if any, or by asking the authority.
 #[derive(Clone)]
 pub struct TokenValidator {
     cache: Option<TokenCache>,
@@ -57,7 +55,8 @@ impl TokenValidator {
     /// Returns the identity of a token.
     ///
     /// # Errors
-    /// [`AuthError::BadCredentials`] when the token is not valid, [`AuthError::Unavailable`] when the authority does not respond.
+    /// [`AuthError::BadCredentials`] if the token is invalid, [`AuthError::Unavailable`] if the
+    /// authority does not respond.
     pub async fn validate(&self, token: &str) -> Result<Identity, AuthError> {
         if !has_token_form(token) {
             return Err(AuthError::BadCredentials);
@@ -68,19 +67,19 @@ impl TokenValidator {
         {
             return self.unexpired(identity);
         }
-        // repo-svc caches its response: only its signature is believed.
+        // repo-svc caches its response itself, because entries need its signature.
         let identity = self.authority.authenticate(token).await?.ok_or(AuthError::BadCredentials)?;
         self.unexpired(identity)
     }
 
-    /// Returns the identity, unless its token has expired since it was cached.
+    /// Returns the identity unless its token has expired since it was cached.
     fn unexpired(&self, identity: Identity) -> Result<Identity, AuthError> {
         let is_expired = identity.expire_us != 0 && identity.expire_us <= self.clock.now_us();
         if is_expired { Err(AuthError::BadCredentials) } else { Ok(identity) }
     }
 }
 
-/// Returns whether a text has the form of an access token: 40 lower-case hexadecimal digits.
+/// Whether a text looks like an access token: 40 lowercase hexadecimal digits.
 #[must_use]
 pub fn has_token_form(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

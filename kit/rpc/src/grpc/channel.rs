@@ -1,6 +1,5 @@
-//! The gRPC client channel: calls to the replicas of one service, with deadline, trace and service token on each.
-//!
-//! Not here: which replica gets a call (`replicas`), and retries (`retry`).
+//! The gRPC client channel: calls to the replicas of one service, each with deadline, trace and
+//! service token.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,10 +22,11 @@ use super::replicas::ReplicaSet;
 use super::retry;
 use crate::version::VersionedCall;
 
-/// A client channel to one service; cheap to clone. Connects when it is first used, and again after a connection is lost. Calls are
-/// spread over the replicas of the service that serve. Each call gets a deadline, the current trace and a service token; calls that
-/// change nothing are retried on `UNAVAILABLE`, others if they were never sent. A call with a user's access token is sent to repo-svc only.
-/// A [`VersionedCall`] among the extensions of a request goes with it.
+/// A client channel to one service; cheap to clone. Connects on first use, and reconnects. Calls
+/// are balanced over the replicas that are ready. Each call gets a deadline, the current trace and
+/// a service token. Reads are retried on `UNAVAILABLE`, other calls only if they were never sent.
+/// Calls with a user's access token are sent to repo-svc only. A [`VersionedCall`] in the
+/// extensions of a request is sent with it.
 #[derive(Clone, Debug)]
 pub struct Channel(Arc<Inner>);
 
@@ -34,20 +34,21 @@ pub struct Channel(Arc<Inner>);
 struct Inner {
     replicas: Arc<ReplicaSet>,
     credentials: Option<ChannelCredentials>,
-    /// The search for replicas. Ends with the last clone of the channel.
+    /// Discovery of replicas. Ends with the last clone of the channel.
     _discovery: JoinSet<()>,
 }
 
-/// Returns a channel to the service at `addresses` whose connections and calls carry `credentials`, if there are any.
+/// Returns a channel to the service at `addresses`. Connections and calls carry `credentials`, if
+/// given.
 ///
 /// # Panics
-/// When called outside a tokio runtime.
+/// Outside a tokio runtime.
 #[must_use]
 pub fn channel(addresses: impl Into<ServiceAddresses>, credentials: Option<ChannelCredentials>) -> Channel {
     channel_with_resolver(addresses.into(), credentials, system_resolver())
 }
 
-/// As [`channel`], with host names resolved by `resolver`.
+/// Like [`channel`], with host names resolved by `resolver`.
 pub fn channel_with_resolver(
     addresses: ServiceAddresses,
     credentials: Option<ChannelCredentials>,
@@ -68,7 +69,7 @@ impl Service<Request<Body>> for Channel {
     type Future = Pin<Box<dyn Future<Output = CallResult> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        // Each attempt waits for the readiness of its connection.
+        // Each attempt waits until its connection is ready.
         Poll::Ready(Ok(()))
     }
 
@@ -87,7 +88,7 @@ impl Service<Request<Body>> for Channel {
             }
         }
         let versioned = VersionedCall::send(&mut request);
-        // The channel, and with it the search for replicas, lives at least as long as the call.
+        // Keeps the channel, and so the discovery of replicas, alive during the call.
         let channel = self.clone();
         Box::pin(async move {
             match retry::call(&channel.0.replicas, request).instrument(span).await {

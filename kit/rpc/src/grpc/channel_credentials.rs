@@ -1,6 +1,5 @@
-//! What a channel shows to a service: tokens of this process's role, and its certificate.
-//!
-//! Not here: the keys themselves, which are in [`crate::service_key`] and [`ferrite_core::tls`].
+//! The credentials that a channel presents to a service: tokens of this process's role, and its
+//! certificate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +11,8 @@ use http::HeaderMap;
 
 use crate::service_key::ServiceTokenSource;
 
-/// Proofs of this process's role to one service: a token on every request, and a certificate on the connection where TLS is on.
+/// Proves this process's role to one service: a token on every request, and a certificate if TLS is
+/// on.
 #[derive(Clone, Debug)]
 pub struct ChannelCredentials {
     token_source: Arc<ServiceTokenSource>,
@@ -27,34 +27,34 @@ impl ChannelCredentials {
         Self { token_source, audience, tls: None }
     }
 
-    /// Returns these credentials with TLS over TCP, if there is a certificate.
+    /// Adds TLS over TCP, if there is a certificate.
     #[must_use]
     pub fn with_tls(self, tls: Option<ClientTls>) -> Self {
         Self { tls, ..self }
     }
 
-    /// Returns the role of the service.
     pub(super) fn audience(&self) -> ServiceRole {
         self.audience
     }
 
-    /// Returns the token of a request.
+    /// Returns the token for a request.
     #[must_use]
     pub fn token(&self) -> Arc<str> {
         self.token_source.token(self.audience)
     }
 
-    /// Returns whether a request with these headers may be sent. repo-svc alone gets the access tokens of users: for the other services
-    /// it signs grants.
+    /// Whether a request with these headers may be sent. Only repo-svc gets users' access tokens;
+    /// the other services get grants.
     #[must_use]
     pub fn may_send(&self, headers: &HeaderMap) -> bool {
         self.audience == ServiceRole::RepoSvc || !headers.contains_key(metadata::AUTHORIZATION)
     }
 
-    /// Opens a connection, over TCP with TLS where it is on.
+    /// Opens a connection, with TLS over TCP if it is on.
     ///
     /// # Errors
-    /// When the connection is refused, the address does not resolve, or one side does not accept the certificate of the other.
+    /// If the connection is refused, the host does not resolve, or one side rejects the certificate
+    /// of the other.
     pub async fn connect(&self, address: &Address) -> std::io::Result<Stream> {
         match &self.tls {
             Some(tls) => address.connect_with_tls(tls).await,
@@ -62,7 +62,7 @@ impl ChannelCredentials {
         }
     }
 
-    /// Opens a connection to `socket`, one of those that the host of `address` stands for.
+    /// Opens a connection to `socket`, one of the addresses that the host resolves to.
     pub(super) async fn connect_to(&self, address: &Address, socket: SocketAddr) -> std::io::Result<Stream> {
         address.connect_to(socket, self.tls.as_ref()).await
     }

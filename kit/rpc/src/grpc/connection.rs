@@ -1,7 +1,7 @@
-//! An HTTP/2 connection to a replica: opened by the first call, and again by the first one after it was lost.
+//! An HTTP/2 connection to a replica, opened by the first call and reopened after it was lost.
 //!
-//! The channel of `tonic` has a task between a call and its connection, which costs each call a change of tasks; here a call hands itself
-//! to the connection. Deadlines and retries are in `retry`, the choice of a connection in `replicas`.
+//! tonic's channel has a task between a call and its connection, which costs a task switch per
+//! call. Here a call goes to the connection directly.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,23 +19,24 @@ use tonic::{ConnectError, Status};
 use super::channel_credentials::ChannelCredentials;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Silence on a connection after which the replica is asked for a sign of life, and the time that it has for it. After both the calls on
-/// the connection fail. Over a Unix socket there is no network that could swallow packets, only a busy processor.
+/// Idle time after which a connection is pinged, and the time to respond. After both, the calls on
+/// the connection fail. Not over a Unix socket, where no network can drop packets: there a slow
+/// response only means a busy CPU.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCAL_KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
 const LOCAL_KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Flow control windows of a response, and of all responses of a connection.
+/// Flow control windows of a response and of a connection.
 const STREAM_WINDOW_BYTES: u32 = 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 
-/// The result of a call: a response, which may carry the status of an error, or a failure of the connection.
+/// A response, which may be an error status, or a failed connection.
 pub(super) type CallResult = Result<Response<Body>, CallError>;
 
-/// A call without a response.
+/// A call failed without a response.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// No connection could be opened: nothing was sent.
+    /// No connection could be opened. Nothing was sent.
     #[error("the service cannot be reached")]
     Connect(#[source] ConnectError),
     /// The connection was lost, or the service refused the call before its handler began.
@@ -43,21 +44,24 @@ pub enum CallError {
     Connection(#[source] hyper::Error),
 }
 
-/// Returns whether a status was made of a failure of the connection, before the call's response or within it: the code says no more than
-/// that its cause is unknown, and the service may respond to the next call. A status that a service sent has no cause.
+/// Whether a status stands for a failed connection, before or during the response. Its code only
+/// says that the cause is unknown, and a retry may succeed. A status that a service sent has no
+/// source error.
 #[must_use]
 pub fn is_connection_lost(status: &Status) -> bool {
     std::error::Error::source(status).is_some()
 }
 
-/// Returns whether a status was made because no connection could be opened, so that the service has not seen the call.
+/// Whether a status means that no connection could be opened, so that the service has not seen the
+/// call.
 #[must_use]
 pub fn is_unsent(status: &Status) -> bool {
     let cause = std::error::Error::source(status).and_then(|cause| cause.downcast_ref::<CallError>());
     matches!(cause, Some(CallError::Connect(_)))
 }
 
-/// Where a replica is: an address of the settings, and one of those that its host name stands for, if it has one.
+/// The address of a replica in the settings, and if it has a host name, one of the addresses that
+/// it resolves to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) address: Address,
@@ -69,15 +73,16 @@ pub(super) struct Target {
 pub(super) struct Connection {
     target: Target,
     credentials: Option<ChannelCredentials>,
-    /// For the `:authority` header only: what is dialled is the target.
+    /// For the `:authority` header only; `target` is dialled.
     authority: Authority,
     builder: Builder<TokioExecutor>,
-    /// `None` before the first call. Held while a connection is opened, which further calls wait for.
+    /// `None` before the first call. Locked while a connection is being opened, so that other calls
+    /// wait for it.
     sender: Mutex<Option<SendRequest<Body>>>,
 }
 
 impl Connection {
-    /// Returns a connection to `target` that is not opened yet.
+    /// Returns a connection to `target` that is not open yet.
     pub(super) fn new(target: Target, credentials: Option<ChannelCredentials>) -> Self {
         let local = (Authority::from_static("localhost"), LOCAL_KEEP_ALIVE_INTERVAL, LOCAL_KEEP_ALIVE_TIMEOUT);
         let (authority, interval, timeout) = match &target.address {
@@ -95,10 +100,8 @@ impl Connection {
         Self { target, credentials, authority, builder, sender: Mutex::default() }
     }
 
-    /// Makes a call.
-    ///
-    /// # Errors
-    /// When no connection can be opened, or it fails before the head of the response. Refusals of the service are responses.
+    /// Makes a call. Fails if no connection can be opened, or if it is lost before the response
+    /// begins. Error statuses of the service are responses.
     pub(super) async fn send(&self, mut request: Request<Body>) -> CallResult {
         let mut sender = self.sender().await.map_err(CallError::Connect)?;
         let mut uri = std::mem::take(request.uri_mut()).into_parts();
@@ -109,7 +112,7 @@ impl Connection {
         response.map(|response| response.map(Body::new)).map_err(CallError::Connection)
     }
 
-    /// Returns the open connection; opens one if there is none.
+    /// Returns the open connection, or opens one.
     async fn sender(&self) -> Result<SendRequest<Body>, ConnectError> {
         let mut sender = self.sender.lock().await;
         if let Some(open) = sender.as_ref().filter(|sender| !sender.is_closed()) {
@@ -123,7 +126,7 @@ impl Connection {
     async fn open(&self) -> Result<SendRequest<Body>, tower::BoxError> {
         let stream = TokioIo::new(self.dial().await?);
         let (sender, connection) = self.builder.handshake(stream).await?;
-        // It ends with its last sender and the calls on it.
+        // Ends with its last sender and the calls on it.
         TokioExecutor::new().execute(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to a service ended");

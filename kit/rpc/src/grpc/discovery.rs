@@ -1,7 +1,8 @@
-//! Keeps the replicas of a channel up to date: asks for the addresses that host names stand for, and the replicas how they do.
+//! Keeps the replicas of a channel up to date: resolves host names and checks the health of the
+//! replicas.
 //!
-//! Replicas respond to gRPC's health protocol; one that stops tells it before it closes its listener. A service with one replica is not
-//! asked: there is no other to which calls could go.
+//! Replicas speak gRPC's health protocol. A replica that stops reports that before it closes its
+//! listener. A single replica is not checked, because there is no other one to call.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,21 +24,20 @@ use super::channel_credentials::ChannelCredentials;
 use super::connection::{Target, is_connection_lost};
 use super::replicas::{Health, Replica, ReplicaSet};
 
-/// Most replicas of one service that a process uses.
 const MAX_REPLICAS: usize = 16;
-/// Time between two looks for the addresses of host names. A failed call brings the next one forward.
+/// Interval between resolutions of host names. A failed call brings the next one forward.
 const RESOLVE_INTERVAL: Duration = Duration::from_secs(5);
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time between two questions to the replicas how they do.
+/// Interval between health checks.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Shortest time between two rounds, however many calls fail.
+/// Minimum interval between rounds, however many calls fail.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Returns the addresses of a `HOST:PORT`.
+/// Resolves a `HOST:PORT`.
 pub type Resolver = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
 
-/// Returns the resolver of the system.
+/// Returns the system's resolver.
 pub fn system_resolver() -> Resolver {
     Arc::new(|host| Box::pin(async move { tokio::net::lookup_host(host).await.map(Iterator::collect) }))
 }
@@ -69,7 +69,7 @@ impl Discovery {
         Arc::clone(&self.replicas)
     }
 
-    /// Returns whether there is anything to find out: more replicas than one, or a host name.
+    /// Whether there is more than one replica, or a host name.
     pub(super) fn is_needed(&self) -> bool {
         self.has_names() || self.replicas.is_several()
     }
@@ -78,7 +78,7 @@ impl Discovery {
         self.addresses.iter().any(|address| address.host_name().is_some())
     }
 
-    /// Works until it is dropped.
+    /// Runs until dropped.
     pub(super) async fn run(self) {
         let mut resolved_at: Option<Instant> = None;
         let mut is_woken = false;
@@ -99,7 +99,7 @@ impl Discovery {
         }
     }
 
-    /// Asks for the addresses of all host names. Those of a name that cannot be asked for stay as they are.
+    /// Resolves all host names. If that fails for a name, its addresses stay as they are.
     async fn resolve(&self) {
         let (replicas, resolver) = (self.replicas.all(), &self.resolver);
         let old = &replicas;
@@ -124,7 +124,7 @@ impl Discovery {
                 targets.push(target);
             }
         }
-        // Replicas with connections stay, the answers of a name server come in any order.
+        // Prefer connected replicas: name servers return addresses in any order.
         targets.sort_by_key(|target| !old.iter().any(|replica| replica.target == *target));
         let known = |target: &Target| old.iter().find(|replica| replica.target == *target).cloned();
         let new = targets
@@ -134,7 +134,7 @@ impl Discovery {
         self.replicas.replace(new.collect());
     }
 
-    /// Asks all replicas how they do.
+    /// Checks the health of all replicas.
     async fn probe(&self) {
         let replicas = self.replicas.all();
         let questions = replicas.iter().map(|replica| async move { replica.note_probe(health_of(replica).await) });
@@ -142,7 +142,7 @@ impl Discovery {
     }
 }
 
-/// Returns how a replica does; `None` if it does not respond in time.
+/// Returns the health of a replica; `None` if it does not respond in time.
 async fn health_of(replica: &Replica) -> Option<Health> {
     let connection = replica.connection();
     let mut client = HealthClient::new(service_fn(|request: Request<Body>| connection.send(request)));
@@ -157,7 +157,7 @@ async fn health_of(replica: &Replica) -> Option<Health> {
         Ok(Err(status)) if status.code() == Code::Unavailable || is_connection_lost(&status) => {
             Some(Health::Unreachable)
         }
-        // The replica responds, but does not know the question.
+        // The replica responds, but does not support health checks.
         Ok(Err(_)) => Some(Health::Serving),
     }
 }

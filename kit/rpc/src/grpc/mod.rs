@@ -1,7 +1,5 @@
-//! The client side of gRPC between Ferrite's processes: channels to replicas and to git stores, with deadlines, retries and the
+//! The gRPC client: channels to replicas and to git stores, with deadlines, retries and the
 //! caller's trace.
-//!
-//! Not here: the server side, which is in `ferrite_listener`.
 
 mod channel;
 mod channel_credentials;

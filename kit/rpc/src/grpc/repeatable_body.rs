@@ -1,4 +1,5 @@
-//! The body of a call that can be sent again: because the call changes nothing, was never sent, or was not begun by the service.
+//! The body of a call that may be sent again: a read, a call that was never sent, or one that the
+//! service has not begun.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 use tonic::Status;
 use tonic::body::Body;
 
-/// Longest message that is kept to be sent again after a part of it was read. Most are a few hundred bytes.
+/// Longer messages are not kept for a retry once a part was sent. Most have a few hundred bytes.
 const MAX_KEPT_BYTES: usize = 4 * 1024 * 1024;
 
 /// A body that can be given to one attempt after the other.
@@ -19,12 +20,12 @@ pub(super) struct RepeatableBody(Arc<Mutex<State>>);
 
 struct State {
     body: Body,
-    /// What attempts have read of the body.
+    /// What attempts have read so far.
     kept: Vec<Bytes>,
     kept_bytes: usize,
     /// True once an attempt has read from the body.
     is_begun: bool,
-    /// False once something was read that is not kept.
+    /// False once something was read and not kept.
     is_whole: bool,
 }
 
@@ -34,12 +35,13 @@ impl RepeatableBody {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// Returns whether no attempt has read from the body. The service cannot have acted then: it waits for the message.
+    /// Whether no attempt has read from the body. Then the service cannot have acted, because it
+    /// waits for the message.
     pub(super) fn is_unsent(&self) -> bool {
         !self.0.lock().is_begun
     }
 
-    /// Returns whether the next attempt would send the same as the ones before.
+    /// Whether the next attempt would send the same as the previous ones.
     pub(super) fn is_whole(&self) -> bool {
         self.0.lock().is_whole
     }
@@ -51,7 +53,7 @@ impl RepeatableBody {
 }
 
 impl State {
-    /// Reads the next frame of the body, and keeps it if there is room.
+    /// Reads the next frame and keeps it if there is room.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         self.is_begun = true;
         let read = http_body::Body::poll_frame(Pin::new(&mut self.body), cx);
@@ -75,10 +77,10 @@ impl State {
     }
 }
 
-/// The body of one attempt: what the attempts before it have read, and then the rest.
+/// The body of one attempt: the kept frames, then the rest.
 struct AttemptBody {
     body: RepeatableBody,
-    /// Frames of `kept` that this attempt has read.
+    /// Number of kept frames that this attempt has read.
     next: usize,
 }
 

@@ -1,13 +1,12 @@
-//! The replicas of one service as a channel knows them: their connections, how they do, and which one gets the next call.
+//! The replicas of one service in a channel: their connections, their health, and the choice for
+//! the next call.
 //!
-//! `tonic` 0.14's `Channel::balance_channel`, over `tower` 0.5's `Balance`, cannot replace this:
-//! - it dials over TCP with its own TLS (`DynamicServiceStream`); Unix sockets and `ChannelCredentials` have no place in it;
+//! `Channel::balance_channel` of tonic 0.14, over `Balance` of tower 0.5, cannot replace this:
+//! - it dials over TCP with its own TLS (`DynamicServiceStream`), so it has no Unix sockets and no `ChannelCredentials`;
 //! - a connection that cannot be opened counts as ready, and the load of each is 0 (`Reconnect`, `Connection`), so a dead replica keeps
 //!   getting its share of the calls;
-//! - nothing stops calls to a replica that is `NOT_SERVING` or hangs, and a retry cannot leave out the replicas that failed;
-//! - `Balance` waits while no service is ready; here a call goes to any replica, as what is known of them may be old.
-//!
-//! Not here: looking for replicas and asking how they do (`discovery`), the repetition of calls (`retry`), and connections.
+//! - nothing stops calls to a replica that is `NOT_SERVING` or hangs, and a retry cannot avoid the replicas that failed;
+//! - `Balance` waits while no service is ready; here a call then goes to any replica, because their known health may be outdated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -21,26 +20,27 @@ use tonic::body::Body;
 use super::channel_credentials::ChannelCredentials;
 use super::connection::{CallError, CallResult, Connection, Target};
 
-/// Connections to one replica. A single HTTP/2 connection is the first bottleneck under load.
+/// A single HTTP/2 connection is the first bottleneck under load.
 const CONNECTIONS_PER_REPLICA: usize = 2;
-/// Questions in a row without a response after which a replica is unreachable: one late response comes from a busy processor.
+/// Consecutive health checks without a response after which a replica is unreachable. One late
+/// response only means a busy CPU.
 const MAX_UNANSWERED: u32 = 2;
-/// Longest time that a call waits until the host name of a service is resolved for the first time.
+/// How long a call waits for the first resolution of the service's host name.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How a replica does, as far as is known.
+/// The known health of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
-    /// Not asked yet.
+    /// Not checked yet.
     Unknown,
     Serving,
-    /// Responds that it is starting, stopping, or without its database. Calls that it has go on.
+    /// Starting, stopping, or without its database. Running calls continue.
     NotServing,
-    /// Refuses connections or does not respond. Reads that it has are sent to another one.
+    /// Refuses connections or does not respond. Running reads move to another replica.
     Unreachable,
 }
 
-/// A process that serves, with the connections to it.
+/// A serving process, with the connections to it.
 #[derive(Debug)]
 pub(super) struct Replica {
     pub(super) target: Target,
@@ -49,12 +49,12 @@ pub(super) struct Replica {
     /// Each call in flight holds a clone.
     in_flight: Arc<()>,
     health: watch::Sender<Health>,
-    /// Questions in a row that the replica has not responded to.
+    /// Consecutive health checks without a response.
     unanswered: AtomicU32,
 }
 
 impl Replica {
-    /// Returns a replica without a connection; its first call opens one.
+    /// Returns a replica without connections. The first call opens one.
     pub(super) fn new(target: Target, credentials: Option<&ChannelCredentials>) -> Self {
         let connection = |_| Connection::new(target.clone(), credentials.cloned());
         let connections = (0..CONNECTIONS_PER_REPLICA).map(connection).collect();
@@ -67,20 +67,20 @@ impl Replica {
         &self.connections[self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len()]
     }
 
-    /// Makes a call.
     pub(super) async fn send(&self, request: Request<Body>) -> CallResult {
         let _in_flight = Arc::clone(&self.in_flight);
         self.connection().send(request).await
     }
 
-    /// Makes a call that may be repeated elsewhere. It is `UNAVAILABLE` once the replica is found to be unreachable.
+    /// Makes a call that may be retried elsewhere. Returns `UNAVAILABLE` as soon as the replica is
+    /// unreachable.
     pub(super) async fn send_while_reachable(&self, request: Request<Body>) -> CallResult {
         let mut health = self.health.subscribe();
         if *health.borrow_and_update() == Health::Unreachable {
             return self.send(request).await;
         }
         let lost = async {
-            // An error says that the sender is gone, which this replica holds.
+            // An error would mean that the sender is gone, but `self` holds it.
             let _ = health.wait_for(|health| *health == Health::Unreachable).await;
         };
         tokio::select! {
@@ -94,7 +94,7 @@ impl Replica {
         *self.health.borrow()
     }
 
-    /// Notes the response to the question how the replica does, or that none came in time.
+    /// Records the result of a health check; `None` if there was no response in time.
     pub(super) fn note_probe(&self, response: Option<Health>) {
         if let Some(health) = response {
             self.unanswered.store(0, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Replica {
         }
     }
 
-    /// Sets what is known of the replica, and logs a change for the worse or back.
+    /// Sets the health, and logs when a replica becomes unreachable or recovers.
     fn set_health(&self, health: Health) {
         let old = self.health.send_replace(health);
         if old == health {
@@ -112,7 +112,7 @@ impl Replica {
         }
         let Target { address, socket } = &self.target;
         match (old, health) {
-            // It may be starting, as this process is.
+            // It may still be starting, like this process.
             (Health::Unknown, Health::Unreachable) => {
                 tracing::info!(%address, ?socket, "a replica cannot be reached yet");
             }
@@ -123,26 +123,26 @@ impl Replica {
     }
 }
 
-/// The replicas of a service. Calls are spread over those that serve.
+/// The replicas of a service. Calls are balanced over those that serve.
 #[derive(Debug)]
 pub(super) struct ReplicaSet {
     found: watch::Sender<Found>,
     next: AtomicUsize,
-    /// Wakes `discovery` before its time.
+    /// Wakes `discovery` early.
     pub(super) look: Notify,
 }
 
 #[derive(Clone, Debug)]
 struct Found {
     replicas: Arc<[Arc<Replica>]>,
-    /// False until all host names have been asked for once.
+    /// False until all host names were resolved once.
     is_complete: bool,
 }
 
 impl ReplicaSet {
-    /// Returns a set of `replicas`, which is complete unless host names are still to be resolved.
+    /// Returns a set of `replicas`. It is complete unless host names must still be resolved.
     pub(super) fn new(replicas: Vec<Arc<Replica>>, is_complete: bool) -> Self {
-        // Processes that start together do not begin with the same replica.
+        // Processes that start together should not all begin with the same replica.
         let next = AtomicUsize::new(rand::random_range(0..1024));
         Self { found: watch::Sender::new(Found { replicas: replicas.into(), is_complete }), next, look: Notify::new() }
     }
@@ -151,7 +151,7 @@ impl ReplicaSet {
         Arc::clone(&self.found.borrow().replicas)
     }
 
-    /// Replaces the set after all host names were asked for.
+    /// Replaces the set after all host names were resolved.
     pub(super) fn replace(&self, replicas: Vec<Arc<Replica>>) {
         self.found.send_replace(Found { replicas: replicas.into(), is_complete: true });
     }
@@ -160,17 +160,16 @@ impl ReplicaSet {
         self.found.borrow().replicas.len() > 1
     }
 
-    /// Returns whether a replica serves, or may serve, that is not in `tried`.
+    /// Whether a replica outside `tried` serves, or may serve.
     pub(super) fn has_other(&self, tried: &[Arc<Replica>]) -> bool {
         let may_serve = |replica: &Replica| matches!(replica.health(), Health::Serving | Health::Unknown);
         self.all().iter().any(|replica| may_serve(replica) && !is_in(tried, replica))
     }
 
-    /// Returns the replica for the next call: one that serves, not one of `tried` if there is another, the one with the fewest calls in
-    /// flight, and among equals the next in turn. If none is known to serve it is any: what is known of them may be old.
-    ///
-    /// # Errors
-    /// `UNAVAILABLE` if the host name of the service stands for no address.
+    /// Returns the replica for the next call: one that serves, if possible not one of `tried`, with
+    /// the fewest calls in flight, and among equals the next in turn. If none is known to serve,
+    /// returns any, because the known health may be outdated. Fails with `UNAVAILABLE` if the
+    /// service's host name resolves to no address.
     pub(super) async fn pick(&self, tried: &[Arc<Replica>]) -> Result<Arc<Replica>, Status> {
         let replicas = self.all();
         if let [only] = &*replicas {
@@ -206,7 +205,8 @@ impl ReplicaSet {
         best.cloned()
     }
 
-    /// Notes that a call of `replica` failed with `error`. A replica that takes no connection gets no call until it responds again.
+    /// Records that a call failed. A replica that accepts no connection gets no calls until it
+    /// responds again.
     pub(super) fn note_failure(&self, replica: &Replica, error: &CallError) {
         if self.is_several() && matches!(error, CallError::Connect(_)) {
             replica.set_health(Health::Unreachable);

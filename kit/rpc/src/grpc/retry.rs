@@ -1,11 +1,11 @@
-//! Calls to a service with several replicas: repeated elsewhere where that is safe, within one deadline.
+//! Retries calls where that is safe, within one deadline.
 //!
-//! A call that changes nothing is repeated on `UNAVAILABLE` and on failures of the connection, by another replica at once and after a
-//! delay by any. Any other call is repeated only if it was never sent, or the service says that it has not begun with it.
+//! A read is retried on `UNAVAILABLE` and on lost connections: at once on another replica, and
+//! after a delay on any. Any other call is retried only if it was never sent, or the service says
+//! that it has not begun it. Callers retry writes themselves, with an idempotency key.
 //!
-//! `tower::retry` cannot replace this: its policy does not see which replica had the call, so it cannot choose another one.
-//!
-//! Not here: retries of writes that may have been carried out. Their callers repeat them, with an idempotency key.
+//! `tower::retry` cannot replace this: its policy does not see which replica had the call, so it
+//! cannot choose another one.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -27,17 +27,15 @@ use super::timeout::call_deadline;
 
 /// Deadline of an outgoing call whose `grpc-timeout` is absent or later.
 const CLIENT_DEADLINE: Duration = Duration::from_secs(30);
-/// Time before each retry, at most; the actual time is random, at least half of it.
+/// Maximum delays before each retry. The actual delay is random, at least half of it.
 const RETRY_DELAYS_MS: &[u64] = &[20, 100, 400, 1_000];
-/// Most replicas that are tried one after the other without a delay.
+/// Replicas that are tried without a delay in between.
 const MAX_TRIED_AT_ONCE: usize = 3;
 /// `grpc-status` of `UNAVAILABLE`.
 const UNAVAILABLE: &str = "14";
 
-/// Makes a call to one of `replicas`, and repeats it where that is safe. Ends at the deadline of the request.
-///
-/// # Errors
-/// When the connection fails; refusals of the service are responses.
+/// Makes a call to one of `replicas` and retries it where that is safe, until the deadline of the
+/// request. Error statuses of the service are responses.
 pub(super) async fn call(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
     let deadline = call_deadline(&request, CLIENT_DEADLINE);
     let late = |_| Ok(Status::deadline_exceeded("deadline exceeded").into_http());
@@ -45,13 +43,15 @@ pub(super) async fn call(replicas: &ReplicaSet, request: Request<Body>) -> CallR
     tokio::time::timeout(deadline, send(replicas, request)).await.unwrap_or_else(late)
 }
 
-/// Sends a call until it is answered, or may not be repeated. It goes to another replica at once, or to the same one after a while: a git
-/// store has a single process, which may be restarting.
+/// Sends a call until there is a response or it may not be retried. Moves to another replica at
+/// once, or retries the same one after a delay: a git store has a single process, which may be
+/// restarting.
 async fn send(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
     let is_repeatable = is_repeatable(request.uri().path().trim_start_matches('/'));
     let (parts, mut body) = request.into_parts();
     if is_repeatable {
-        // Idempotent methods are unary, so their requests are encoded in memory: reading them neither fails nor waits.
+        // Idempotent methods are unary, so their requests are in memory: reading them neither fails
+        // nor waits.
         let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_else(|_| Bytes::new());
         body = Body::new(Full::new(bytes));
     }
@@ -85,15 +85,15 @@ async fn send(replicas: &ReplicaSet, request: Request<Body>) -> CallResult {
         if tried.len() >= MAX_TRIED_AT_ONCE || !replicas.has_other(&tried) {
             let Some(delay) = delays.next() else { return result };
             pause(*delay).await;
-            // The last one failed a moment ago; the others have had a rest.
+            // Avoid only the replica that failed last; the others may have recovered.
             tried = tried.pop().into_iter().collect();
         }
         ClientCall::retried(parts.uri.path());
     }
 }
 
-/// Returns whether the service has not begun with the call: it said that it takes no more of them on the connection, and which were the
-/// last (RFC 9113, section 6.8), or refused this one (section 8.7).
+/// Whether the service has not begun the call: it closed the connection and named earlier calls as
+/// the last ones (RFC 9113, section 6.8), or refused this one (section 8.7).
 fn is_not_begun(error: &CallError) -> bool {
     let mut causes = std::iter::successors(error.source(), |cause| (**cause).source());
     causes.find_map(|cause| cause.downcast_ref::<h2::Error>()).is_some_and(|error| {
@@ -103,7 +103,7 @@ fn is_not_begun(error: &CallError) -> bool {
     })
 }
 
-/// Waits for a random time of at most `delay` milliseconds, and at least half of it.
+/// Waits for a random time between half of `delay` and `delay`, in milliseconds.
 async fn pause(delay: u64) {
     let jittered = rand::rng().random_range(delay / 2..=delay);
     tokio::time::sleep(Duration::from_millis(jittered)).await;

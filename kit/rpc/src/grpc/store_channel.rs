@@ -1,4 +1,4 @@
-//! The channel to the git stores: each call goes to the store that its metadata names.
+//! The channel to the git stores. Each call goes to the store in its metadata.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,17 +16,17 @@ use super::channel::{Channel, channel};
 use super::channel_credentials::ChannelCredentials;
 use super::connection::CallError;
 
-/// Most stores to which a process has channels at once.
 const MAX_CHANNELS: u64 = 1024;
-/// Time without a call after which the channel of a store is dropped.
+/// Time without a call after which the channel to a store is dropped.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A client channel to the git stores; cheap to clone. Each call goes to the store that its metadata `ferrite-store` names, or to the
-/// only one. Channels are opened when they are first used. A store without an address responds with `UNAVAILABLE`.
+/// A client channel to the git stores; cheap to clone. Each call goes to the store in its metadata
+/// `ferrite-store`, or to the only one. Channels are opened on first use. Calls to a store without
+/// an address return `UNAVAILABLE`.
 #[derive(Clone, Debug)]
 pub struct StoreChannel {
     stores: Arc<Stores>,
-    /// The store of calls that name none.
+    /// The store for calls that name none.
     store: Option<HeaderValue>,
 }
 
@@ -42,10 +42,11 @@ enum Stores {
 }
 
 impl StoreChannel {
-    /// Returns a channel to the stores at `addresses` whose connections and calls carry `credentials`, if there are any.
+    /// Returns a channel to the stores at `addresses`. Connections and calls carry `credentials`,
+    /// if given.
     ///
     /// # Panics
-    /// When called outside a tokio runtime.
+    /// Outside a tokio runtime.
     #[must_use]
     pub fn new(addresses: StoreAddresses, credentials: Option<ChannelCredentials>) -> Self {
         let stores = match addresses.of("") {
@@ -58,22 +59,22 @@ impl StoreChannel {
         Self { stores: Arc::new(stores), store: None }
     }
 
-    /// Returns this channel for calls to one store: those that name no other have its name.
+    /// Returns this channel with `store` as the default for calls that name no store.
     #[must_use]
     pub fn with_store(&self, store: &str) -> Self {
         Self { stores: Arc::clone(&self.stores), store: HeaderValue::from_str(store).ok() }
     }
 
-    /// Returns whether every call goes to the same address, whatever store it names.
+    /// Whether every call goes to the same address, whatever store it names.
     #[must_use]
     pub fn is_single(&self) -> bool {
         matches!(&*self.stores, Stores::Single(_))
     }
 
-    /// Returns the channel to one store, whose calls do not name the store.
+    /// Returns the channel to one store. Its calls do not name the store.
     ///
     /// # Errors
-    /// [`NoStoreAddress`] when the settings have no address of the store.
+    /// [`NoStoreAddress`] if the settings have no address of the store.
     pub fn channel(&self, store: &str) -> Result<Channel, NoStoreAddress> {
         match &*self.stores {
             Stores::Single(channel) => Ok(channel.clone()),
@@ -94,14 +95,14 @@ impl StoreChannel {
     }
 }
 
-/// Makes a channel that sends every call to one address, whatever the store.
+/// Sends every call to one address, whatever the store.
 impl From<Channel> for StoreChannel {
     fn from(channel: Channel) -> Self {
         Self { stores: Arc::new(Stores::Single(channel)), store: None }
     }
 }
 
-/// Returns `request` with the name of the store that it is for. An empty name is left out.
+/// Adds the name of a store to `request`, unless it is empty.
 #[must_use]
 pub fn for_store<T>(mut request: tonic::Request<T>, store: &str) -> tonic::Request<T> {
     if let (false, Ok(store)) = (store.is_empty(), store.parse()) {

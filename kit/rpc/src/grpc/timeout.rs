@@ -3,14 +3,14 @@ use std::time::Duration;
 use http::Request;
 use tonic::IntoRequest;
 
-/// Methods that copy a repository, which may take minutes.
+/// Methods that copy a repository, which can take minutes.
 const LONG_METHODS: &[&str] =
     &["/ferrite.repo.v1.RepositoryService/ForkRepository", "/ferrite.git.v1.StorageService/CreateRepository"];
-/// Latest deadline of a call of one of the [`LONG_METHODS`].
+/// Maximum deadline of the [`LONG_METHODS`].
 const LONG_DEADLINE: Duration = Duration::from_secs(15 * 60);
 
-/// Returns the time that a call may take: that of its `grpc-timeout`, or `usual` if the header is absent, malformed or later. Only for one
-/// of the [`LONG_METHODS`] the header may be later, up to [`LONG_DEADLINE`].
+/// Returns the deadline of a call: its `grpc-timeout`, or `usual` if the header is absent,
+/// malformed or later. For [`LONG_METHODS`] the header may be later, up to [`LONG_DEADLINE`].
 pub fn call_deadline<B>(request: &Request<B>, usual: Duration) -> Duration {
     let header = request.headers().get("grpc-timeout").and_then(|value| value.to_str().ok());
     match header.and_then(parse_timeout) {
@@ -20,7 +20,7 @@ pub fn call_deadline<B>(request: &Request<B>, usual: Duration) -> Duration {
     }
 }
 
-/// Returns a request, given as such or as its message, whose call fails after `timeout`.
+/// Sets the timeout of a request, given as request or message.
 #[must_use]
 pub fn with_timeout<T>(request: impl IntoRequest<T>, timeout: Duration) -> tonic::Request<T> {
     let mut request = request.into_request();

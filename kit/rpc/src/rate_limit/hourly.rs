@@ -1,16 +1,13 @@
-//! [`HourlyLimit`]: a limit on what one account does within an hour.
-//!
-//! Not here: the percentage that applies to an account, which repo-svc knows and tells in grants.
+//! [`HourlyLimit`]: a limit per account and hour.
 
 use std::fmt::Display;
 use std::time::Duration;
 
 use super::limiter::RateLimiter;
 
-/// Events are counted in windows of this length.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
 
-/// Limits what one account does within an hour.
+/// Limits what one account does per hour.
 #[derive(Clone, Debug)]
 pub struct HourlyLimit {
     limiter: RateLimiter,
@@ -25,48 +22,49 @@ pub struct RateExceeded {
     pub name: &'static str,
     /// The limit that applies to the account.
     pub limit: u64,
-    /// Time to wait before the next attempt.
+    /// Time to wait before a retry.
     pub retry_after: Duration,
 }
 
 impl HourlyLimit {
-    /// Returns a limit that counts in `limiter`, which replicas may share, under `name`; 0 for no limit. The name is the kind in the metric
-    /// `ferrite_quota_refused_total` as well.
+    /// Returns a limit that counts in `limiter`, which replicas may share; 0 means no limit. `name`
+    /// is also the kind in the metric `ferrite_quota_refused_total`.
     #[must_use]
     pub fn new(limiter: RateLimiter, name: &'static str, limit: impl Into<u64>) -> Self {
         Self { limiter, name, limit: limit.into() }
     }
 
-    /// Counts `amount` of what is limited for an account. `percent` of the limit applies to it: `None` for 100, [`u32::MAX`] for no limit.
-    /// Called after the request was found valid and before anything is written.
+    /// Counts `amount` for an account. `percent` of the limit applies to it: `None` for 100,
+    /// [`u32::MAX`] for no limit. Call this after the request was validated and before anything is
+    /// written.
     ///
     /// # Errors
-    /// [`RateExceeded`] when the account has reached its limit.
+    /// [`RateExceeded`] if the account has reached its limit.
     pub async fn count(&self, account: impl Display, amount: u64, percent: Option<u32>) -> Result<(), RateExceeded> {
         Self::count_all([(self, amount)], account, percent).await
     }
 
-    /// Counts against several limits, which share a limiter. Amounts of which one does not fit are not counted, unless requests at the
-    /// same time take the room.
+    /// Counts against several limits that share a limiter. If one amount does not fit, none is
+    /// counted, except when concurrent requests take the room.
     ///
     /// # Errors
-    /// [`RateExceeded`] for the first limit that the amounts would exceed.
+    /// [`RateExceeded`] for the first limit that would be exceeded.
     pub async fn count_all<const N: usize>(
         amounts: [(&Self, u64); N],
         account: impl Display,
         percent: Option<u32>,
     ) -> Result<(), RateExceeded> {
-        // Single events that are refused change nothing: their limit is used up already.
+        // Refused single events need no check first: their limit is already used up.
         if amounts.iter().any(|(_, amount)| *amount > 1) {
             Self::check(&amounts, &account, percent).await?;
         }
         Self::add_all(amounts, account, percent).await
     }
 
-    /// Counts against several limits, which share a limiter, in one round trip to Redis.
+    /// Counts against several limits that share a limiter, in one round trip to Redis.
     ///
     /// # Errors
-    /// [`RateExceeded`] for the first limit that the account has reached. All amounts are counted even so.
+    /// [`RateExceeded`] for the first limit that is reached. All amounts are counted anyway.
     pub async fn add_all<const N: usize>(
         amounts: [(&Self, u64); N],
         account: impl Display,
@@ -90,20 +88,21 @@ impl HourlyLimit {
         Ok(())
     }
 
-    /// Checks that each amount fits into what is left of its limit, and counts nothing.
+    /// Checks that each amount fits into its limit. Counts nothing.
     async fn check(amounts: &[(&Self, u64)], account: &impl Display, percent: Option<u32>) -> Result<(), RateExceeded> {
         for (limit, amount) in amounts {
             let Some(most) = limit.limit_of(percent) else { continue };
             let (count, left) = limit.limiter.peek(&limit.key(account), WINDOW).await;
             if count.saturating_add(*amount) > most {
-                // Without a window the amount is larger than the limit, and waiting does not help.
+                // Without a window the amount exceeds the limit, and waiting does not help.
                 return Err(limit.exceeded(most, if left.is_zero() { WINDOW } else { left }));
             }
         }
         Ok(())
     }
 
-    /// Counts an amount without a limit and without waiting: for what is known only after it was done.
+    /// Counts an amount without checking the limit and without waiting: for amounts that are only
+    /// known afterwards.
     pub fn add_later(&self, account: impl Display, amount: u64, percent: Option<u32>) {
         if self.limit_of(percent).is_some() {
             self.limiter.add_later(&self.key(&account), amount, WINDOW);
@@ -119,7 +118,7 @@ impl HourlyLimit {
         format!("{}\0{account}", self.name)
     }
 
-    /// Returns the limit of an account to which `percent` applies; `None` if it has none.
+    /// Returns the limit of an account that `percent` applies to; `None` for no limit.
     #[must_use]
     pub fn limit_of(&self, percent: Option<u32>) -> Option<u64> {
         match percent {

@@ -1,6 +1,4 @@
 //! [`RateLimiter`], which counts in Redis or in memory.
-//!
-//! Not here: the counters themselves, which are in `memory` and in [`crate::redis`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +12,16 @@ use sha2::{Digest, Sha256};
 use super::memory::MemoryCounters;
 use crate::redis::{KeyHash, RedisClient, RedisCounters};
 
-/// Names of counters that all services share.
+/// Prefix of counters that all services share.
 const SHARED_PREFIX: &str = "ferrite:count";
 
-/// Counts events per key in fixed time windows, each of which begins with its first event. With Redis, all services share the counts, or
-/// the replicas of one role ([`RateLimiter::of_role`]); without it, or while it does not respond, each process counts for itself.
+/// Counts events per key in fixed time windows, which begin with their first event. With Redis, all
+/// services share the counts, or the replicas of one role ([`RateLimiter::of_role`]). Without
+/// Redis, or while it does not respond, each process counts for itself.
 #[derive(Clone)]
 pub struct RateLimiter {
     redis: Option<RedisCounters>,
-    /// Keeps keys of different counters apart in memory.
+    /// Separates keys of different counters in memory.
     prefix: &'static str,
     pub(super) memory: Arc<Mutex<MemoryCounters>>,
     clock: Clock,
@@ -35,13 +34,13 @@ impl std::fmt::Debug for RateLimiter {
 }
 
 impl RateLimiter {
-    /// Returns a limiter that counts in `redis`, or else in memory by `clock`.
+    /// Returns a limiter that counts in `redis`, or in memory by `clock`.
     #[must_use]
     pub fn new(redis: Option<RedisClient>, clock: Clock) -> Self {
         Self::with_max_counters(redis, clock, DEFAULT_RATE_LIMIT_COUNTERS)
     }
 
-    /// As [`RateLimiter::new`], with at most `max_counters` counters in memory at once.
+    /// Like [`RateLimiter::new`], with at most `max_counters` counters in memory.
     #[must_use]
     pub fn with_max_counters(redis: Option<RedisClient>, clock: Clock, max_counters: u32) -> Self {
         let memory = MemoryCounters::new(usize::try_from(max_counters).unwrap_or(usize::MAX));
@@ -49,7 +48,8 @@ impl RateLimiter {
         Self { redis, prefix: SHARED_PREFIX, memory: Arc::new(Mutex::new(memory)), clock }
     }
 
-    /// Returns a limiter whose counts only the processes of `role` share. In memory both have the same room.
+    /// Returns a limiter whose counts only the processes of `role` share. In memory both share
+    /// their room.
     #[must_use]
     pub fn of_role(&self, role: ServiceRole) -> Self {
         let prefix = match role {
@@ -66,15 +66,14 @@ impl RateLimiter {
         Sha256::digest(format!("{}\0{key}", self.prefix)).into()
     }
 
-    /// Counts one event of `key` and returns the number of events in its window, this one included. A window that begins with this
-    /// event lasts for `window`.
+    /// Counts one event of `key`. Returns the number of events in its window, including this one. A
+    /// new window lasts for `window`.
     pub async fn count(&self, key: &str, window: Duration) -> u64 {
         let [count] = self.add([(key, 1)], window).await;
         count
     }
 
-    /// Counts an amount of events of each key, or as many units of a size, as [`RateLimiter::count`] counts one. All are one round trip to
-    /// Redis.
+    /// Like [`RateLimiter::count`], for several keys and amounts in one round trip to Redis.
     pub async fn add<const N: usize>(&self, amounts: [(&str, u64); N], window: Duration) -> [u64; N] {
         let amounts = amounts.map(|(key, amount)| (self.hash(key), amount));
         if let Some(redis) = &self.redis
@@ -86,7 +85,7 @@ impl RateLimiter {
         self.add_in_memory(amounts, window)
     }
 
-    /// Counts as [`RateLimiter::add`] and does not wait for Redis.
+    /// Like [`RateLimiter::add`], without waiting for Redis.
     pub fn add_later(&self, key: &str, amount: u64, window: Duration) {
         let amounts = [(self.hash(key), amount)];
         let Some(redis) = &self.redis else {
@@ -110,8 +109,8 @@ impl RateLimiter {
         amounts.map(|(hash, amount)| memory.add(hash, amount, window, now_us))
     }
 
-    /// Returns the number of events of `key` in its window, and the time until the window ends. `window` is the length that
-    /// [`RateLimiter::count`] is called with.
+    /// Returns the number of events of `key` in its window and the time until the window ends.
+    /// `window` must be that of [`RateLimiter::count`].
     pub async fn peek(&self, key: &str, window: Duration) -> (u64, Duration) {
         let hash = self.hash(key);
         if let Some(redis) = &self.redis

@@ -1,6 +1,4 @@
 //! Counters of one process, for rate limits without Redis.
-//!
-//! Not here: hashing of keys, which the limiter does.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -12,13 +10,13 @@ use crate::redis::KeyHash;
 /// The windows of one process.
 #[derive(Debug)]
 pub(super) struct MemoryCounters {
-    /// Most windows at once. Beyond it windows that are over are dropped, then the one with the fewest events, of several the oldest:
-    /// events of many other keys do not make a busy key forgotten.
+    /// Maximum number of windows. To make room, expired windows are dropped first, then the one
+    /// with the fewest events, the oldest of several: many other keys must not push out a busy one.
     max_windows: usize,
     windows: HashMap<KeyHash, Window>,
-    /// The windows by their end.
+    /// Windows by their end.
     ends: BTreeSet<(i64, KeyHash)>,
-    /// The windows by their number of events, then by their beginning.
+    /// Windows by number of events, then by age.
     counts: BTreeSet<(u64, u64, KeyHash)>,
     /// Number of windows begun so far.
     begun: u64,
@@ -28,7 +26,7 @@ pub(super) struct MemoryCounters {
 struct Window {
     end_us: i64,
     count: u64,
-    /// Number of the windows that had begun before this one.
+    /// Number of windows begun before this one.
     sequence: u64,
 }
 
@@ -57,7 +55,7 @@ impl MemoryCounters {
         window.count
     }
 
-    /// Drops windows until another one fits.
+    /// Drops windows until there is room for another one.
     fn make_room(&mut self, now_us: i64) {
         while self.windows.len() >= self.max_windows {
             let over = self.ends.first().filter(|(end_us, _)| *end_us <= now_us).map(|(_, hash)| *hash);

@@ -1,6 +1,5 @@
-//! Counts of events per key and time window, such as wrong passwords or requests of one address.
-//!
-//! Not here: limits, but for those of an account and an hour. The caller compares the count with its own.
+//! Counts events per key and time window, such as wrong passwords or requests of one address.
+//! Except for [`HourlyLimit`], callers compare the count with their own limit.
 
 mod hourly;
 mod limiter;

@@ -1,5 +1,3 @@
-//! Rate limits in memory and in Redis.
-
 use std::time::{Duration, Instant};
 
 use ferrite_core::Clock;
@@ -59,7 +57,7 @@ async fn memory_is_bounded_by_dropping_the_oldest_of_the_quietest_windows() {
     let (limiter, clock) = in_memory();
     limiter.count("first", WINDOW).await;
     limiter.count("second", WINDOW).await;
-    // A cleared key begins a new window, which is not the oldest any more.
+    // A cleared key begins a new window, so it is no longer the oldest.
     limiter.clear("first").await;
     limiter.count("first", WINDOW).await;
     for number in 0..MAX_COUNTERS - 1 {
@@ -85,7 +83,7 @@ async fn a_busy_key_is_remembered_whatever_others_do() {
     }
     assert_eq!(limiter.peek("busy", WINDOW).await.0, 20);
     assert_eq!(limiter.memory.lock().len(), MAX_COUNTERS);
-    // Once its window is over, it takes no place of others.
+    // An expired window takes no room from others.
     clock.advance(WINDOW);
     for number in 0..MAX_COUNTERS {
         limiter.count(&format!("later {number}"), WINDOW).await;
@@ -170,7 +168,7 @@ async fn without_redis_a_process_counts_for_itself_without_delay() {
     assert_eq!(limiter.count("ada", WINDOW).await, 1);
     redis.stop().await;
     let started = Instant::now();
-    // So many that they take far longer than the limit below if each waits for Redis.
+    // Enough to take far longer than the limit below if each waited for Redis.
     for count in 1..=100 {
         assert_eq!(limiter.count("ada", WINDOW).await, count);
     }

@@ -1,6 +1,4 @@
 //! The Redis client with its circuit breaker.
-//!
-//! Not here: names and types of keys, which belong to the users of the client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,14 +10,14 @@ use futures_util::future::BoxFuture;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use tracing::{Instrument, Span};
 
-/// Longest time to connect to Redis, and to wait for a response.
+/// Timeout of connecting to Redis and of a response.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
-/// Time for which the circuit breaker stays open after a failed call.
+/// How long the circuit breaker stays open after a failed call.
 const CIRCUIT_OPEN_TIME: Duration = Duration::from_millis(500);
-/// Time between two lines in the log about failed calls.
+/// Minimum interval between log entries about failed calls.
 const WARNING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A client of one Redis server. Clones share its connection and its circuit breaker.
+/// A client of one Redis server. Clones share its connection and circuit breaker.
 #[derive(Clone)]
 pub struct RedisClient {
     connection: ConnectionManager,
@@ -29,10 +27,7 @@ pub struct RedisClient {
 }
 
 impl RedisClient {
-    /// Returns a client of the server that `client` names, which connects when it is first used.
-    ///
-    /// # Errors
-    /// When the address is malformed.
+    /// Returns a client that connects on first use. Fails if the address is malformed.
     pub(super) fn new(client: &redis::Client, clock: Clock) -> Result<Self, redis::RedisError> {
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(RESPONSE_TIMEOUT))
@@ -44,20 +39,22 @@ impl RedisClient {
         Ok(Self { connection, clock, circuit_open_until_us: Arc::default(), silent_until_us: Arc::default() })
     }
 
-    /// Runs `command` and returns its response; `None` if Redis does not respond in time or the circuit breaker is open.
+    /// Runs `command`. Returns `None` if Redis does not respond in time or the circuit breaker is
+    /// open.
     pub(crate) async fn query<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> Option<T> {
         let mut connection = self.connection.clone();
         let span = command_span(command.args_iter().next().as_ref());
         self.with_circuit_breaker(command.query_async::<T>(&mut connection)).instrument(span).await
     }
 
-    /// Runs several commands, as [`RedisClient::query`] runs one.
+    /// Like [`RedisClient::query`], for several commands.
     pub(crate) async fn query_pipeline<T: redis::FromRedisValue>(&self, commands: &redis::Pipeline) -> Option<T> {
         let mut connection = self.connection.clone();
         self.with_circuit_breaker(commands.query_async::<T>(&mut connection)).instrument(pipeline_span()).await
     }
 
-    /// Runs several commands even if the circuit breaker is open. Returns whether Redis confirmed them in time.
+    /// Runs several commands even if the circuit breaker is open. Returns whether Redis confirmed
+    /// them in time.
     pub(crate) fn execute_bypassing_breaker<'a>(&self, commands: &'a redis::Pipeline) -> BoxFuture<'a, bool> {
         let mut connection = self.connection.clone();
         Box::pin(async move {
@@ -84,7 +81,8 @@ impl RedisClient {
         }
     }
 
-    /// Opens the circuit breaker after a failed call, and logs the failure, unless another one was logged a moment ago.
+    /// Opens the circuit breaker after a failed call. Logs at most one failure per
+    /// [`WARNING_INTERVAL`].
     fn open_circuit(&self, error: &dyn std::error::Error) {
         let now_us = self.clock.now_us();
         let after = |time: Duration| now_us + micros(time);
@@ -97,7 +95,7 @@ impl RedisClient {
     }
 }
 
-/// Waits for a response in time, and records its duration.
+/// Waits for a response, up to the timeout, and records the duration.
 async fn measured<T>(
     response: impl Future<Output = redis::RedisResult<T>>,
 ) -> Result<redis::RedisResult<T>, tokio::time::error::Elapsed> {
@@ -111,7 +109,8 @@ async fn measured<T>(
     outcome
 }
 
-/// Returns the span of a command with the name `name`, without keys and values; no span unless the trace is exported.
+/// Returns the span of the command `name`, without keys and values. Disabled unless the trace is
+/// exported.
 fn command_span(name: Option<&redis::Arg<&[u8]>>) -> Span {
     if !telemetry::is_sampled() {
         return Span::none();

@@ -1,7 +1,7 @@
-//! The only module that opens connections to Redis.
+//! The only module that connects to Redis.
 //!
-//! Redis holds caches and counters only, never the sole copy of a fact. A call times out after 250 ms; then a circuit breaker skips Redis
-//! for 500 ms, and the caller does without it.
+//! Redis holds only caches and counters, never the sole copy of a fact. A call times out after 250
+//! ms. Then a circuit breaker skips Redis for 500 ms, and callers do without it.
 
 mod client;
 mod counters;

@@ -1,6 +1,4 @@
-//! Where Redis is, and how a connection to it is protected.
-//!
-//! Not here: whether a connection without TLS is permitted, which is checked against the settings when the keys are loaded.
+//! The address of Redis, and the protection of the connection.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,25 +12,25 @@ use redis::{AsyncConnectionConfig, ConnectionAddr, ErrorKind, IntoConnectionInfo
 
 use super::client::RedisClient;
 
-/// Longest time to connect at the start of a process, and to wait for the response.
+/// Timeout of connecting and of the response, at the start of a process.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Codes of Redis for a connection without the right password, or without a permission.
+/// Error codes of Redis for a wrong password or a missing permission.
 const REFUSALS: [&str; 3] = ["NOAUTH", "WRONGPASS", "NOPERM"];
 
-/// A Redis server: its address, and how to sign in and to check its certificate.
+/// A Redis server: its address, password, and how to verify its certificate.
 #[derive(Clone)]
 pub struct RedisServer(redis::Client);
 
-/// The error of settings that name no Redis.
+/// Why settings are not those of a Redis server.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRedisServer {
-    /// The URL is malformed, or turns off the check of the certificate.
+    /// The URL is malformed or turns off the verification of certificates.
     #[error("`redis[s]://[[USER]:PASSWORD@]HOST[:PORT][/NUMBER]` is expected")]
     Url,
-    /// There are authorities for a URL without TLS.
+    /// There is a CA file, but the URL is without TLS.
     #[error("the URL of Redis must begin with `rediss://` if there is a file with authorities")]
     Plaintext,
-    /// The file with the authorities cannot be used.
+    /// The CA file is unusable.
     #[error(transparent)]
     Authorities(#[from] TlsError),
 }
@@ -43,12 +41,12 @@ impl From<BadRedisServer> for StartError {
     }
 }
 
-/// The failure of an attempt to reach Redis.
+/// A failed attempt to reach Redis.
 #[derive(Debug)]
 pub struct Unreachable {
-    /// The reason. Holds no part of the URL but its host and port.
+    /// The reason. Contains nothing of the URL but host and port.
     pub reason: String,
-    /// Redis responds and refuses: the setting is wrong, and stays so until somebody changes it.
+    /// Redis responds but rejects the password, which stays so until the setting is fixed.
     pub is_refusal: bool,
 }
 
@@ -65,14 +63,15 @@ impl From<redis::RedisError> for Unreachable {
 }
 
 impl RedisServer {
-    /// Returns the server at `url`: `redis://…`, or `rediss://…` for TLS, whose certificate must be signed by an authority in the PEM file
-    /// `authorities`, or by one that the system trusts. The file is read once.
+    /// Returns the server at `url`: `redis://…`, or `rediss://…` for TLS. Its certificate must be
+    /// signed by a CA in the PEM file `authorities`, or else by one that the system trusts. The
+    /// file is read once.
     ///
     /// # Errors
-    /// When the URL is malformed, or the file cannot be used.
+    /// If the URL is malformed or the file is unusable.
     pub fn new(url: &Secret, authorities: Option<&Path>) -> Result<Self, BadRedisServer> {
         let info = url.expose().into_connection_info().map_err(|_| BadRedisServer::Url)?;
-        // Users of Redis have the commands that are used, and no others.
+        // Do not send CLIENT SETINFO, which the Redis ACL need not allow.
         let settings = info.redis_settings().clone().set_skip_set_lib_name();
         let info = info.set_redis_settings(settings);
         let client = match (info.addr(), authorities) {
@@ -87,7 +86,7 @@ impl RedisServer {
         client.map(Self).map_err(|_| BadRedisServer::Url)
     }
 
-    /// Returns a client, which connects when it is first used.
+    /// Returns a client that connects on first use.
     ///
     /// # Errors
     /// [`BadRedisServer::Url`].
@@ -95,7 +94,7 @@ impl RedisServer {
         RedisClient::new(&self.0, clock).map_err(|_| BadRedisServer::Url)
     }
 
-    /// Returns whether connections are encrypted.
+    /// Whether connections are encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         matches!(self.0.get_connection_info().addr(), ConnectionAddr::TcpTls { .. })
@@ -113,10 +112,10 @@ impl RedisServer {
         }
     }
 
-    /// Connects once and asks for a sign of life.
+    /// Connects once and sends a `PING`.
     ///
     /// # Errors
-    /// When Redis cannot be reached, does not respond in time, or refuses.
+    /// If Redis is unreachable, does not respond in time, or rejects the password.
     pub async fn reach(&self) -> Result<(), Unreachable> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(ATTEMPT_TIMEOUT))

@@ -1,7 +1,9 @@
-//! The folder with the public keys of all roles: `<role>.pub.pem`, and while the key of a role is being changed `<role>.next.pub.pem`.
+//! The folder with the public keys of all roles: `<role>.pub.pem`, and during a key rotation
+//! `<role>.next.pub.pem`.
 //!
-//! The files are read again when they are old and a token comes whose signature was not checked yet, so a key that was added is known at
-//! once, and one that was removed is forgotten within [`MAX_AGE`]; tokens that were checked before stay valid for their minute.
+//! The files are read again if they are old and a token with an unchecked signature arrives. So a
+//! new key works at once, and a removed one stops working within [`MAX_AGE`]; tokens that were
+//! verified before stay valid for their minute.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,11 +16,12 @@ use parking_lot::Mutex;
 
 use super::ServiceKeyError;
 
-/// Age at which keys are read again before they are used.
+/// Age at which keys are read again before use.
 const MAX_AGE: Duration = Duration::from_secs(10);
-/// Shortest time between two readings for tokens that fit no key. Forged ones must not keep the disk busy.
+/// Minimum interval between reads for tokens that match no key. Forged tokens must not keep the
+/// disk busy.
 const MIN_REREAD_INTERVAL: Duration = Duration::from_secs(1);
-/// Ends of the names of a role's files.
+/// Suffixes of the files of a role.
 const SUFFIXES: [&str; 2] = ["pub.pem", "next.pub.pem"];
 
 type Keys = Arc<[DecodingKey]>;
@@ -32,17 +35,19 @@ pub struct ServicePublicKeys(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     folder: PathBuf,
-    /// The newest keys, and the time of the last reading, successful or not.
+    /// The newest keys, and when the files were last read, successfully or not.
     current: Mutex<(KeyTable, Instant)>,
 }
 
 impl ServicePublicKeys {
-    /// Reads the keys in `folder`. The key of a role may be missing; the role is refused until it is there.
+    /// Reads the keys in `folder`. The key of a role may be missing; the role is rejected until it
+    /// is there.
     ///
     /// # Errors
-    /// [`ServiceKeyError::Read`] when the folder or a file cannot be read, [`ServiceKeyError::Malformed`] when a file holds no public key.
+    /// [`ServiceKeyError::Read`] if the folder or a file is unreadable,
+    /// [`ServiceKeyError::Malformed`] if a file has no public key.
     pub fn open(folder: &Path) -> Result<Self, ServiceKeyError> {
-        // Missing files are no error, so a missing folder would be none.
+        // Missing files are allowed, so a missing folder would go unnoticed.
         std::fs::read_dir(folder).map_err(|error| ServiceKeyError::Read(folder.display().to_string(), error))?;
         let table = read_all(folder)?;
         Ok(Self(Arc::new(Inner { folder: folder.to_owned(), current: Mutex::new((table, Instant::now())) })))
@@ -54,13 +59,13 @@ impl ServicePublicKeys {
         &self.0.folder
     }
 
-    /// Returns the keys of a role, no older than [`MAX_AGE`] if the files can be read.
+    /// Returns the keys of a role, no older than [`MAX_AGE`] if the files are readable.
     pub(super) fn of(&self, role: ServiceRole) -> Keys {
         self.refresh(MAX_AGE);
         self.get(role)
     }
 
-    /// Returns the keys of a role after another reading; `None` if the last one was a moment ago.
+    /// Reads the files again and returns the keys of a role; `None` if they were read a moment ago.
     pub(super) fn reread(&self, role: ServiceRole) -> Option<Keys> {
         self.refresh(MIN_REREAD_INTERVAL).then(|| self.get(role))
     }
@@ -71,8 +76,9 @@ impl ServicePublicKeys {
         found.map(|(_, keys)| Arc::clone(keys)).unwrap_or_default()
     }
 
-    /// Reads the files if the last reading is at least `age` ago, and returns whether it did. One caller reads; the others go on with what
-    /// there is. The files are few and small, so they are read on the thread of the request.
+    /// Reads the files if the last read is at least `age` ago. Returns whether it did. One caller
+    /// reads; the others use the current keys. The files are few and small, so they are read on the
+    /// request's thread.
     fn refresh(&self, age: Duration) -> bool {
         {
             let mut current = self.0.current.lock();

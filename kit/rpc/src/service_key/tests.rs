@@ -1,5 +1,3 @@
-//! Tokens of roles: whom they are for, and what happens when keys are changed.
-
 use std::path::Path;
 
 use ed25519_dalek::SigningKey;
@@ -20,7 +18,7 @@ fn token(keys: &ServiceKeys, from: ServiceRole, to: ServiceRole) -> String {
     keys.token_source(from, &Clock::fixed(NOW_US)).token(to).to_string()
 }
 
-/// Signs claims that no source makes, with the key of a role.
+/// Signs claims that no source issues, with the key of a role.
 fn forged(keys: &ServiceKeys, signer: ServiceRole, kid: Option<&str>, claims: &Claims) -> String {
     let header = Header { kid: kid.map(str::to_owned), ..Header::new(Algorithm::EdDSA) };
     let key = ServiceKey::read(&keys.private_file(signer)).unwrap();
@@ -41,7 +39,7 @@ fn a_token_proves_its_signer_to_one_role() {
             for audience in ServiceRole::ALL {
                 let expected = (audience == to).then_some(from);
                 let verifier = verifier(&keys, audience);
-                // Twice: the second time from memory.
+                // The second time from memory.
                 for _ in 0..2 {
                     assert_eq!(verifier.verify_at(&token, NOW), expected, "{from} to {to}, shown to {audience}");
                 }
@@ -100,7 +98,7 @@ fn a_role_has_two_keys_while_its_key_is_changed() {
     let keys = ServiceKeys::write(folder.path());
     let verifier = verifier(&keys, GitSvc);
     assert_eq!(verifier.verify_at(&token(&keys, HookSvc, GitSvc), NOW), Some(HookSvc));
-    // The next key comes while the process runs.
+    // The next key is added while the process runs.
     let elsewhere = tempfile::tempdir().unwrap();
     let next = ServiceKeys::write(elsewhere.path());
     assert_eq!(verifier.verify_at(&token(&next, HookSvc, GitSvc), NOW), None);
@@ -143,7 +141,7 @@ fn a_private_key_of_another_role_is_found_at_the_start() {
     source(HookSvc, HookSvc).check(&keys.public(), &file).unwrap();
     let error = source(HookSvc, IssueSvc).check(&keys.public(), &file).unwrap_err().to_string();
     assert!(error.contains("hook-svc.pem") && error.contains("issue-svc.pub.pem"), "{error}");
-    // The public key of the role was replaced; the private one is that of the next key.
+    // The public key of the role was replaced; the private key is that of the next key.
     write_public(&keys.public_folder(), "hook-svc.pub.pem", &SigningKey::from_bytes(&[1; 32]));
     assert!(source(HookSvc, HookSvc).check(&keys.public(), &file).is_err());
     assert_eq!(format!("{:?}", ServiceKey::read(&file).unwrap()), "ServiceKey([secret])");

@@ -1,4 +1,4 @@
-//! Callers of RPCs for tests of the services.
+//! Callers of RPCs, for tests of the services.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use ferrite_proto::metadata;
 /// The repository of the callers' grants.
 pub const REPOSITORY: i64 = 42;
 
-/// Ed25519 private key of valid grants.
+/// Signs valid grants.
 const SIGNING_KEY: [u8; 32] = [7; 32];
-/// Ed25519 private key that no service accepts.
+/// A key that no service accepts.
 const OTHER_SIGNING_KEY: [u8; 32] = [8; 32];
 
 /// A caller of RPCs in tests, with a grant or without credentials.
@@ -65,7 +65,7 @@ impl TestCaller {
         Self { idempotency_key: Some(idempotency_key), ..self.clone() }
     }
 
-    /// Returns this caller with a grant that is signed with another key.
+    /// Returns this caller with a grant signed with another key.
     #[must_use]
     pub fn with_other_key(&self) -> Self {
         Self { key: OTHER_SIGNING_KEY, ..self.clone() }
@@ -83,20 +83,20 @@ impl TestCaller {
         Self { grant: self.grant.clone().map(|grant| Grant { repository, ..grant }), ..self.clone() }
     }
 
-    /// Returns this caller with a grant about another subject than a repository.
+    /// Returns this caller with a grant for a subject other than a repository.
     #[must_use]
     pub fn of_subject(&self, subject: Subject) -> Self {
         let grant = self.grant.clone().map(|grant| Grant { subject, repository: 0, ..grant });
         Self { grant, ..self.clone() }
     }
 
-    /// Returns this caller with a grant for this operation, whichever operation it calls.
+    /// Returns this caller with a grant for `operation`, whichever operation it calls.
     #[must_use]
     pub fn granted(&self, operation: &'static str) -> Self {
         Self { operation: Some(operation), ..self.clone() }
     }
 
-    /// Returns this caller with a grant for a repository whose issues are switched off.
+    /// Returns this caller with a grant for a repository whose issue tracker is disabled.
     #[must_use]
     pub fn without_issues(&self) -> Self {
         Self { grant: self.grant.clone().map(|grant| Grant { issues_enabled: false, ..grant }), ..self.clone() }
@@ -123,7 +123,7 @@ fn sign(key: &[u8; 32], grant: Grant, age: Duration) -> String {
     Signer::from_pem(pem.as_bytes()).unwrap().sign(grant, now, MAX_GRANT_LIFETIME)
 }
 
-/// Returns a grant in the form in which services accept it.
+/// Returns a grant in the form that services accept.
 #[must_use]
 pub fn signed(grant: Grant) -> String {
     sign(&SIGNING_KEY, grant, Duration::ZERO)

@@ -1,4 +1,4 @@
-//! gRPC services of which a test implements only the RPCs that are called.
+//! Fake gRPC services that implement only some RPCs.
 
 use ferrite_proto::git::storage_service_server::StorageService;
 use ferrite_proto::git::{
@@ -11,16 +11,17 @@ use ferrite_proto::repo::account_service_server::AccountService;
 use ferrite_proto::repo::*;
 use tonic::{Request, Response, Status};
 
-/// A stand-in, served as the gRPC services of which it implements some RPCs, such as [`FakeAccessService`]. The other RPCs fail with
-/// `UNIMPLEMENTED`.
+/// A fake, served as the gRPC services whose traits it implements, such as [`FakeAccessService`].
+/// RPCs that it does not implement return `UNIMPLEMENTED`.
 ///
-/// Not by tonic's `generate_default_stubs`: with it a service that forgets an RPC would compile.
+/// Not done with tonic's `generate_default_stubs`: with it a service that forgets an RPC would
+/// compile.
 #[derive(Clone, Debug)]
 pub struct Fake<T>(pub T);
 
 macro_rules! fakes {
     ($($fake:ident for $service:ident { $($rpc:ident($request:ident) -> $response:ident;)* })*) => {$(
-        /// The RPCs of a service that a stand-in implements; see [`Fake`].
+        /// The RPCs of a service that a fake implements; see [`Fake`].
         #[expect(missing_docs, reason = "they are those of the service")]
         #[tonic::async_trait]
         pub trait $fake: Send + Sync + 'static {

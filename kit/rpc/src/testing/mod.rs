@@ -1,6 +1,5 @@
-//! Test support: callers with grants, keys of an installation, stand-ins for services, and a Redis.
-//!
-//! Compiled for tests only: with the feature `testing` for those of other crates.
+//! Test support: callers with grants, keys of an installation, fake services, and a Redis. Other
+//! crates get it with the feature `testing`.
 
 mod caller;
 mod fake;
@@ -14,16 +13,16 @@ pub use fake::{Fake, FakeAccessService, FakeAccountService, FakeStorageService};
 pub use redis::Redis;
 pub use service_keys::ServiceKeys;
 
-/// Returns the reason of a status that a Ferrite service made.
+/// Returns the reason in a status of a Ferrite service.
 ///
 /// # Panics
-/// When the status has none.
+/// If the status has none.
 #[must_use]
 pub fn reason(status: &tonic::Status) -> String {
     ferrite_proto::error::reason(status).unwrap_or_else(|| panic!("not one of ours: {status:?}"))
 }
 
-/// Returns the status of an error of a Ferrite service, of a kind and with a reason.
+/// Returns the status of an error with this kind and reason.
 #[must_use]
 pub fn failure(kind: Kind, reason: &'static str) -> tonic::Status {
     to_status(&Failure(kind, reason))

@@ -1,5 +1,3 @@
-//! A Redis server for one test.
-
 use std::path::Path;
 use std::process::Stdio;
 
@@ -8,14 +6,15 @@ use ferrite_core::testing::{eventually, setting};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-/// A Redis server of one test. Killed when dropped.
+/// A Redis server for one test. Killed when dropped.
 pub struct Redis {
     folder: TempDir,
     server: Child,
 }
 
 impl Redis {
-    /// Starts a server. Prints a message and returns `None` if `redis-server` is not installed; panics then in CI.
+    /// Starts a server. If `redis-server` is not installed, prints a message and returns `None`, or
+    /// panics in CI.
     pub async fn start() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let Some(server) = spawn(folder.path()) else {
@@ -54,12 +53,13 @@ impl Redis {
         redis::cmd("SET").arg(key).arg(value).exec_async(&mut self.connection().await).await.unwrap();
     }
 
-    /// Returns the value of a key; empty if there is no such key.
+    /// Returns the value of a key; empty if it does not exist.
     pub async fn read(&self, key: &str) -> Vec<u8> {
         redis::cmd("GET").arg(key).query_async(&mut self.connection().await).await.unwrap()
     }
 
-    /// Returns the time in milliseconds until a key expires; -2 if there is no such key, -1 if it does not expire.
+    /// Returns the milliseconds until a key expires; -2 if it does not exist, -1 if it does not
+    /// expire.
     pub async fn lifetime_ms(&self, key: &str) -> i64 {
         redis::cmd("PTTL").arg(key).query_async(&mut self.connection().await).await.unwrap()
     }

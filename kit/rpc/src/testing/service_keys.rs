@@ -1,5 +1,3 @@
-//! Key pairs of all roles in a folder, and what is made from them.
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,10 +22,10 @@ pub struct ServiceKeys {
 }
 
 impl ServiceKeys {
-    /// Makes new key pairs in `folder`.
+    /// Creates new key pairs in `folder`.
     ///
     /// # Panics
-    /// When a file cannot be written.
+    /// If a file cannot be written.
     #[must_use]
     pub fn write(folder: &Path) -> Self {
         std::fs::create_dir_all(folder.join("public")).unwrap();
@@ -56,7 +54,7 @@ impl ServiceKeys {
     /// Returns the public keys.
     ///
     /// # Panics
-    /// When they cannot be read.
+    /// If they are unreadable.
     #[must_use]
     pub fn public(&self) -> ServicePublicKeys {
         ServicePublicKeys::open(&self.public_folder()).unwrap()
@@ -71,34 +69,34 @@ impl ServiceKeys {
         ]
     }
 
-    /// Returns the tokens of a role.
+    /// Returns the token source of a role.
     ///
     /// # Panics
-    /// When its key cannot be read.
+    /// If its key is unreadable.
     #[must_use]
     pub fn token_source(&self, role: ServiceRole, clock: &Clock) -> Arc<ServiceTokenSource> {
         let key = ServiceKey::read(&self.private_file(role)).unwrap();
         Arc::new(ServiceTokenSource::new(key, role, clock.clone()))
     }
 
-    /// Returns a channel on which a process with the role `from` calls one with the role `to`.
+    /// Returns a channel from a process with the role `from` to one with the role `to`.
     ///
     /// # Panics
-    /// When the key of `from` cannot be read.
+    /// If the key of `from` is unreadable.
     #[must_use]
     pub fn channel(&self, from: ServiceRole, to: ServiceRole, address: &Address) -> Channel {
         let credentials = ChannelCredentials::new(self.token_source(from, &Clock::system()), to);
         channel(address, Some(credentials))
     }
 
-    /// Delivers events to the service with the role `to`, each by the role that tells of such facts, and those that follow each other
-    /// together.
+    /// Delivers events to the service with the role `to`, each as the role that emits it.
+    /// Consecutive events of a role are delivered together.
     ///
     /// # Errors
-    /// The first refusal.
+    /// The first rejection.
     ///
     /// # Panics
-    /// When a key cannot be read.
+    /// If a key is unreadable.
     pub async fn deliver(&self, to: ServiceRole, address: &Address, events: Vec<Event>) -> Result<(), Status> {
         let mut requests: Vec<(Option<ServiceRole>, Vec<Event>)> = vec![(None, Vec::new())];
         for event in events {

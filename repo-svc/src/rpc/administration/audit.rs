@@ -58,7 +58,7 @@ fn micros(seconds: i64, nanos: i32, field: &str) -> Result<i64, FieldViolation> 
     let part = (0..1_000_000_000).contains(&nanos).then(|| i64::from(nanos + 999) / 1_000);
     let whole = seconds.checked_mul(1_000_000);
     let sum = part.zip(whole).and_then(|(part, whole)| whole.checked_add(part));
-    sum.ok_or_else(|| FieldViolation::new(field, "invalid", "must be a time"))
+    sum.ok_or_else(|| FieldViolation::new(field, "invalid", "must be a valid timestamp"))
 }
 
 fn encode(row: AuditRow) -> AuditEvent {

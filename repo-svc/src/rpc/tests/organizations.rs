@@ -377,7 +377,7 @@ async fn a_user_creates_a_limited_number_of_organizations() {
     let limit = refused(Code::FailedPrecondition, "ORGANIZATION_LIMIT_REACHED");
     assert_eq!(refusal(for_ada("three").await), limit);
     let status = client(&harness).create_organization(with_token(named("three"), &ada)).await.unwrap_err();
-    assert_eq!(status.message(), "organization limit reached: the user created 2, the limit is 2");
+    assert_eq!(status.message(), "organization limit reached: the user created 2; the limit is 2");
     for name in ["three", "four", "five"] {
         create(&harness, &root, name).await;
     }

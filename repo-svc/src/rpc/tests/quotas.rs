@@ -92,7 +92,7 @@ async fn administrators_see_and_set_the_limits_of_an_account() {
     let own = UpdateQuotaRequest { bytes: set(-1), repositories: set(1), ..of("ada") };
     update(&harness, &root, own).await.unwrap();
     let status = harness.create(&ada, "more", false).await.unwrap_err();
-    assert_eq!(status.message(), "repository limit reached: the account owns 1, the limit is 1");
+    assert_eq!(status.message(), "repository limit reached: the account owns 1; the limit is 1");
     let of_site = Some(LimitChange { limit: None });
     let own = UpdateQuotaRequest { repositories: of_site, bytes: of_site, ..of("ada") };
     let changed = update(&harness, &root, own).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_user_creates_as_many_organizations_as_its_own_limit_says() {
     assert_eq!(limit(Some(2)).await, QuotaUsage { used: 1, limit: Some(2), is_own: true });
     create("two").await.unwrap();
     let status = create("three").await.unwrap_err();
-    assert_eq!(status.message(), "organization limit reached: the user created 2, the limit is 2");
+    assert_eq!(status.message(), "organization limit reached: the user created 2; the limit is 2");
     assert_eq!(limit(Some(-1)).await, QuotaUsage { used: 2, limit: None, is_own: true });
     create("three").await.unwrap();
     assert_eq!(limit(None).await, QuotaUsage { used: 3, limit: Some(1), is_own: false });
@@ -203,6 +203,6 @@ async fn an_import_beyond_the_quota_fails_and_takes_no_name() {
     let request = with_token(ListMigrationsRequest { page: 1, page_size: 10 }, &token);
     let listed = harness.imports().list_migrations(request).await.unwrap().into_inner();
     let errors: Vec<_> = listed.migrations.iter().map(|import| import.error.as_str()).collect();
-    let refused = |used| format!("not enough storage quota: the account uses {used} bytes of its quota of 1000");
+    let refused = |used| format!("storage quota exceeded: {used} of 1000 bytes used");
     assert_eq!(errors, ["", &refused(600), "", &refused(0)]);
 }

@@ -51,7 +51,7 @@ fn a_commit_or_tag_that_is_too_long_is_named_with_its_size() {
     let (first, long) = (commit(&repo, "first", &[]), commit(&repo, &message, &[]));
     let text = flaw_of(&repo, &[first, long]).unwrap();
     assert!(text.starts_with(&format!("the commit {long} has 10")), "{text}");
-    assert!(text.ends_with(" bytes, the limit is 1048576"), "{text}");
+    assert!(text.ends_with(" bytes; the limit is 1048576"), "{text}");
     let (target, who) = (repo.find_object(first, None).unwrap(), Signature::now("Ada", "a@example.com").unwrap());
     let tag = repo.tag_annotation_create("v1", &target, &who, &message).unwrap();
     assert!(flaw_of(&repo, &[first, tag]).unwrap().starts_with(&format!("the tag {tag} has 10")));
@@ -166,5 +166,5 @@ fn a_commit_with_too_many_parents_is_named() {
     let merge = |count: usize| commit(&repo, "merge", &parents.iter().take(count).collect::<Vec<_>>());
     assert_eq!(flaw_of(&repo, &[merge(MAX_COMMIT_PARENTS)]), None);
     let wide = merge(5000);
-    assert_eq!(flaw_of(&repo, &[wide]), Some(format!("the commit {wide} has 5000 parents, the limit is 4096")));
+    assert_eq!(flaw_of(&repo, &[wide]), Some(format!("the commit {wide} has 5000 parents; the limit is 4096")));
 }

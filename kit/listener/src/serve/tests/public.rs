@@ -1,4 +1,5 @@
-//! Listeners of the public over real sockets: bounds for an address, idle connections, slow headers and slow readers.
+//! Public listeners over real sockets: limits per address, idle connections, slow headers and slow
+//! readers.
 
 use std::net::SocketAddr;
 
@@ -29,7 +30,7 @@ async fn connect_from(address: [u8; 4], server: &Server) -> TcpStream {
     socket.connect(authority.parse().unwrap()).await.unwrap()
 }
 
-/// Returns whether a request on `stream` is answered. A connection that is refused ends or is reset.
+/// Whether the server responds to a request on `stream`. A refused connection ends or is reset.
 async fn is_answered(stream: &mut TcpStream) -> bool {
     let exchanged = async {
         stream.write_all(b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await?;
@@ -41,7 +42,6 @@ async fn is_answered(stream: &mut TcpStream) -> bool {
     response.is_ok_and(|response| response.starts_with(b"HTTP/1.1 200"))
 }
 
-/// Waits until the server has closed `stream`.
 async fn closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let _ = tokio::time::timeout(CLOSED_TIMEOUT, stream.read_to_end(&mut rest)).await.expect("the server closes");
@@ -57,7 +57,7 @@ async fn an_address_with_too_many_connections_is_refused_and_another_is_served()
     assert!(!is_answered(&mut connect_from([127, 0, 0, 2], &server).await).await);
     assert!(is_answered(&mut connect_from([127, 0, 0, 3], &server).await).await);
     drop(first);
-    // The server learns of the end of the connection a moment later.
+    // The server notices the closed connection a moment later.
     let deadline = Instant::now() + CLOSED_TIMEOUT;
     while !is_answered(&mut connect_from([127, 0, 0, 2], &server).await).await {
         assert!(Instant::now() < deadline, "the place of the closed connection is not given away");
@@ -86,7 +86,8 @@ async fn idle_connections_are_closed_whether_they_ping_or_not() {
     let router = ok().route("/slow", get(|| respond_after(SHORT * 4)));
     let server = start(router, limits, SHORT).await;
     let mut one = connect_from([127, 0, 0, 2], &server).await;
-    // The idle time begins at the end of a response, which the client may read late. It counts from its request.
+    // The idle time begins at the end of a response, which the client may read late. Count from its
+    // request.
     let asked = Instant::now();
     assert!(is_answered(&mut one).await);
     let busy = exchange(&server, b"GET /slow HTTP/1.0\r\n\r\n");

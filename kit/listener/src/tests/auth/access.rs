@@ -22,7 +22,6 @@ fn with_grant(env: &TestEnv, repository: i64, operation: &str) -> Caller {
     Caller { grant: Some(Arc::new(env.grant(repository, operation))), operation: OPERATION.into(), ..Caller::default() }
 }
 
-/// Returns a caller with a token and without a grant.
 fn with_token() -> Caller {
     Caller { token: Some(Secret::new(TOKEN)), operation: OPERATION.into(), ..Caller::default() }
 }
@@ -43,7 +42,7 @@ async fn a_grant_allows_one_operation_on_one_repository() {
     let (authority, channel) = Authority::serve(&env).await;
     let authorizer = Authorizer::new(channel, env.verifier());
     for (repository, operation) in [(2, OPERATION), (1, CREATE_ISSUE), (1, UPLOAD_PACK), (1, ""), (1, "LIST_ISSUES")] {
-        // The token alone would be accepted: a wrong grant is refused, not skipped.
+        // The token alone would be accepted: a wrong grant is rejected, not skipped.
         let caller = Caller { token: Some(Secret::new(TOKEN)), ..with_grant(&env, repository, operation) };
         assert_eq!(
             authorizer.authorize(&caller, ONE).await.unwrap_err(),
@@ -132,7 +131,8 @@ async fn a_grant_about_another_subject_is_for_that_subject_alone() {
             let is_own = asked == own && *subject != Subject::Repository;
             assert_eq!(authorized.map(drop), if is_own { Ok(()) } else { Err(AuthError::BadGrant) }, "{asked:?}");
         }
-        // It opens no repository, whatever id it has, and no other operation; and it is always somebody's.
+        // It grants access to no repository, whatever its id, and to no other operation, and it
+        // always belongs to a user.
         let of_repository = authorizer.authorize(&caller(grant.clone()), ONE).await.map(drop);
         assert_eq!(of_repository.is_ok(), *subject == Subject::Repository, "{subject:?}");
         let other = Grant { operation: CREATE_ISSUE.into(), ..grant.clone() };

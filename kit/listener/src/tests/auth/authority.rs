@@ -1,5 +1,3 @@
-//! A fake repo-svc for the tests of authentication.
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +23,7 @@ pub(super) const OPERATION: &str = ferrite_proto::operation::LIST_ISSUES;
 
 pub(super) const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// A fake repo-svc: accepts one token, counts requests, and signs the grant that the test has set.
+/// A fake repo-svc: accepts one token, counts requests, and signs the grant that the test sets.
 #[derive(Clone)]
 pub(super) struct Authority {
     signer: Arc<ferrite_proto::grant::Signer>,
@@ -36,9 +34,9 @@ pub(super) struct Authority {
 
 pub(super) struct State {
     pub(super) is_revoked: bool,
-    /// Time before each response.
+    /// Delay before each response.
     pub(super) delay: Duration,
-    /// Response to `ResolveAccess` and `CheckAccess`: the grant to sign, or the refusal.
+    /// Response to `ResolveAccess` and `CheckAccess`: the grant to sign, or the rejection.
     pub(super) response: Result<ferrite_proto::grant::Grant, AuthError>,
 }
 
@@ -46,7 +44,7 @@ pub(super) fn ada() -> Identity {
     Identity { user_id: 7, username: "ada".into(), token_id: 3, ..Identity::default() }
 }
 
-/// The token authority of the fake repo-svc itself.
+/// The token authority of the fake repo-svc.
 struct OneToken;
 
 #[async_trait]
@@ -57,7 +55,7 @@ impl TokenAuthority for OneToken {
 }
 
 impl Authority {
-    /// Starts the fake on a socket of `env` and returns it with a channel to it.
+    /// Starts the fake on a socket of `env`. Returns it with a channel to it.
     pub(super) async fn serve(env: &TestEnv) -> (Self, Channel) {
         let state = State { is_revoked: false, delay: Duration::ZERO, response: Ok(env.grant(1, OPERATION)) };
         let authority = Self {

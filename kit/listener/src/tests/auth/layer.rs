@@ -1,5 +1,3 @@
-//! Authentication of requests by tokens, grants and service tokens.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,7 +121,7 @@ async fn a_grant_is_valid_until_it_expires_cached_or_not() {
     assert_eq!(refusal(&layer, &request).await, AuthError::BadGrant);
 }
 
-/// Signs claims with a shared secret, which no verifier of ours does.
+/// Signs claims with a shared secret, which no verifier of ours accepts.
 fn signed_with_secret(claims: &str, secret: &[u8]) -> String {
     let text = format!("{}.{}", BASE64.encode(r#"{"alg":"HS256","typ":"JWT"}"#), BASE64.encode(claims));
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret);
@@ -196,7 +194,7 @@ async fn a_service_token_of_another_installation_or_for_another_service_is_refus
     }
 }
 
-/// Returns the refusal of a request; 200 for one that is admitted.
+/// Returns the response to a request; 200 if it is admitted.
 async fn response_to(layer: &AuthLayer, mut request: Request) -> Response {
     let admitted = layer.admit(&mut request).await;
     let is_public = request.uri().path().starts_with("/grpc.");
@@ -284,7 +282,7 @@ async fn what_takes_access_away_is_not_refused_for_the_number_of_writes() {
     let (bearer, service) = (format!("Bearer {TOKEN}"), env.service_token());
     for (operation, is_done_at_the_limit) in [
         (DELETE_HOOK, true),
-        // The password of its account comes in the message: the layer knows no user.
+        // The account's password is in the message: the layer knows no user.
         (DELETE_ACCESS_TOKEN, true),
         (CREATE_HOOK, false),
         (CREATE_ISSUE, false),

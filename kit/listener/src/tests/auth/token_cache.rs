@@ -26,7 +26,7 @@ fn hash() -> TokenHash {
     TokenHash::of(TOKEN)
 }
 
-/// repo-svc as its clients see it: it caches what it answers.
+/// repo-svc as its clients see it: it caches its responses.
 struct Caching {
     authority: Channel,
     writer: TokenCacheWriter,
@@ -39,7 +39,7 @@ impl TokenAuthority for Caching {
     }
 }
 
-/// Both sides of the cache at one Redis.
+/// Both sides of the cache on one Redis.
 struct Sides {
     cache: TokenCache,
     writer: TokenCacheWriter,
@@ -67,7 +67,7 @@ fn sides(redis: &Redis, lifetime: Duration) -> Sides {
     Sides::at(&redis.url(), lifetime, &Clock::system())
 }
 
-/// Returns the tokens of a process, and the repo-svc that it asks.
+/// Returns the tokens of a process and the repo-svc that it asks.
 async fn tokens_at(url: &Secret, clock: &Clock) -> (TestEnv, Authority, TokenValidator) {
     let env = TestEnv::new(clock.clone());
     let (authority, channel) = Authority::serve(&env).await;
@@ -211,7 +211,7 @@ async fn without_redis_repo_svc_is_asked_without_delay() {
     tokens.validate(TOKEN).await.unwrap();
     redis.stop().await;
     let started = Instant::now();
-    // So many that they take far longer than the limit below if each waits for Redis.
+    // Enough to take far longer than the limit below if each waited for Redis.
     for _ in 0..100 {
         assert_eq!(tokens.validate(TOKEN).await.unwrap(), ada());
     }
@@ -235,7 +235,7 @@ async fn a_redis_that_hangs_is_skipped() {
     let url = Secret::new(format!("redis+unix://{}", path.display()));
     let (_env, authority, tokens) = tokens_at(&url, &Clock::system()).await;
     let started = Instant::now();
-    // So many that they take longer than the limit below if each waits for Redis.
+    // Enough to take longer than the limit below if each waited for Redis.
     for _ in 0..60 {
         tokens.validate(TOKEN).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Calls through a channel to a gRPC server: deadlines, retries, panics, health, traces and shutdown.
+//! Calls through a channel: deadlines, retries, panics, health, traces and shutdown.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ async fn the_token_of_a_user_is_sent_to_repo_svc_alone() {
         let code = client.get_repository(with_token()).await.unwrap_err().code();
         let is_sent = code == Code::Unauthenticated;
         assert_eq!((is_sent, code == Code::Internal), (callee == ServiceRole::RepoSvc, callee != ServiceRole::RepoSvc));
-        // The fake takes service tokens for repo-svc only, and knows no access token.
+        // The fake accepts service tokens for repo-svc only, and no access token.
         assert_eq!(repositories.calls() - before, usize::from(callee == ServiceRole::RepoSvc), "{callee}");
     }
 }
@@ -96,7 +96,7 @@ async fn the_server_ends_a_call_at_the_deadline_of_the_client() {
     let repositories = Repositories::default();
     let server = GrpcServer::default().add(repositories.server());
     let router = server.into_router(env.layer(env.tokens()), Router::new(), &env.life);
-    // One empty message, from a client without a timeout of its own.
+    // An empty message, from a client without a timeout.
     let request = http::Request::post("/ferrite.repo.v1.RepositoryService/DeleteRepository")
         .header("content-type", "application/grpc")
         .header("grpc-timeout", "100m")

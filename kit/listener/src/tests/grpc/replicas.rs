@@ -1,4 +1,5 @@
-//! Calls to services with several replicas over loopback: spread, moved when one dies, hangs or stops, and sent to new ones.
+//! Calls to services with several replicas: balanced, moved when one dies, hangs or stops, and sent
+//! to new ones.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -24,7 +25,7 @@ use super::service::{FINE, HANG, Repositories, get};
 
 type Client = RepositoryServiceClient<Channel>;
 
-/// A server that is one of several.
+/// One of several servers.
 pub(super) struct Server {
     pub(super) repositories: Repositories,
     pub(super) address: Address,
@@ -32,7 +33,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server that is ready, and cuts its connections `grace` after its stop.
+    /// Starts a ready server that cuts its connections `grace` after its stop.
     pub(super) async fn start(env: &TestEnv, grace: Duration) -> Self {
         let (life, repositories) = (Lifecycle::new(grace), Repositories::default());
         life.set_ready(true);
@@ -52,7 +53,7 @@ impl Server {
         self.address.to_string().parse().unwrap()
     }
 
-    /// Stops the server, and waits until its connections have ended and their clients know.
+    /// Stops the server and waits until its connections have ended and their clients know.
     async fn stop(&self) {
         self.life.stop();
         while !self.life.finished().await {
@@ -68,7 +69,7 @@ impl Drop for Server {
     }
 }
 
-/// A listener that takes connections and never responds, as the one of a process that is paused.
+/// A listener that accepts connections and never responds, like that of a paused process.
 async fn silent(tasks: &mut JoinSet<()>) -> Address {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = Address::Tcp(listener.local_addr().unwrap().to_string());
@@ -191,7 +192,7 @@ async fn reads_leave_a_replica_that_does_not_respond() {
     let mut tasks = JoinSet::new();
     let paused = silent(&mut tasks).await;
     let good = Server::start(&env, Duration::from_secs(1)).await;
-    // The list names the paused one most often, so that the first call goes there.
+    // The list has the paused one most often, so that the first call goes there.
     let more = [silent(&mut tasks).await, silent(&mut tasks).await];
     let client = client(&env, &[&paused, &more[0], &more[1], &good.address]);
     let started = Instant::now();
@@ -215,7 +216,7 @@ async fn a_call_that_hangs_in_a_living_replica_is_not_repeated() {
     assert_eq!(first.calls() + second.calls(), 1);
 }
 
-/// Returns a resolver that answers with what the test sets.
+/// Returns a resolver that returns what the test sets.
 fn resolver(sockets: &Arc<Mutex<Vec<SocketAddr>>>) -> Resolver {
     let sockets = Arc::clone(sockets);
     Arc::new(move |_| {

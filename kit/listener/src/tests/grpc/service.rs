@@ -1,5 +1,3 @@
-//! A fake `RepositoryService` for the tests of calls.
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,7 +22,7 @@ pub(super) struct State {
     pub(super) traceparent: Mutex<Option<String>>,
 }
 
-/// Repository ids, which choose what a call does.
+/// Repository ids that select what a call does.
 pub(super) const FINE: i64 = 1;
 pub(super) const PANIC: i64 = 2;
 pub(super) const HANG: i64 = 3;
@@ -56,7 +54,7 @@ impl Repositories {
         self.0.calls.load(Ordering::SeqCst)
     }
 
-    /// Counts a call and notes its trace; fails if failures are left.
+    /// Counts a call and records its trace. Fails if failures are left.
     fn enter<T>(&self, request: &Request<T>) -> Result<(), Status> {
         self.0.calls.fetch_add(1, Ordering::SeqCst);
         let trace = request.metadata().get("traceparent").and_then(|value| value.to_str().ok());

@@ -1,5 +1,3 @@
-//! Calls through the channel to the git stores.
-
 use std::time::Duration;
 
 use crate::testing::{ROLE, TestEnv};
