@@ -84,7 +84,7 @@ impl FieldViolation {
 #[must_use]
 pub fn first_violation(violations: &[FieldViolation]) -> String {
     violations.first().map_or_else(
-        || "request is not valid".to_owned(),
+        || "invalid request".to_owned(),
         |violation| format!("`{}`: {}", violation.field, violation.message),
     )
 }
