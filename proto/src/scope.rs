@@ -73,7 +73,7 @@ impl fmt::Display for Scope {
 
 /// The error of parsing an unknown scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such scope")]
+#[error("unknown scope")]
 pub struct UnknownScope;
 
 impl FromStr for Scope {

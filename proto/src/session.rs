@@ -43,7 +43,7 @@ pub struct FrameHeader {
 
 /// The error of decoding a frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the other side does not keep to the protocol of sessions")]
+#[error("malformed frame in an SSH session")]
 pub struct BadFrame;
 
 impl FrameHeader {

@@ -183,11 +183,11 @@ impl<C> Reloading<C> {
         let certificate = self.files.certificate.display();
         let result = match &made {
             Ok(_) => {
-                tracing::info!(%certificate, "TLS files were replaced and are in use");
+                tracing::info!(%certificate, "reloaded the TLS files");
                 "ok"
             }
             Err(error) => {
-                tracing::warn!(%certificate, %error, "TLS files were replaced and cannot be used: the ones before stay");
+                tracing::warn!(%certificate, %error, "cannot use the new TLS files; keeping the old ones");
                 "failed"
             }
         };

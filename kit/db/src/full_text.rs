@@ -31,7 +31,7 @@ impl Db {
         life.spawn("full-text merges", async move {
             while !life2.is_stopping() {
                 if let Err(error) = db.merge_all(tables, &life2).await {
-                    tracing::warn!(%error, "cannot merge the full-text tables; trying again later");
+                    tracing::warn!(%error, "cannot merge the full-text tables; will retry");
                 }
                 life2.pause(MERGE_INTERVAL).await;
             }

@@ -40,7 +40,7 @@ pub(super) async fn run(db: Db, clock: Clock, subscribers: impl Fn() -> Vec<Stri
                 shown.extend(measured);
                 show(&shown, clock.now_us());
             }
-            Err(error) => tracing::warn!(%error, "the outbox could not be measured"),
+            Err(error) => tracing::warn!(%error, "cannot measure the outbox"),
         }
         life.pause(INTERVAL).await;
     }

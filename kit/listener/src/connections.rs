@@ -110,7 +110,7 @@ impl ConnectionTable {
         metrics::counter!("ferrite_connections_refused_total", "listener" => listener, "reason" => reason).increment(1);
         if is_logged {
             let address = address.map(|address| address.to_string()).unwrap_or_default();
-            tracing::warn!(listener, reason, address, connections, "connections are refused");
+            tracing::warn!(listener, reason, address, connections, "refusing connections");
         }
     }
 

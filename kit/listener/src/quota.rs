@@ -118,10 +118,14 @@ impl QuotaFull {
     #[must_use]
     pub fn message(self, things: &str) -> String {
         match self {
-            Self::Total => format!("too many {things} at once, try again"),
-            Self::Address(limit) => format!("too many {things} at once: {limit} per address, try again"),
-            Self::Network(limit) => format!("too many {things} at once: {limit} per network, try again"),
-            Self::User(limit) => format!("too many {things} at once: {limit} per account, try again"),
+            Self::Total => format!("too many concurrent {things}, try again later"),
+            Self::Address(limit) => {
+                format!("too many concurrent {things}: at most {limit} per address, try again later")
+            }
+            Self::Network(limit) => {
+                format!("too many concurrent {things}: at most {limit} per network, try again later")
+            }
+            Self::User(limit) => format!("too many concurrent {things}: at most {limit} per account, try again later"),
         }
     }
 }

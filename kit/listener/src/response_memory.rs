@@ -33,7 +33,7 @@ pub struct ResponseMemory {
 
 /// A response would exceed a limit on waiting responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("responses of {held_bytes} bytes wait to be read")]
+#[error("too many unread responses: {held_bytes} bytes")]
 pub struct ResponseMemoryFull {
     /// Bytes that already wait, of the address or in total.
     pub held_bytes: usize,

@@ -209,8 +209,8 @@ impl Server {
         };
         let (stream, client) = match established {
             Ok(Ok(established)) => established,
-            Ok(Err(error)) => return tracing::debug!(%error, "a connection is not established"),
-            Err(_) => return tracing::debug!("a connection is not established in time"),
+            Ok(Err(error)) => return tracing::debug!(%error, "cannot establish a connection"),
+            Err(_) => return tracing::debug!("a connection was not established in time"),
         };
         if let (Place::Counted(slot), Some(address)) = (&mut place, self.bounded_address(client))
             && slot.set_address(address).is_err()
@@ -239,7 +239,7 @@ impl Server {
                 None => None,
                 Some(Due::Wait(until)) => Some(until),
                 Some(Due::Close(reason)) => {
-                    tracing::debug!(reason, "connection told to go away");
+                    tracing::debug!(reason, "told a connection to close");
                     connection.as_mut().graceful_shutdown();
                     closing_at = Some(Instant::now());
                     continue;

@@ -95,7 +95,7 @@ impl TimeoutStream {
             }
             return Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "the client takes the response too slowly",
+                "the client reads the response too slowly",
             )));
         }
         Poll::Pending

@@ -112,7 +112,7 @@ impl Discovery {
                 Ok(Ok(sockets)) if !sockets.is_empty() => sockets.into_iter().map(target).collect(),
                 failed => {
                     let error = failed.map_or_else(|late| late.to_string(), |found| format!("{:?}", found.err()));
-                    tracing::debug!(%address, error, "no address for a host name");
+                    tracing::debug!(%address, error, "cannot resolve a host name");
                     let known = old.iter().filter(|replica| replica.target.address == *address);
                     known.map(|replica| replica.target.clone()).collect()
                 }

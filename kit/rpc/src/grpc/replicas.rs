@@ -86,7 +86,7 @@ impl Replica {
         tokio::select! {
             biased;
             result = self.send(request) => result,
-            () = lost => Ok(Status::unavailable("the service does not answer").into_http()),
+            () = lost => Ok(Status::unavailable("the service does not respond").into_http()),
         }
     }
 

@@ -90,7 +90,7 @@ impl RedisClient {
         metrics::counter!("ferrite_redis_failures_total").increment(1);
         if now_us >= self.silent_until_us.load(Ordering::Relaxed) {
             self.silent_until_us.store(after(WARNING_INTERVAL), Ordering::Relaxed);
-            tracing::warn!(%error, "Redis cannot be used; doing without it");
+            tracing::warn!(%error, "cannot use Redis; continuing without it");
         }
     }
 }

@@ -91,7 +91,7 @@ impl ServicePublicKeys {
             Ok(table) => self.0.current.lock().0 = table,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "cannot read the public keys of services again: the ones before stay");
+                tracing::warn!(error, "cannot reload the public keys of services; keeping the old ones");
             }
         }
         true
