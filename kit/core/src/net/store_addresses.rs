@@ -276,17 +276,17 @@ mod tests {
         for (text, part) in [
             ("", "HOST:PORT"),
             ("git-svc", "HOST:PORT"),
-            ("a:1,b:2", "need the names of their stores"),
-            ("a=h:1,h:2", "need the names of their stores"),
-            ("a:1,b=h:2", "need the names of their stores"),
+            ("a:1,b:2", "needs the name of its store"),
+            ("a=h:1,h:2", "needs the name of its store"),
+            ("a:1,b=h:2", "needs the name of its store"),
             ("a=h:1,a=h:2", "`a` is repeated"),
-            ("Git_0=h:1", "`Git_0=h:1`: the name of a store"),
+            ("Git_0=h:1", "`Git_0=h:1`: a store name"),
             ("a=h", "`h`: address must be"),
             ("{store}:{store}", "HOST:PORT"),
-            ("{store}.{store}:1", "`{store}` once"),
-            ("{name}.git-svc:1", "`{store}` once"),
-            ("unix:/{store}/{x}", "`{store}` once"),
-            ("git-{store:1", "`{store}` once"),
+            ("{store}.{store}:1", "`{store}` exactly once"),
+            ("{name}.git-svc:1", "`{store}` exactly once"),
+            ("unix:/{store}/{x}", "`{store}` exactly once"),
+            ("git-{store:1", "`{store}` exactly once"),
         ] {
             let error = text.parse::<StoreAddresses>().unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains('\n'), "{text:?}: {error}");

@@ -39,7 +39,7 @@ async fn a_store_without_an_address_is_unavailable_and_named() {
     assert_eq!(status.code(), Code::Unavailable);
     assert_eq!(status.message(), "FERRITE_GIT_ADDRESS has no address for store `git-7`");
     let status = client.get_repository(get(FINE)).await.unwrap_err();
-    assert!(status.message().contains("is not known"), "{status:?}");
+    assert!(status.message().contains("names no store"), "{status:?}");
 }
 
 #[tokio::test]
