@@ -1,6 +1,4 @@
-//! Calls of the generated clients. All messages take one way through tonic.
-//!
-//! Not here: streams, which are few.
+//! Calls of the generated clients. All messages share one code path through tonic.
 
 use prost::bytes::Bytes;
 use tonic::{
@@ -21,7 +19,7 @@ pub(crate) struct Method {
     pub(crate) path: &'static str,
 }
 
-/// Calls a method with one message, which is answered by one.
+/// Calls a method with one message and one response.
 pub(crate) async fn unary<T, M, R>(
     client: &mut Grpc<T>,
     request: Request<M>,
