@@ -10,7 +10,6 @@ use tonic::{
 
 use crate::message::{AnyMessage, CallMessage, Encoded};
 
-/// A method of a service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Method {
     pub(crate) service: &'static str,
@@ -19,7 +18,6 @@ pub(crate) struct Method {
     pub(crate) path: &'static str,
 }
 
-/// Calls a method with one message and one response.
 pub(crate) async fn unary<T, M, R>(
     client: &mut Grpc<T>,
     request: Request<M>,

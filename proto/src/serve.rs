@@ -24,10 +24,8 @@ use crate::message::{AnyMessage, CallMessage, Encoded};
 type Method<T, M, A> =
     for<'a> fn(&'a T, Request<M>) -> Pin<Box<dyn Future<Output = Result<Response<A>, Status>> + Send + 'a>>;
 
-/// An HTTP response.
 type Served = BoxFuture<http::Response<Body>, Infallible>;
 
-/// Serves a call of a method with one response.
 pub(crate) fn unary<T, M, R>(
     service: &Arc<T>,
     limit: Option<usize>,
@@ -59,7 +57,6 @@ where
     Streaming(call(service, method, encode)).serve(limit, request)
 }
 
-/// Responds to a call of an unknown method.
 pub(crate) fn unknown() -> Served {
     let mut response = http::Response::new(Body::default());
     let headers = response.headers_mut();

@@ -15,7 +15,6 @@ use crate::handle::Db;
 use crate::measure::{POSTGRES, SQLITE};
 use crate::migrate::Migrations;
 
-/// Interval between measurements of a pool.
 const POOL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl From<DbError> for StartError {

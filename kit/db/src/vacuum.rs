@@ -15,7 +15,6 @@ use super::error::DbError;
 use super::handle::{Db, Pools};
 use super::lock;
 
-/// Interval between checks for free pages.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Pause between two steps, in which others can write.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
@@ -39,7 +38,6 @@ struct Pages {
     mode: i64,
     free: i64,
     count: i64,
-    /// Size of one page.
     bytes: i64,
 }
 

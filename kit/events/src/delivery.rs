@@ -15,7 +15,6 @@ use tracing::{Instrument, Span};
 
 use super::event::kind;
 
-/// Maximum number of events in a delivery.
 const MAX_EVENTS: usize = 64;
 /// A UUID has 36 bytes.
 const MAX_EVENT_ID_BYTES: usize = 64;

@@ -88,7 +88,6 @@ enum Round {
     Part,
 }
 
-/// State of the task that delivers to one subscriber.
 struct SubscriberTask {
     db: Db,
     clock: Clock,

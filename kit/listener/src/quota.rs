@@ -21,7 +21,6 @@ pub fn counted_address(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns the network of `address` with the given length.
 fn network(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (u128::BITS - bits)))
 }

@@ -106,7 +106,6 @@ fn resumed(first: Bytes, rest: Body) -> Body {
     Body::new(ResumedBody { first: Some(first), rest })
 }
 
-/// A stream whose first part was already read.
 struct ResumedBody {
     first: Option<Bytes>,
     rest: Body,

@@ -31,7 +31,6 @@ use super::quota::QuotaLimits;
 use super::timeout_stream::{Place, TimeoutStream};
 use super::tracked_body::{RequestPermit, TrackedBody};
 
-/// Delay after a failed accept.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum number of response bytes that wait in an HTTP/2 stream of a public client.
 const PUBLIC_SEND_BUFFER_BYTES: usize = 64 * 1024;
@@ -120,7 +119,6 @@ impl Admission {
     }
 }
 
-/// State shared by the connections of a listener.
 struct Server {
     builder: Builder<TokioExecutor>,
     router: Router,
@@ -322,7 +320,6 @@ impl Watch {
     }
 }
 
-/// Whether the client caused the failed accept.
 fn is_clients_fault(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -142,7 +142,6 @@ impl StoreAddresses {
     }
 }
 
-/// Replaces [`PLACEHOLDER`] in `pattern` with the name of a store.
 fn filled_in(pattern: &Address, store: &str) -> Address {
     match pattern {
         Address::Tcp(authority) => Address::Tcp(authority.replace(PLACEHOLDER, store)),

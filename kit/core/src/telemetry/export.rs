@@ -20,7 +20,6 @@ const RATIO_SAMPLERS: [&str; 2] = ["traceidratio", "parentbased_traceidratio"];
 
 static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process exports spans.
 pub(super) fn is_exporting() -> bool {
     IS_EXPORTING.load(Ordering::Relaxed)
 }

@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use tracing::{Instrument, Span};
 
-/// Timeout of connecting to Redis and of a response.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long the circuit breaker stays open after a failed call.
 const CIRCUIT_OPEN_TIME: Duration = Duration::from_millis(500);

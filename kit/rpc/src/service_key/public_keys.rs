@@ -21,7 +21,6 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 /// Minimum interval between reads for tokens that match no key. Forged tokens must not keep the
 /// disk busy.
 const MIN_REREAD_INTERVAL: Duration = Duration::from_secs(1);
-/// Suffixes of the files of a role.
 const SUFFIXES: [&str; 2] = ["pub.pem", "next.pub.pem"];
 
 type Keys = Arc<[DecodingKey]>;
