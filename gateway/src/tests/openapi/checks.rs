@@ -152,7 +152,7 @@ fn fields_are_described_by_the_contract_unless_they_are_here() {
         fields("NewLabel")["name"],
         json!({
             "type": "string", "minLength": 1, "maxLength": 50, "examples": ["bug"],
-            "description": "Not blank, at most 50 characters; unique in the repository without regard to case.",
+            "description": "Not blank, at most 50 characters; unique in the repository, case-insensitive.",
         })
     );
     let changed = &fields("ChangedLabel")["name"];
