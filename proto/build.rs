@@ -1,4 +1,5 @@
-//! Compiles the contracts in pure Rust, without `protoc`, and generates the table of operations from the options of their methods.
+//! Compiles the contracts in pure Rust, without `protoc`, and generates the permission table from
+//! the options of their methods.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -27,7 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     bare.file.iter_mut().for_each(|file| file.source_code_info = None);
     std::fs::write(out.join("descriptors.bin"), prost::Message::encode_to_vec(&bare))?;
     prost_build::Config::new()
-        // Maps must have an order, so that equal messages have equal bytes: idempotency compares hashes of encoded requests.
+        // Sorted maps give equal messages equal bytes: idempotency compares hashes of encoded
+        // requests.
         .btree_map(["."])
         .bytes([
             ".ferrite.git.v1.TreeEntry.content",
@@ -44,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the contracts below a folder, in the order of their paths.
+/// Returns the contracts in a folder, sorted by path.
 fn contracts(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
@@ -59,8 +61,8 @@ fn contracts(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The client of a service. Replaced are `TRAIT` by the name of the service, `FULL_NAME` by the same with its package, `MODULE` by the
-/// name as that of a module, and `CALLS` by a function for each method.
+/// The client of a service. Placeholders: `TRAIT` is the name of the service, `FULL_NAME` the name
+/// with its package, `MODULE` the name as a module, and `CALLS` a function for each method.
 const CLIENT: &str = r#"
 /// Generated client implementations.
 pub mod MODULE_client {
@@ -94,7 +96,8 @@ CALLS    }
 }
 "#;
 
-/// The trait and the server of a service. Replaced are the same, `METHODS` by the methods of the trait, and `PATHS` by how each is served.
+/// The trait and server of a service. Same placeholders, plus `METHODS`, the methods of the trait,
+/// and `PATHS`, how each is served.
 const SERVER: &str = r#"
 /// Generated server implementations.
 pub mod MODULE_server {
@@ -156,7 +159,7 @@ pub mod MODULE_server {
 }
 "#;
 
-/// The way of a message through clients and servers.
+/// How a message passes through clients and servers.
 const MESSAGE: &str = r#"
 impl crate::message::CallMessage for TYPE {
     fn encoded(self) -> crate::message::Encoded {
@@ -169,7 +172,7 @@ impl crate::message::CallMessage for TYPE {
 }
 "#;
 
-/// A method with one response: its call, the method of the trait, and how it is served.
+/// A method with one response: its call, its trait method, and how it is served.
 const UNARY: [&str; 3] = [
     r#"
         /// Calls `METHOD`.
@@ -196,7 +199,7 @@ const UNARY: [&str; 3] = [
 "#,
 ];
 
-/// A method with a stream of responses, likewise.
+/// The same for a method with a stream of responses.
 const STREAM: [&str; 3] = [
     r#"
         /// Calls `METHOD`.
@@ -231,7 +234,8 @@ const STREAM: [&str; 3] = [
 "#,
 ];
 
-/// Returns the clients and servers of each package. Those of `tonic-build` would be compiled anew for each method in each crate.
+/// Returns the clients and servers of each package. Those of `tonic-build` would be compiled again
+/// for each method in each crate.
 fn services(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let mut packages = BTreeMap::<String, String>::new();
     for service in pool.services() {
@@ -263,12 +267,13 @@ fn services(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn E
     Ok(packages)
 }
 
-/// Returns a name as that of a function or a module: `list_branches` of `ListBranches`.
+/// Returns the name of a function or module: `list_branches` for `ListBranches`.
 fn snake(name: &str) -> String {
     constant(name).to_lowercase()
 }
 
-/// Returns Rust for the operations of the contracts: the constants with their names, and an array of the rows of the table, by name.
+/// Returns Rust code for the operations: constants with their names, and an array of table rows,
+/// sorted by name.
 fn operations(pool: &DescriptorPool) -> Result<(String, String), Box<dyn Error>> {
     let option = pool.get_extension_by_name(RULE).ok_or("the option for rules is missing")?;
     let (mut names, mut rows) = (String::new(), BTreeMap::<String, String>::new());
@@ -277,7 +282,7 @@ fn operations(pool: &DescriptorPool) -> Result<(String, String), Box<dyn Error>>
             let name = format!("{}/{}", service.full_name(), method.name());
             let rule = rule(&method, &option);
             let own = own(&rule).ok_or_else(|| format!("{name}: the option {RULE} is missing"))?;
-            // Only services call these: nobody asks for access to them.
+            // Only services call these, so nobody asks for access to them.
             if own != "Rule::Service" {
                 writeln!(names, "/// `{name}`.\npub const {}: &str = {name:?};", constant(method.name()))?;
             }
@@ -287,7 +292,7 @@ fn operations(pool: &DescriptorPool) -> Result<(String, String), Box<dyn Error>>
     Ok((names, format!("[\n{}]", rows.into_values().collect::<String>())))
 }
 
-/// Fields that are set, each with its value as Rust.
+/// Fields that are set, with their values as Rust code.
 type Fields = BTreeMap<String, String>;
 
 /// Returns the fields of a method's rule, and `idempotency_level`.
@@ -302,7 +307,7 @@ fn fields(message: &DynamicMessage) -> Fields {
     message.fields().map(|(field, value)| (field.name().to_owned(), rust(&field.kind(), value))).collect()
 }
 
-/// Returns a value as Rust: `true`, `Scope::RepoRead`, or several of these.
+/// Returns a value as Rust code: `true`, `Scope::RepoRead`, or several of these.
 fn rust(kind: &Kind, value: &Value) -> String {
     match (kind, value) {
         (_, Value::Bool(flag)) => flag.to_string(),
@@ -315,7 +320,7 @@ fn rust(kind: &Kind, value: &Value) -> String {
     }
 }
 
-/// Returns the requirement on a caller who acts for its own account.
+/// Returns the requirement on a caller who acts for their own account.
 fn own(rule: &Fields) -> Option<String> {
     let anonymous = rule.contains_key("anonymous");
     rule.iter().find_map(|(field, value)| {
@@ -334,7 +339,7 @@ fn own(rule: &Fields) -> Option<String> {
     })
 }
 
-/// Adds the rows of one operation: one for each capacity in which it may be called.
+/// Adds the rows of one operation, one for each capacity that may call it.
 fn add_rows(rows: &mut String, name: &str, own: &str, rule: &Fields) -> std::fmt::Result {
     let level = rule.get("idempotency_level").map_or("", String::as_str);
     let is_write = level != "IdempotencyLevel::NoSideEffects";
@@ -361,13 +366,13 @@ fn add_rows(rows: &mut String, name: &str, own: &str, rule: &Fields) -> std::fmt
     Ok(())
 }
 
-/// Returns the name of a Rust type or variant: `GitSvc` of `GIT_SVC`.
+/// Returns the name of a Rust type or variant: `GitSvc` for `GIT_SVC`.
 fn pascal(name: &str) -> String {
     let word = |word: &str| word[..1].to_uppercase() + &word[1..].to_lowercase();
     name.split('_').map(word).collect()
 }
 
-/// Returns the name of the constant of a method: `LIST_BRANCHES` of `ListBranches`.
+/// Returns the name of a method's constant: `LIST_BRANCHES` for `ListBranches`.
 fn constant(method: &str) -> String {
     let mut name = String::new();
     for letter in method.chars() {

@@ -1,6 +1,6 @@
-//! HTTP headers that git-svc sends to the gateway about a file of a release that it stored.
+//! HTTP headers that git-svc sends to the gateway about a stored release file.
 
-/// Header with the number of bytes.
+/// Size in bytes.
 pub const FILE_SIZE_HEADER: &str = "ferrite-file-size";
-/// Header with the SHA-256 of the content, 64 hexadecimal digits.
+/// SHA-256 of the content, 64 hexadecimal digits.
 pub const FILE_SHA256_HEADER: &str = "ferrite-file-sha256";

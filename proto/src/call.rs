@@ -1,6 +1,4 @@
-//! Calls of the generated clients. All messages take one way through tonic.
-//!
-//! Not here: streams, which are few.
+//! Calls of the generated clients. All messages share one code path through tonic.
 
 use prost::bytes::Bytes;
 use tonic::{
@@ -12,7 +10,6 @@ use tonic::{
 
 use crate::message::{AnyMessage, CallMessage, Encoded};
 
-/// A method of a service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Method {
     pub(crate) service: &'static str,
@@ -21,7 +18,6 @@ pub(crate) struct Method {
     pub(crate) path: &'static str,
 }
 
-/// Calls a method with one message, which is answered by one.
 pub(crate) async fn unary<T, M, R>(
     client: &mut Grpc<T>,
     request: Request<M>,

@@ -1,21 +1,20 @@
-//! Which of Ferrite's own processes may call what of another one with the token of its role. Every service checks its requests with
+//! Which roles may call which operations of a service with their own token. Every service checks
 //! this before an RPC runs.
 //!
-//! The gateway acts for users, so it may call everything but what services keep among themselves. The other roles may call what names
-//! them in its contract (`callers` of `ferrite.access.v1.rule`) and nothing else, for a user or not.
-//!
-//! Not here: the requirements on users (`operation`), and callers that prove no role, such as scripts with an access token.
+//! The gateway acts for users, so it may call everything except what services only use among
+//! themselves. The other roles may only call what their contract allows (`callers` of
+//! `ferrite.access.v1.rule`).
 
 use crate::ServiceRole;
 use crate::ServiceRole::{Gateway, GitSvc, HookSvc, IssueSvc, RepoSvc};
 use crate::events::event::Fact;
 use crate::operation::Operation;
 
-/// The RPC that takes events.
+/// The RPC that receives events.
 const DELIVER: &str = "ferrite.events.v1.EventSink/Deliver";
 
-/// Returns the roles that may call `operation` of the service `callee` with the token of their role. The operation is the full name of an
-/// RPC, or the path of one of git-svc's HTTP bodies.
+/// Returns the roles that may call `operation` of the service `callee`. The operation is the full
+/// name of an RPC, or the path of an HTTP body of git-svc.
 #[must_use]
 pub fn callers(operation: &str, callee: ServiceRole) -> &'static [ServiceRole] {
     if operation == DELIVER {
@@ -24,7 +23,7 @@ pub fn callers(operation: &str, callee: ServiceRole) -> &'static [ServiceRole] {
     Operation::named(operation).map_or(&[Gateway], |row| row.callers)
 }
 
-/// Returns the roles to whose events `subscriber` subscribes.
+/// Returns the roles whose events `subscriber` receives.
 fn emitters(subscriber: ServiceRole) -> &'static [ServiceRole] {
     match subscriber {
         Gateway => &[],
@@ -35,7 +34,7 @@ fn emitters(subscriber: ServiceRole) -> &'static [ServiceRole] {
     }
 }
 
-/// Returns the only role that may tell of `fact`: the owner of what it is about.
+/// Returns the only role that may emit `fact`.
 #[must_use]
 pub fn emitter(fact: &Fact) -> ServiceRole {
     match fact {
@@ -104,7 +103,7 @@ mod tests {
             }
         }
         eprintln!("{table}");
-        // Read as: who, of whom, what. Whatever is missing here is refused to all roles but the gateway.
+        // Read as: caller, callee, operations. Everything else is only for the gateway.
         let expected: [((ServiceRole, ServiceRole), &[&str]); 11] = [
             (
                 (RepoSvc, GitSvc),

@@ -1,6 +1,5 @@
-//! Kinds of failure, their gRPC codes, and the form of a failure on the wire.
-//!
-//! Not here: HTTP statuses, which the gateway derives from gRPC codes.
+//! Kinds of errors, their gRPC codes, and their form on the wire. The gateway derives HTTP statuses
+//! from the gRPC codes.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,22 +7,23 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-// A status is sent in HTTP/2 headers, which a peer refuses beyond 16 KiB. The limits keep names that a client sent from exceeding that.
+// A status is sent in HTTP/2 headers, which a peer rejects beyond 16 KiB. The limits keep names
+// from clients within that.
 const MAX_MESSAGE_BYTES: usize = 512;
 const MAX_FIELD_BYTES: usize = 128;
 const MAX_DESCRIPTION_BYTES: usize = 256;
 const MAX_VIOLATIONS: usize = 16;
 
-/// The kind of a failure. It decides the gRPC code, and in the gateway the HTTP status.
+/// The kind of an error. It decides the gRPC code, and in the gateway the HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// The request is malformed or breaks a rule. The error names the fields.
+    /// The request is malformed or breaks a rule. The error has the fields.
     InvalidArgument,
     /// The object does not exist, or the caller may not know that it does.
     NotFound,
     /// The name is in use.
     AlreadyExists,
-    /// The caller is authenticated and lacks the permission.
+    /// The caller is authenticated but lacks the permission.
     PermissionDenied,
     /// The caller is not authenticated.
     Unauthenticated,
@@ -35,7 +35,7 @@ pub enum Kind {
     RateLimited,
     /// The requested or sent object is too large.
     TooLarge,
-    /// The service has no capacity for the call now. The same call may succeed later.
+    /// The service has no capacity now. The same call may succeed later.
     Overloaded,
     /// A fault of the service. Its cause is logged, never sent.
     Internal,
@@ -66,8 +66,8 @@ impl Kind {
 pub struct FieldViolation {
     /// Name of the field in the contract, such as `name` or `config.url`.
     pub field: String,
-    /// Code of the violation, for programs: `required`, `invalid`, `too_long`, `too_short`, `too_many`, `taken`, `unknown`, `no_access`,
-    /// `reserved`, `type`.
+    /// Code of the violation, for programs: `required`, `invalid`, `too_long`, `too_short`,
+    /// `too_many`, `taken`, `unknown`, `no_access`, `reserved`, `type`.
     pub code: &'static str,
     /// Description of the violation, for people.
     pub message: String,
@@ -80,7 +80,7 @@ impl FieldViolation {
     }
 }
 
-/// Returns the message of an error with these violations: that of the first one, behind its field.
+/// Returns the message of an error with these violations: the first one, after its field.
 #[must_use]
 pub fn first_violation(violations: &[FieldViolation]) -> String {
     violations.first().map_or_else(
@@ -89,17 +89,18 @@ pub fn first_violation(violations: &[FieldViolation]) -> String {
     )
 }
 
-/// A public failure of a service, with a kind and a stable reason.
+/// An error that a service returns to callers, with a kind and a stable reason.
 pub trait ServiceError: std::error::Error + Send + Sync + 'static {
-    /// Returns the kind of the failure, and the reason in `UPPER_SNAKE_CASE`. Clients branch on it, so a reason never changes its meaning.
+    /// Returns the kind and the reason, in `UPPER_SNAKE_CASE`. Clients branch on the reason, so it
+    /// never changes its meaning.
     fn classify(&self) -> (Kind, &'static str);
 
-    /// Returns the kind of the failure.
+    /// Returns the kind.
     fn kind(&self) -> Kind {
         self.classify().0
     }
 
-    /// Returns the reason of the failure.
+    /// Returns the reason.
     fn reason(&self) -> &'static str {
         self.classify().1
     }
@@ -112,20 +113,20 @@ pub trait ServiceError: std::error::Error + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns the time after which the same call may succeed, for [`Kind::RateLimited`] and [`Kind::Overloaded`].
+    /// Returns when the same call may succeed, for [`Kind::RateLimited`] and [`Kind::Overloaded`].
     fn retry_after(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns further facts for programs, by name. At most a few short ones: they travel in the headers of the status.
+    /// Returns further details for programs, by name. Only a few short ones: they travel in the
+    /// headers of the status.
     fn details(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 }
 
-/// Converts `error` to a gRPC status.
-///
-/// The status of [`Kind::Internal`] says "internal error" only. The caller of this function must have logged the cause.
+/// Converts `error` to a gRPC status. For [`Kind::Internal`] it only says "internal error": the
+/// caller must have logged the cause.
 pub fn to_status(error: &dyn ServiceError) -> Status {
     let (kind, reason) = error.classify();
     let message = if kind == Kind::Internal { "internal error".to_owned() } else { error.to_string() };
@@ -138,7 +139,7 @@ pub fn to_status(error: &dyn ServiceError) -> Status {
     if !violations.is_empty() {
         details.set_bad_request(Vec::new());
         for violation in violations.into_iter().take(MAX_VIOLATIONS) {
-            // google.rpc.BadRequest has no field for a code, so the code precedes the description.
+            // google.rpc.BadRequest has no field for a code, so the description starts with it.
             let description = format!("{}: {}", violation.code, violation.message);
             details.add_bad_request_violation(
                 clip(&violation.field, MAX_FIELD_BYTES),
@@ -152,19 +153,19 @@ pub fn to_status(error: &dyn ServiceError) -> Status {
     Status::with_error_details(kind.code(), message, details)
 }
 
-/// Returns the beginning of `text`, at most `max_bytes` of whole characters.
+/// Cuts `text` to at most `max_bytes` of whole characters.
 fn clip(text: &str, max_bytes: usize) -> String {
     text[..text.floor_char_boundary(max_bytes)].to_owned()
 }
 
-/// Returns the reason of a status; `None` if no Ferrite service made the status.
+/// Returns the reason in a status; `None` if the status is not from a Ferrite service.
 #[must_use]
 pub fn reason(status: &Status) -> Option<String> {
     let info = status.get_details_error_info()?;
     info.domain.ends_with(".ferrite").then_some(info.reason)
 }
 
-/// Returns a fact of a status by its name, as [`ServiceError::details`] gave it; `None` if no Ferrite service gave it.
+/// Returns a detail of a status by name (see [`ServiceError::details`]), if it is there.
 #[must_use]
 pub fn detail(status: &Status, name: &str) -> Option<String> {
     let mut info = status.get_details_error_info()?;

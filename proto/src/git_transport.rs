@@ -1,16 +1,14 @@
 //! Names of git's services and the value of `Git-Protocol`, for the gateway and git-svc.
-//!
-//! Not here: pkt-lines, which only git-svc reads.
 
 use crate::operation::{RECEIVE_PACK, UPLOAD_PACK};
 
-/// Name of the HTTP header in which a git client asks for a protocol version (gitprotocol-http(5)).
+/// The HTTP header in which a git client asks for a protocol version (gitprotocol-http(5)).
 pub const GIT_PROTOCOL_HEADER: &str = "git-protocol";
 
-/// Longest `Git-Protocol` value that is accepted, in bytes. git itself sends fewer than 40.
+/// Maximum length of a `Git-Protocol` value. git itself sends less than 40 bytes.
 pub const MAX_GIT_PROTOCOL_BYTES: usize = 256;
 
-/// A program of git that serves a remote client.
+/// A git program that serves a remote client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GitService {
     /// Fetch and clone.
@@ -43,7 +41,7 @@ impl GitService {
         }
     }
 
-    /// Returns the name without `git-`, as in paths of URLs.
+    /// Returns the name without `git-`, as in URLs.
     #[must_use]
     pub fn short_name(self) -> &'static str {
         match self {
@@ -53,7 +51,8 @@ impl GitService {
         }
     }
 
-    /// Returns the operation that a grant for this service names. An archive is read access, like a fetch.
+    /// Returns the operation that a grant for this service has. An archive needs read access, like
+    /// a fetch.
     #[must_use]
     pub fn operation(self) -> &'static str {
         match self {
@@ -63,10 +62,10 @@ impl GitService {
     }
 }
 
-/// A checked `Git-Protocol` value: `key[=value]` parts joined by colons, for example `version=2`.
+/// A checked `Git-Protocol` value: `key[=value]` parts separated by colons, such as `version=2`.
 ///
-/// Keys and values consist of ASCII letters, digits, `.`, `_` and `-`, so a value is safe in the environment of a process
-/// (`GIT_PROTOCOL`).
+/// Keys and values consist of ASCII letters, digits, `.`, `_` and `-`, so a value is safe in the
+/// environment variable `GIT_PROTOCOL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GitProtocol(String);
 
@@ -77,7 +76,7 @@ impl GitProtocol {
         Self("version=2".to_owned())
     }
 
-    /// Checks a value; `None` when it is empty, longer than [`MAX_GIT_PROTOCOL_BYTES`], or not of that form.
+    /// Checks a value; `None` if it is empty, longer than [`MAX_GIT_PROTOCOL_BYTES`], or malformed.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let is_word = |word: &[u8]| {
@@ -90,11 +89,11 @@ impl GitProtocol {
         if value.len() > MAX_GIT_PROTOCOL_BYTES || !value.split(|byte| *byte == b':').all(is_part) {
             return None;
         }
-        // Cannot fail: the check above admits ASCII only.
+        // Cannot fail: the check above only admits ASCII.
         String::from_utf8(value.to_vec()).ok().map(Self)
     }
 
-    /// Returns the value as it is sent.
+    /// Returns the value.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

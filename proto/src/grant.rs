@@ -1,9 +1,9 @@
-//! Grants: statements signed by repo-svc that allow one caller one operation on one subject, which most often is a repository.
+//! Grants: statements signed by repo-svc that allow one caller one operation on one subject,
+//! usually a repository.
 //!
-//! A grant is a JWT (RFC 7519) signed with Ed25519 (RFC 8037). Only repo-svc holds the signing key; every other service verifies
-//! grants offline. A grant is a bearer credential between Ferrite's own processes and is never sent to clients.
-//!
-//! Not here: the decision to give a grant, which repo-svc makes.
+//! A grant is a JWT (RFC 7519) signed with Ed25519 (RFC 8037). Only repo-svc has the signing key;
+//! the other services verify grants offline. A grant is a bearer credential between Ferrite's
+//! processes and is never sent to clients.
 
 mod cached_identity;
 
@@ -22,41 +22,44 @@ use crate::jwt;
 use crate::repo::reauthorize_access_request::Credential as Requested;
 use crate::repo::{PasswordReference, ReauthorizeAccessRequest};
 
-/// Longest lifetime of a grant.
+/// Maximum lifetime of a grant.
 pub const MAX_GRANT_LIFETIME: Duration = Duration::from_secs(60);
 
-/// Largest accepted difference between the clocks of two processes. A grant that seems to be valid for longer is refused.
+/// Maximum difference between the clocks of two processes. A grant with a lifetime beyond it is
+/// rejected.
 const MAX_CLOCK_SKEW_SECS: u64 = 30;
 const ISSUER: &str = "repo.ferrite";
 const AUDIENCE: &str = "ferrite";
 
-/// The statement of a grant, without its signature and lifetime. The default one allows no operation.
+/// The statement of a grant, without its signature and lifetime. The default allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Grant {
-    /// The caller. `None` for anonymous callers and for deploy keys, which belong to no user.
+    /// The caller. `None` for anonymous callers and deploy keys, which have no user.
     pub user: Option<GrantUser>,
-    /// What the operation is about. A repository in grants without this claim.
+    /// The subject of the operation. A repository in grants without this claim.
     #[serde(default, skip_serializing_if = "Subject::is_repository")]
     pub subject: Subject,
-    /// Id of the only repository for which the grant is valid; zero in grants about another subject.
+    /// The only repository that the grant is valid for; zero for another subject.
     pub repository: i64,
     /// The only operation that the grant allows, a name in [`crate::operation`].
     pub operation: String,
-    /// The caller's permission on the part of the repository that the operation belongs to, reduced to the scopes of its token.
+    /// The caller's permission on the part of the repository that the operation belongs to, limited
+    /// by the scopes of its token.
     pub permission: Permission,
-    /// True if the issue tracker is switched on.
+    /// True if the issue tracker is on.
     pub issues_enabled: bool,
-    /// True if the repository mirrors a remote one and therefore accepts no writes.
+    /// True if the repository is a mirror, which accepts no writes.
     pub is_mirror: bool,
     /// Name of the store that has the repository.
     pub store: String,
-    /// Epoch of the placement. A store refuses grants with an epoch older than the newest it knows.
+    /// Epoch of the placement. A store rejects grants with an older epoch than the newest it knows.
     pub epoch: i64,
-    /// Where the messages of commits may close and open issues. [`IssueReach::None`] for operations that move no refs, and in grants
-    /// without this claim.
+    /// The repositories whose issues commit messages may close and reopen. [`IssueReach::None`] for
+    /// operations that move no refs, and in grants without this claim.
     #[serde(default)]
     pub issue_reach: IssueReach,
-    /// The access behind a push, about which repo-svc is asked again before refs move. `None` for other operations.
+    /// The access behind a push, which repo-svc checks again before refs move. `None` for other
+    /// operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reauthorization: Option<Reauthorization>,
     /// Limits of the accounts that the operation counts for. None in grants without this claim.
@@ -64,7 +67,7 @@ pub struct Grant {
     pub limits: GrantLimits,
 }
 
-/// What a granted operation is about.
+/// The subject of a granted operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Subject {
@@ -75,10 +78,10 @@ pub enum Subject {
     Organization {
         /// Its id.
         id: i64,
-        /// Its name as the request to repo-svc has it.
+        /// Its name in the request to repo-svc.
         name: String,
     },
-    /// The site, for one of its administrators.
+    /// The site, for a site administrator.
     Site,
     /// The caller's own account.
     User,
@@ -93,15 +96,17 @@ impl Subject {
 /// Limits of the accounts that an operation counts for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrantLimits {
-    /// Quota of the owner of the repository. `None` if it has none, and for operations that store no bytes.
+    /// Storage quota of the repository's owner. `None` if there is none, and for operations that
+    /// store no bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<ByteQuota>,
-    /// Percentage of the limits per hour that apply to the caller; [`u32::MAX`] for no limits. `None` for 100, and for operations that
-    /// are not counted.
+    /// Percentage of the hourly limits that applies to the caller; [`u32::MAX`] for no limits.
+    /// `None` for 100, and for operations that are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_percent: Option<u32>,
-    /// Id of the account whose limits apply to a caller who is no user: for a deploy key the user who added it, while that may administer
-    /// the repository, or else the owner of the repository. `None` for users and anonymous callers.
+    /// The account whose limits apply to a caller without a user. For a deploy key: the user who
+    /// added it, as long as that user administers the repository, otherwise the owner of the
+    /// repository. `None` for users and anonymous callers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<i64>,
 }
@@ -112,12 +117,12 @@ impl GrantLimits {
     }
 }
 
-/// Bytes that an owner uses and may use.
+/// Storage quota of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ByteQuota {
-    /// Bytes that its repositories take.
+    /// Bytes in use.
     pub used: u64,
-    /// Bytes that they may take.
+    /// The limit in bytes.
     pub limit: u64,
 }
 
@@ -129,7 +134,7 @@ impl ByteQuota {
     }
 }
 
-/// The access behind a grant, as far as the grant itself does not name it.
+/// The parts of a granted access that the grant itself does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reauthorization {
     /// Id of the repository, also for its wiki.
@@ -146,13 +151,13 @@ pub struct Reauthorization {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Credential {
-    /// None.
+    /// No credential.
     Anonymous,
     /// An access token, by id.
     Token(i64),
     /// An SSH key, by fingerprint.
     Key(String),
-    /// A password, by its account and a digest of its stored hash.
+    /// A password, by account and a digest of its stored hash.
     Password {
         /// Id of the account.
         user: i64,
@@ -162,7 +167,7 @@ pub enum Credential {
 }
 
 impl Reauthorization {
-    /// Returns the request to repo-svc for a new decision about `operation`.
+    /// Returns the request to repo-svc to check `operation` again.
     #[must_use]
     pub fn request(self, operation: String) -> ReauthorizeAccessRequest {
         let credential = match self.credential {
@@ -178,17 +183,17 @@ impl Reauthorization {
     }
 }
 
-/// The repositories whose issues the messages of commits may close and open, as far as the credential of the caller reaches. The
-/// caller's level there is checked as well.
+/// The repositories whose issues commit messages may close and reopen, as far as the caller's
+/// credential reaches. The caller also needs permission there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IssueReach {
-    /// None: the caller is no user, or its token lacks the scope for issues.
+    /// None: there is no user, or the token lacks the scope for issues.
     #[default]
     None,
-    /// The repository of the commits: the token is limited to repositories.
+    /// The repository of the commits: the token is limited to some repositories.
     Repository,
-    /// All of the user's.
+    /// All repositories of the user.
     All,
 }
 
@@ -202,19 +207,19 @@ impl From<IssueReach> for events::IssueReach {
     }
 }
 
-/// The user of a grant, with the name and address for commits.
+/// The user of a grant, with name and address for commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GrantUser {
     /// Id of the account.
     pub id: i64,
-    /// Sign-in name of the account.
+    /// User name.
     pub username: String,
     /// Display name, possibly empty.
     pub full_name: String,
     /// Primary e-mail address.
     pub email: String,
-    /// Id of the access token, or of the token that limits the SSH key, by which the user authenticated. Zero for a password, for a key of
-    /// the user's own, and in grants without this claim.
+    /// The access token that the user authenticated with, or the token that limits the SSH key.
+    /// Zero for a password, for a key without a token, and in grants without this claim.
     #[serde(default)]
     pub token_id: i64,
 }
@@ -249,7 +254,7 @@ struct Claims {
     grant: Grant,
 }
 
-/// The refusal of a grant. Deliberately without a reason, so that an attacker does not learn which check failed.
+/// A grant was rejected. Gives no reason, so that an attacker does not learn which check failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("grant is not valid")]
 pub struct BadGrant;
@@ -261,12 +266,13 @@ impl Signer {
     /// Returns a signer with an Ed25519 private key in PEM form (PKCS#8).
     ///
     /// # Errors
-    /// When `pem` is not such a key.
+    /// If `pem` is not such a key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BadKey> {
         jwt::ed25519_private_key(pem).map(Self)
     }
 
-    /// Signs a grant at the time `now` (seconds since 1970). The grant is valid for `lifetime`, at most [`MAX_GRANT_LIFETIME`].
+    /// Signs a grant at the time `now` (seconds since 1970). It is valid for `lifetime`, at most
+    /// [`MAX_GRANT_LIFETIME`].
     ///
     /// # Panics
     /// Never: the claims are plain data that always serialise.
@@ -294,7 +300,7 @@ impl Verifier {
     /// Returns a verifier with an Ed25519 public key in PEM form (SubjectPublicKeyInfo).
     ///
     /// # Errors
-    /// When `pem` is not such a key.
+    /// If `pem` is not such a key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BadKey> {
         let key = jwt::ed25519_public_key(pem)?;
         let mut validation = Validation::new(Algorithm::EdDSA);
@@ -302,7 +308,7 @@ impl Verifier {
         validation.set_audience(&[AUDIENCE]);
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         validation.leeway = 0;
-        // Checked in `verify_at`, against its argument `now`.
+        // `verify_at` checks it against its argument `now`.
         validation.validate_exp = false;
         Ok(Self { key, validation })
     }
@@ -310,14 +316,14 @@ impl Verifier {
     /// Returns the grant in `token` and its expiry (seconds since 1970).
     ///
     /// # Errors
-    /// [`BadGrant`] when the key or the algorithm is another one, the token is malformed or has expired, or its lifetime is longer than
-    /// [`MAX_GRANT_LIFETIME`].
+    /// [`BadGrant`] if the key or algorithm is another one, the token is malformed or has expired,
+    /// or its lifetime exceeds [`MAX_GRANT_LIFETIME`].
     pub fn verify(&self, token: &str) -> Result<(Grant, u64), BadGrant> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| BadGrant)?;
         self.verify_at(token, now.as_secs())
     }
 
-    /// Returns the grant in `token` and its expiry, as verified at the time `now` (both in seconds since 1970).
+    /// Like [`Verifier::verify`], at the time `now` (seconds since 1970).
     ///
     /// # Errors
     /// As [`Verifier::verify`].

@@ -1,4 +1,5 @@
-//! Typed 64-bit ids: an id of one kind cannot be passed where another kind is expected. And references to repositories, by id or by name.
+//! Typed 64-bit ids, so that an id of one kind cannot be passed for another, and references to
+//! repositories by id or name.
 
 use std::fmt;
 
@@ -45,13 +46,13 @@ ids! {
 }
 
 impl RepositoryRef {
-    /// Returns the reference to a repository by its id.
+    /// Returns a reference by id.
     #[must_use]
     pub fn by_id(id: impl Into<i64>) -> Self {
         Self { by: Some(By::Id(id.into())) }
     }
 
-    /// Returns the reference to a repository by its owner's name and its own.
+    /// Returns a reference by owner and name.
     #[must_use]
     pub fn by_name(owner: impl Into<String>, name: impl Into<String>) -> Self {
         Self { by: Some(By::Name(RepositoryName { owner: owner.into(), name: name.into() })) }

@@ -1,6 +1,6 @@
-//! Cryptography of the JWTs between Ferrite's processes, which are grants and tokens of services: Ed25519 (RFC 8037).
+//! Ed25519 (RFC 8037) for the JWTs between Ferrite's processes: grants and service tokens.
 //!
-//! Not here: claims and their checks. `jsonwebtoken` has cryptography of its own, of which this is a small part; the rest would be
+//! `jsonwebtoken` has its own cryptography, of which this is a small part; the rest would be
 //! compiled into every process.
 
 use ed25519_dalek::ed25519::signature::{Signer as _, Verifier as _};
@@ -11,7 +11,7 @@ use jsonwebtoken::errors::{Error, ErrorKind};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey};
 use signature::{Error as SignatureError, Signer, Verifier};
 
-/// The error of parsing a key.
+/// A text is not an Ed25519 key in PEM form.
 #[derive(Debug, thiserror::Error)]
 #[error("key is not an Ed25519 key in PEM form")]
 pub struct BadKey;
@@ -19,16 +19,16 @@ pub struct BadKey;
 static PROVIDER: CryptoProvider =
     CryptoProvider { signer_factory: signer, verifier_factory: verifier, key_utils: KeyUtils::new_unimplemented() };
 
-/// Makes `jsonwebtoken` use this module's cryptography, from the first call on. Call it before a key is used.
+/// Makes `jsonwebtoken` use this module's cryptography. Call it before a key is used.
 pub fn install() {
-    // The only failure is that the provider is installed already.
+    // Only fails if the provider is already installed.
     let _ = PROVIDER.install_default();
 }
 
 /// Reads an Ed25519 private key in PEM form (PKCS#8).
 ///
 /// # Errors
-/// When `pem` is not such a key.
+/// If `pem` is not such a key.
 pub fn ed25519_private_key(pem: &[u8]) -> Result<EncodingKey, BadKey> {
     install();
     let key = str::from_utf8(pem).ok().and_then(|pem| SigningKey::from_pkcs8_pem(pem).ok()).ok_or(BadKey)?;
@@ -39,23 +39,23 @@ pub fn ed25519_private_key(pem: &[u8]) -> Result<EncodingKey, BadKey> {
 /// Reads an Ed25519 public key in PEM form (SubjectPublicKeyInfo).
 ///
 /// # Errors
-/// When `pem` is not such a key.
+/// If `pem` is not such a key.
 pub fn ed25519_public_key(pem: &[u8]) -> Result<DecodingKey, BadKey> {
     install();
     let key = str::from_utf8(pem).ok().and_then(|pem| VerifyingKey::from_public_key_pem(pem).ok()).ok_or(BadKey)?;
     Ok(DecodingKey::from_ed_der(key.as_bytes()))
 }
 
-/// Signs a message that is no JWT.
+/// Signs a message that is not a JWT.
 ///
 /// # Panics
-/// Never: a key of [`ed25519_private_key`] was checked.
+/// Never: [`ed25519_private_key`] checked the key.
 pub(crate) fn sign(key: &EncodingKey, message: &[u8]) -> Vec<u8> {
     let signer = signer(&Algorithm::EdDSA, key).expect("the key was checked when it was read");
     signer.try_sign(message).expect("Ed25519 signs every message")
 }
 
-/// Returns whether a message that is no JWT has this signature.
+/// Whether a message that is not a JWT has this signature.
 pub(crate) fn is_signed(key: &DecodingKey, message: &[u8], signature: &[u8]) -> bool {
     verifier(&Algorithm::EdDSA, key).is_ok_and(|verifier| verifier.verify(message, &signature.to_vec()).is_ok())
 }

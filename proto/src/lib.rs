@@ -1,6 +1,5 @@
-//! The contracts between Ferrite's processes: generated messages, clients and servers, the table of error kinds, ids, and grants.
-//!
-//! Not here: databases, sockets and HTTP. This is the only crate about a service that other services depend on.
+//! The contracts between Ferrite's processes: generated messages, clients and servers, error kinds,
+//! ids, and grants. Services depend on each other only through this crate.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
@@ -31,13 +30,15 @@ use sha2::{Digest, Sha256};
 
 /// The compiled contracts, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
-/// The same with their comments, from which the API's document is made.
+/// The same with comments, from which the API reference is made.
 pub const DOCUMENTED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/documented.bin"));
 
-/// Bytes of a text in an event, of an issue, a comment or a release. Texts may have 1 MiB, and a delivery holds many events.
+/// Maximum size of a text in an event, such as an issue, comment or release. Texts can have 1 MiB,
+/// and a delivery has many events.
 pub const MAX_FACT_TEXT_BYTES: usize = 64 * 1024;
 
-/// Returns SHA-256 of as much of a text as an event has, by which services find out whether a text was changed after it was told.
+/// Returns the SHA-256 of the part of a text that an event has. Services compare it to see whether
+/// a text changed after its event.
 #[must_use]
 pub fn text_digest(text: &str) -> [u8; 32] {
     Sha256::digest(&text[..text.floor_char_boundary(MAX_FACT_TEXT_BYTES)]).into()
@@ -53,7 +54,7 @@ macro_rules! generated {
             }
             pub use generated::*;
 
-            /// The package by its full path, by which messages of other packages name its types.
+            /// The package by its full path, which messages of other packages refer to.
             #[doc(hidden)]
             pub mod v1 {
                 pub use super::generated::*;

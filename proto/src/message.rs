@@ -1,5 +1,6 @@
-//! Messages of any type on their way through tonic. Its clients and servers are generic in the messages of a call, and would be compiled
-//! for each method in each crate; with this codec all messages have the same types.
+//! Messages of any type on their way through tonic, whose clients and servers are generic in the
+//! messages of a call and would be compiled for each method in each crate. With this codec all
+//! messages have the same types.
 
 use prost::{
     Message,
@@ -10,7 +11,7 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-/// A message of any type, to be encoded.
+/// A message of any type that can be encoded.
 pub(crate) trait Encode {
     fn encode_to(&self, buffer: &mut EncodeBuf<'_>) -> Result<(), Status>;
 }
@@ -23,21 +24,21 @@ impl<M: Message> Encode for M {
     }
 }
 
-/// A message of a call. The build implements it for each, so that all of them are compiled here, once: what is generic in a message is
-/// compiled in each crate that uses it.
+/// A message of a call. The build implements it for each message, so that all are compiled once, in
+/// this crate: generic code is compiled in each crate that uses it.
 pub(crate) trait CallMessage: Sized + 'static {
-    /// Returns it as a message of any type.
+    /// Erases the type of the message.
     fn encoded(self) -> Encoded;
 
     fn decoded(bytes: Bytes) -> Result<Self, Status>;
 }
 
-/// Decodes a message. Failures are those of tonic's own decoder.
+/// Decodes a message. Errors are those of tonic's decoder.
 pub(crate) fn decode<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
     M::decode(bytes).map_err(|error| Status::internal(error.to_string()))
 }
 
-/// A codec of messages of any type: they are decoded by who knows it.
+/// A codec of messages of any type, which the caller decodes.
 pub(crate) struct AnyMessage;
 
 impl Codec for AnyMessage {

@@ -1,25 +1,28 @@
-//! Names of the metadata that Ferrite's processes exchange. The gateway never forwards headers of these names from clients.
+//! Names of the metadata between Ferrite's processes. The gateway never forwards client headers
+//! with these names.
 
 /// A personal access token, as `Bearer <token>`.
 pub const AUTHORIZATION: &str = "authorization";
 /// A signed grant for one operation (see [`crate::grant`]).
 pub const GRANT: &str = "ferrite-grant";
-/// A service token: a short-lived JWT that proves that the caller is one of Ferrite's own processes.
+/// A service token: a short-lived JWT that proves the role of the calling process.
 pub const SERVICE: &str = "ferrite-service";
-/// IP address of a client, or its network, as the gateway sees it. Ignored unless the caller is one of Ferrite's own processes.
+/// IP address or network of a client, as the gateway sees it. Ignored unless the caller is a
+/// Ferrite process.
 pub const CLIENT: &str = "ferrite-client";
-/// Name of the git store that a request is for. A git-svc refuses a request for another store than its own.
+/// The git store that a request is for. A git-svc rejects requests for another store.
 pub const STORE: &str = "ferrite-store";
-/// Key that makes a write safe to repeat: the same key and request get the same response.
+/// Makes a write safe to retry: the same key and request get the same response.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// Asks a read for the version of its resource, and in its response the version. A read that has none to tell leaves it out.
+/// In a request, asks a read for the version of its resource; in the response, the version. Absent
+/// if the resource has none.
 pub const VERSION: &str = "x-ferrite-version";
-/// What must be true of the resource of a write when it is done: `exists`, `absent`, `version=` and what its [`VERSION`] may be, with commas
-/// in between, or `never`.
+/// The precondition of a write on the current resource: `exists`, `absent`, `version=` with
+/// comma-separated [`VERSION`]s, or `never`.
 pub const PRECONDITION: &str = "x-ferrite-precondition";
-/// Reason of a failure on plain HTTP between processes, the counterpart of `ErrorInfo.reason` on gRPC.
+/// Reason of an error over plain HTTP between processes, like `ErrorInfo.reason` in gRPC.
 pub const REASON: &str = "ferrite-reason";
 /// Id of a client's request in the logs of all processes.
 pub const REQUEST_ID: &str = "x-request-id";
-/// Longest [`REQUEST_ID`], in bytes. A longer one is not used.
+/// Maximum length of a [`REQUEST_ID`]. Longer ones are ignored.
 pub const MAX_REQUEST_ID_BYTES: usize = 128;

@@ -1,7 +1,8 @@
-//! The permission table: for every operation its name, what it requires of its caller, which services may call it, and whether it
-//! changes something. An operation that is not in the table is refused.
+//! The permission table: for every operation its name, its requirement on callers, the services
+//! that may call it, and whether it is a write. Operations that are not in the table are rejected.
 //!
-//! The rows of RPCs are generated from the options in their contracts (`ferrite.access.v1.rule`); those of other operations stand here.
+//! The rows of RPCs are generated from the options in their contracts (`ferrite.access.v1.rule`).
+//! The rows of other operations are here.
 
 use crate::ServiceRole::Gateway;
 use crate::rule::{Capacity, RequiredRole, Rule, Unit};
@@ -9,42 +10,43 @@ use crate::{Permission, Scope, ServiceRole};
 
 include!(concat!(env!("OUT_DIR"), "/operation_names.rs"));
 
-/// Fetch, by git's own protocol.
+/// Fetch or clone.
 pub const UPLOAD_PACK: &str = "git/upload-pack";
-/// Push, by git's own protocol.
+/// Push.
 pub const RECEIVE_PACK: &str = "git/receive-pack";
-/// Read a file as it is.
+/// Read a raw file.
 pub const RAW: &str = "git/raw";
-/// Read a file of a release.
+/// Download a release file.
 pub const ASSET: &str = "git/asset";
-/// Write a file of a release.
+/// Upload a release file.
 pub const UPLOAD_ASSET: &str = "git/upload-asset";
-/// Read a tree as a zip or tar file.
+/// Download a tree as a zip or tar file.
 pub const ARCHIVE: &str = "git/archive";
-/// Render Markdown, which the gateway does by itself.
+/// Render Markdown, in the gateway.
 pub const RENDER_MARKDOWN: &str = "gateway/markdown";
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation {
-    /// The full name of an RPC, the name of one of git-svc's HTTP bodies, or that of an operation that the gateway does by itself.
+    /// The full name of an RPC, or the name of an HTTP body of git-svc or of an operation in the
+    /// gateway.
     pub name: &'static str,
     /// The capacity in which the caller acts.
     pub capacity: Capacity,
     /// The requirement on the caller.
     pub rule: Rule,
-    /// A scope that a token needs beside the one of the rule.
+    /// A scope that a token needs in addition to that of the rule.
     pub further_scope: Option<Scope>,
-    /// True if it changes what is in a repository, so that it is refused on an archived one. Settings, access and deletion are not
-    /// among these, nor is what a user keeps of a repository for itself.
+    /// True if it changes the content of a repository, and so is rejected on an archived one.
+    /// Settings, access, deletion, and a user's stars and watches are not content.
     pub changes_content: bool,
     /// The services that may call it.
     pub callers: &'static [ServiceRole],
-    /// True if it changes something for its caller.
+    /// True if it is a write.
     pub is_write: bool,
-    /// True if clients may repeat a failed call.
+    /// True if clients may retry a failed call.
     pub is_repeatable: bool,
-    /// True if it takes access away and does nothing else, so that the limit on writes never refuses it.
+    /// True if it only takes access away, so that the write limit never rejects it.
     pub takes_access_away: bool,
 }
 
@@ -55,40 +57,41 @@ impl Operation {
         Self::rows(name).find(|operation| operation.capacity == capacity)
     }
 
-    /// Returns the first row of an operation, for what does not depend on the capacity.
+    /// Returns the first row of an operation, for facts that do not depend on the capacity.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         Self::rows(name).next()
     }
 
-    /// Returns the rows of an operation. Every request asks several times: the table is searched by halves.
+    /// Returns the rows of an operation. Uses a binary search, because every request needs it
+    /// several times.
     fn rows(name: &str) -> impl Iterator<Item = &'static Self> {
         let first = OPERATIONS.partition_point(|operation| operation.name < name);
         OPERATIONS[first..].iter().take_while(move |operation| operation.name == name)
     }
 }
 
-/// Returns whether an operation changes something for its caller. Unknown RPCs of the contracts' packages count as writes.
+/// Whether an operation is a write. Unknown RPCs of our packages count as writes.
 #[must_use]
 pub fn is_write(operation: &str) -> bool {
     Operation::named(operation).map_or(operation.starts_with("ferrite."), |row| row.is_write)
 }
 
-/// Returns whether clients may repeat a failed call of an operation.
+/// Whether clients may retry a failed call of an operation.
 #[must_use]
 pub fn is_repeatable(operation: &str) -> bool {
     Operation::named(operation).is_some_and(|row| row.is_repeatable)
 }
 
-/// Returns whether an operation takes access away and does nothing else.
+/// Whether an operation only takes access away.
 #[must_use]
 pub fn takes_access_away(operation: &str) -> bool {
     Operation::named(operation).is_some_and(|row| row.takes_access_away)
 }
 
-/// The rows of the RPCs, generated from the contracts.
+/// Generated from the contracts.
 const RPCS: &[Operation] = &include!(concat!(env!("OUT_DIR"), "/operation_rows.rs"));
 
-/// The operations that are no RPCs: bodies of git-svc, and the gateway's own work.
+/// Operations that are not RPCs: HTTP bodies of git-svc, and operations in the gateway.
 const OTHERS: [Operation; 7] = [
     read(RENDER_MARKDOWN, Rule::Anyone),
     read(ARCHIVE, on_repository(Permission::Read, false)),
@@ -99,7 +102,7 @@ const OTHERS: [Operation; 7] = [
     read(UPLOAD_PACK, on_repository(Permission::Read, true)),
 ];
 
-/// All operations, in the order of their names.
+/// All operations, sorted by name.
 pub const OPERATIONS: &[Operation] = &ALL;
 
 const ALL: [Operation; RPCS.len() + OTHERS.len()] = {

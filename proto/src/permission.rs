@@ -1,12 +1,13 @@
-//! Levels of permission on a repository, and their form in messages.
+//! Permissions on a repository, and their form in messages.
 
 use serde::{Deserialize, Serialize};
 
-/// A level of permission on a repository. Each level includes those before it, and levels compare in this order.
+/// A permission on a repository. Each level includes those before it, and levels compare in this
+/// order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Permission {
-    /// Nothing, not even knowing that the repository exists.
+    /// None: the caller does not even learn that the repository exists.
     #[default]
     None,
     /// See and clone, open issues, comment.
@@ -15,7 +16,7 @@ pub enum Permission {
     Write,
     /// Settings, hooks, keys, collaborators.
     Admin,
-    /// Everything, deletion included.
+    /// Everything, including deletion.
     Owner,
 }
 

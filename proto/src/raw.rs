@@ -1,18 +1,18 @@
-//! HTTP headers that git-svc sends to the gateway with the content of a file and with an archive, and the rule that tells text from
-//! binary files.
+//! HTTP headers that git-svc sends to the gateway with raw files and archives, and the rule that
+//! tells text from binary files.
 
-/// Header with the name of the file, percent-encoded.
+/// The name of the file, percent-encoded.
 pub const FILE_NAME_HEADER: &str = "ferrite-file-name";
-/// Header of a response with a range: `true` if the whole file is text, else `false`. A range need not contain the beginning of the
-/// file, from which the gateway could tell.
+/// In a response with a range: whether the whole file is text, `true` or `false`. The range need
+/// not contain the start of the file, which decides that.
 pub const FILE_IS_TEXT_HEADER: &str = "ferrite-file-text";
-/// Header of an archive: the id of the commit that it was made of.
+/// The commit of an archive.
 pub const ARCHIVE_COMMIT_HEADER: &str = "ferrite-commit";
-/// Number of bytes at the beginning of a file that decide whether the file is text.
+/// Number of bytes at the start of a file that decide whether it is text.
 pub const TEXT_CHECK_BYTES: usize = 1024;
 
-/// Returns whether a file that begins with `start` is text: `start` has no "binary data byte" of the WHATWG MIME Sniffing Standard, that
-/// is no control character except TAB, LF, FF, CR and ESC.
+/// Whether a file that begins with `start` is text: it has no "binary data byte" of the WHATWG MIME
+/// Sniffing Standard, which is a control character other than TAB, LF, FF, CR and ESC.
 #[must_use]
 pub fn is_text(start: &[u8]) -> bool {
     let start = &start[..start.len().min(TEXT_CHECK_BYTES)];

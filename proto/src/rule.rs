@@ -1,34 +1,33 @@
-//! What operations require of their callers.
-//!
-//! Not here: which operation requires what, which the contracts say (`operation`).
+//! Requirements of operations on their callers.
 
 use crate::{Permission, Scope};
 
 /// The requirement of an operation on its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A service of this installation: one of the roles that [`callers`](crate::callers) names.
+    /// A service of this installation, one of the roles in [`callers`](crate::callers).
     Service,
-    /// Nothing. Credentials in the request must still be valid, and decide what the response shows.
+    /// Nothing. Credentials must still be valid if present, and decide what the response shows.
     Anyone,
     /// The password of the account that the request is about.
     Password,
-    /// An authenticated user; with a token of this scope, if there is one.
+    /// An authenticated user. A token needs this scope, if there is one.
     User(Option<Scope>),
     /// An administrator of the site, with a token of scope `admin`.
     Administrator,
-    /// A role in the organization that the request is about, and a token of this scope. Administrators of the site have every role.
+    /// A role in the organization that the request is about, and a token of this scope. Site
+    /// administrators have every role.
     Organization(RequiredRole, Scope),
-    /// A role in the organization of the team that the request is about, and a token of scope `org`. The team is hidden from users
-    /// who are not members of the organization.
+    /// A role in the organization of the team that the request is about, and a token of scope
+    /// `org`. The team is hidden from users who are not members of the organization.
     Team(RequiredRole),
-    /// A level on a part of the repository that the request is about.
+    /// A permission on a part of the repository that the request is about.
     Repository {
         /// The part.
         unit: Unit,
-        /// The lowest sufficient level.
+        /// The lowest sufficient permission.
         level: Permission,
-        /// True if callers without a token may do it as well on a public repository.
+        /// True if callers without a token may also do it on a public repository.
         anonymous: bool,
     },
 }
@@ -38,13 +37,13 @@ pub enum Rule {
 pub enum RequiredRole {
     /// A member.
     Member,
-    /// A member of the team of owners, or a member whose request is about itself.
+    /// An owner of the organization, or a member whose request is about themselves.
     OwnerOrSelf,
-    /// A member of the team of owners.
+    /// An owner of the organization.
     Owner,
 }
 
-/// A part of a repository with scopes of its own.
+/// A part of a repository that has its own scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Content and settings.
@@ -53,7 +52,8 @@ pub enum Unit {
     Issues,
     /// Webhooks.
     Hooks,
-    /// Forks: to make one is to create a repository, which takes the scope for that, and to read this one.
+    /// Forks. Forking creates a repository, so it needs the scope for that, and permission to read
+    /// this one.
     Forks,
 }
 
@@ -72,19 +72,19 @@ impl Unit {
     }
 }
 
-/// The capacity in which a caller acts. Some requests name it in a field.
+/// The capacity in which a caller acts. Some requests have a field for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// For its own account.
+    /// For their own account.
     Own,
     /// For an organization.
     Organization,
-    /// As an administrator of the site, for the account or organization that the request names.
+    /// As a site administrator, for the account or organization in the request.
     Administrator,
 }
 
 impl Capacity {
-    /// Returns the capacity in which the caller of a request acts that names an organization, or none by the empty text.
+    /// Returns the capacity of a caller. An empty `organization` means none.
     #[must_use]
     pub fn named(as_administrator: bool, organization: &str) -> Self {
         match (as_administrator, organization) {

@@ -1,6 +1,4 @@
-//! Scopes of access tokens and sets of them, with their forms in texts, messages and storage.
-//!
-//! Not here: the scope that each operation needs (`operation`).
+//! Scopes of access tokens, with their forms in texts, messages and storage.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,28 +8,30 @@ use crate::repo;
 /// A scope of an access token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// See and clone repositories that are not public.
+    /// See and clone private repositories.
     RepoRead,
-    /// Push and commit as well.
+    /// Also push and commit.
     RepoWrite,
-    /// Create, configure and delete repositories as well.
+    /// Also create, configure and delete repositories.
     RepoAdmin,
     /// Issues, comments, labels, milestones.
     Issue,
     /// Webhooks.
     Hook,
-    /// The account's addresses, follows, and marks on repositories, such as stars.
+    /// The account's e-mail addresses, follows, stars and watches.
     User,
     /// Organizations, their members and teams.
     Org,
-    /// Administration of the site, for accounts that are administrators.
+    /// Site administration, for site administrators.
     Admin,
-    /// The account's SSH keys. A key that is added with a token that has limits opens no more than the token, and ends with it.
+    /// The account's SSH keys. A key that is added with a limited token has the same limits and is
+    /// deleted with the token.
     Key,
 }
 
 impl Scope {
-    /// All scopes, in the order of lists. A new scope must come last, because the position is the bit in stored sets.
+    /// All scopes, in the order of lists. A new scope must come last, because the position is the
+    /// bit in stored sets.
     pub const ALL: [Self; 9] = [
         Self::RepoRead,
         Self::RepoWrite,
@@ -44,7 +44,7 @@ impl Scope {
         Self::Key,
     ];
 
-    /// Returns the name of the scope in requests and responses.
+    /// Returns the name, as in requests and responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -71,9 +71,9 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The error of parsing an unknown scope.
+/// The text is not a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such scope")]
+#[error("unknown scope")]
 pub struct UnknownScope;
 
 impl FromStr for Scope {
@@ -89,26 +89,26 @@ impl FromStr for Scope {
 pub struct Scopes(i64);
 
 impl Scopes {
-    /// Returns all scopes, the default of a new token. The set is stored with the token, so a scope that a later version adds is not in
-    /// the sets of existing tokens.
+    /// Returns all scopes, the default of a new token. Existing tokens do not get scopes that a
+    /// later version adds, because the set is stored with the token.
     #[must_use]
     pub fn all() -> Self {
         Scope::ALL.into_iter().collect()
     }
 
-    /// Returns whether the set has every scope, as that of a token that names none.
+    /// Whether the set has every scope.
     #[must_use]
     pub fn is_all(self) -> bool {
         Scope::ALL.into_iter().all(|scope| self.contain(scope))
     }
 
-    /// Returns whether the set is empty.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns whether the set has `scope` or a scope that includes it.
+    /// Whether the set has `scope` or a scope that includes it.
     #[must_use]
     pub fn contain(self, scope: Scope) -> bool {
         let sufficient_bits = match scope {
@@ -119,18 +119,18 @@ impl Scopes {
         self.0 & sufficient_bits != 0
     }
 
-    /// Returns the scopes of the set, without those that they include, in the order of [`Scope::ALL`].
+    /// Returns the scopes of the set, without included ones, in the order of [`Scope::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Scope> {
         Scope::ALL.into_iter().filter(move |scope| self.0 & scope.bit() != 0)
     }
 
-    /// Returns the set as a number with one bit per scope, for storage.
+    /// Returns one bit per scope, for storage.
     #[must_use]
     pub fn bits(self) -> i64 {
         self.0
     }
 
-    /// Returns the set of a stored number. Unknown bits are ignored.
+    /// Returns the set of stored bits. Ignores unknown bits.
     #[must_use]
     pub fn from_bits(bits: i64) -> Self {
         Self(bits & Self::all().0)
@@ -142,7 +142,7 @@ impl Scopes {
         self.iter().map(|scope| repo::Scope::from(scope).into()).collect()
     }
 
-    /// Converts a set from the form of messages. Unknown scopes are ignored.
+    /// Converts from the form of messages. Ignores unknown scopes.
     #[must_use]
     pub fn from_proto(scopes: &[i32]) -> Self {
         let known = |number: &i32| {

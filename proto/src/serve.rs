@@ -1,4 +1,5 @@
-//! Calls that the generated servers serve. All messages take one way through tonic, and only the call itself is compiled for each method.
+//! Calls that the generated servers serve. All messages share one code path through tonic; only the
+//! call itself is compiled for each method.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -19,14 +20,12 @@ use tonic::{
 
 use crate::message::{AnyMessage, CallMessage, Encoded};
 
-/// A method of the service `T`, from the message of a request to what its response has: a message or a stream.
+/// A method of the service `T`, from the request message to a response: a message or a stream.
 type Method<T, M, A> =
     for<'a> fn(&'a T, Request<M>) -> Pin<Box<dyn Future<Output = Result<Response<A>, Status>> + Send + 'a>>;
 
-/// A response over HTTP.
 type Served = BoxFuture<http::Response<Body>, Infallible>;
 
-/// Serves a call of a method with one response.
 pub(crate) fn unary<T, M, R>(
     service: &Arc<T>,
     limit: Option<usize>,
@@ -58,7 +57,6 @@ where
     Streaming(call(service, method, encode)).serve(limit, request)
 }
 
-/// Answers a call of a method that the service does not have.
 pub(crate) fn unknown() -> Served {
     let mut response = http::Response::new(Body::default());
     let headers = response.headers_mut();
@@ -67,7 +65,7 @@ pub(crate) fn unknown() -> Served {
     Box::pin(ready(Ok(response)))
 }
 
-/// A call of any method: it takes an encoded request, and what its response has is to be encoded.
+/// A call of any method: it takes an encoded request, and its response is still to be encoded.
 type Call<E> = Box<dyn Fn(Request<Bytes>) -> BoxFuture<Response<E>, Status> + Send>;
 
 fn call<T, M, A, E>(service: &Arc<T>, method: Method<T, M, A>, encode: fn(A) -> E) -> Call<E>

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// The role of one of Ferrite's processes, which the process proves to others by the key of the role.
+/// The role of a Ferrite process, which it proves with the key of the role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ServiceRole {
     /// The public interface.
@@ -19,7 +19,7 @@ impl ServiceRole {
     /// All roles.
     pub const ALL: [Self; 5] = [Self::Gateway, Self::RepoSvc, Self::IssueSvc, Self::HookSvc, Self::GitSvc];
 
-    /// Returns the name of the role: in tokens, names of key files, logs, and on the command line.
+    /// Returns the name, as in tokens, names of key files, logs, and on the command line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

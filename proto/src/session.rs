@@ -1,18 +1,20 @@
-//! Frames of an SSH session: the stream between the gateway and the git process that git-svc runs for the session.
+//! Frames of an SSH session: the stream between the gateway and the git process that git-svc runs
+//! for the session.
 //!
-//! The gateway requests `GET /git/{id}/session?service=git-upload-pack` (or `git-receive-pack`, `git-upload-archive`) with a grant and
-//! `Upgrade: ferrite-git`. git-svc responds with 101 as soon as the process runs, or with an error as for its other bodies. After that
-//! both sides send frames: one byte of [`FrameKind`], the length of the content as four bytes in network byte order, and the content.
+//! The gateway requests `GET /git/{id}/session?service=git-upload-pack` (or `git-receive-pack`,
+//! `git-upload-archive`) with a grant and `Upgrade: ferrite-git`. git-svc responds with 101 once
+//! the process runs, or with an error as for its other HTTP bodies. Then both sides send frames:
+//! one byte of [`FrameKind`], the length of the content as four bytes in network byte order, and
+//! the content.
 //!
 //! - The gateway sends [`FrameKind::Data`], the process's standard input, and [`FrameKind::End`] after its last byte.
 //! - git-svc sends [`FrameKind::Data`], the process's standard output, and [`FrameKind::Errors`], its standard error, in any order; then one
 //!   [`FrameKind::Exit`], and closes.
 //!
-//! A stream that ends without `Exit` was interrupted. When the gateway closes the stream, git-svc kills the process.
-//!
-//! Not here: the SSH protocol, which ends in the gateway.
+//! A stream that ends without `Exit` was interrupted. When the gateway closes the stream, git-svc
+//! kills the process.
 
-/// Name of the protocol in the HTTP header `Upgrade`.
+/// The protocol in the HTTP header `Upgrade`.
 pub const UPGRADE_PROTOCOL: &str = "ferrite-git";
 /// Bytes of a frame's header.
 pub const FRAME_HEADER_BYTES: usize = 5;
@@ -41,19 +43,20 @@ pub struct FrameHeader {
     pub length: usize,
 }
 
-/// The error of decoding a frame header.
+/// A frame header is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the other side does not keep to the protocol of sessions")]
+#[error("malformed frame in an SSH session")]
 pub struct BadFrame;
 
 impl FrameHeader {
-    /// Returns the header of a frame with this content; `None` if the content is too long for one frame.
+    /// Returns the header of a frame with this content; `None` if the content is too long for one
+    /// frame.
     #[must_use]
     pub fn of(kind: FrameKind, content: &[u8]) -> Option<Self> {
         (content.len() <= MAX_CONTENT_BYTES).then_some(Self { kind, length: content.len() })
     }
 
-    /// Returns the header in its binary form.
+    /// Encodes the header.
     #[must_use]
     pub fn encode(self) -> [u8; FRAME_HEADER_BYTES] {
         let kind = match self.kind {
@@ -70,7 +73,7 @@ impl FrameHeader {
     /// Parses a header.
     ///
     /// # Errors
-    /// When the kind is unknown, or cannot have this length.
+    /// If the kind is unknown or cannot have this length.
     pub fn decode([kind, length @ ..]: [u8; FRAME_HEADER_BYTES]) -> Result<Self, BadFrame> {
         let length = usize::try_from(u32::from_be_bytes(length)).map_err(|_| BadFrame)?;
         let (kind, is_valid) = match kind {

@@ -1,4 +1,5 @@
-//! Rules of the contracts that the compiler does not check: comments, names of messages, first values of enums.
+//! Rules of the contracts that the compiler does not check: comments, names of messages, first
+//! values of enums.
 
 use prost::Message;
 use prost_types::{FileDescriptorProto, FileDescriptorSet};

@@ -103,7 +103,7 @@ impl Running {
         assert_eq!(self.get("/livez"), Some((200, "ok".to_owned())));
         assert!(TcpStream::connect(&self.listen).is_err(), "clients are refused until it is ready");
         let line = self.log.wait_for(PROCESS_TIMEOUT, |line| parts.iter().all(|part| line.contains(part)));
-        assert!(line.is_some_and(|line| line.contains("trying again in")), "{:#?}", self.log.all());
+        assert!(line.is_some_and(|line| line.contains("retrying in")), "{:#?}", self.log.all());
     }
 
     #[track_caller]
@@ -117,7 +117,7 @@ impl Running {
     }
 
     fn warnings(&self) -> usize {
-        self.log.all().iter().filter(|line| line.contains("trying again in")).count()
+        self.log.all().iter().filter(|line| line.contains("retrying in")).count()
     }
 
     #[track_caller]
@@ -410,7 +410,7 @@ fn a_redis_that_refuses_the_password_is_waited_for_and_one_that_is_away_is_done_
     let running = service.start(&[("FERRITE_DATABASE_URL", &url), ("FERRITE_REDIS_URL", &away)]);
     running.waits_for(&["FERRITE_REDIS_URL", "refused"]);
     running.becomes_ready();
-    assert!(running.log.all().iter().any(|line| line.contains("going on without it")));
+    assert!(running.log.all().iter().any(|line| line.contains("continuing without it")));
     assert!(!running.log.all().join("\n").contains("hunter2"));
 }
 

@@ -144,7 +144,7 @@ async fn a_replaced_certificate_is_used_without_a_restart(cluster: &Cluster) {
     tokio::time::timeout(TIMEOUT, open.read_to_string(&mut response)).await.unwrap().unwrap();
     assert!(response.starts_with("HTTP/1.1 "), "{response}");
     // Invalid files are ignored. A handshake checks the files; its log line appears a moment later.
-    let is_refusal = |line: &&String| line.contains("TLS files were replaced and cannot be used");
+    let is_refusal = |line: &&String| line.contains("cannot use the new TLS files");
     let refusals = || cluster.log().all().iter().filter(is_refusal).count();
     let before = refusals();
     std::fs::write(folder.join("gateway.key.pem"), "no key").unwrap();

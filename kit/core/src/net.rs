@@ -192,7 +192,7 @@ fn host(authority: &str) -> &str {
 fn remove_socket(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path),
-        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket is in the way")),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }

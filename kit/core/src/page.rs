@@ -20,7 +20,7 @@ impl Page {
             violations.push(FieldViolation::new("page", "invalid", "must be at least 1"));
         }
         if size < 1 || size > max {
-            violations.push(FieldViolation::new("page_size", "invalid", format!("must be from 1 to {max}")));
+            violations.push(FieldViolation::new("page_size", "invalid", format!("must be between 1 and {max}")));
         }
         if violations.is_empty() { Ok(Self { number, size }) } else { Err(violations) }
     }

@@ -41,7 +41,7 @@ where
             }
             Err(_) => {
                 failures += 1;
-                life.set_unready_reason("the readiness probe gets no answer in time");
+                life.set_unready_reason("readiness probe timed out");
                 tracing::warn!(failures, "readiness probe timed out");
             }
         }

@@ -29,7 +29,7 @@ pub enum SealError {
     #[error("a sealed value cannot be opened with these keys")]
     Unopenable,
     /// The system has no random numbers.
-    #[error("the system gives no random numbers")]
+    #[error("the system has no random numbers")]
     NoRandomNumbers,
 }
 
@@ -67,12 +67,12 @@ impl Sealer {
         for line in text.expose().split_ascii_whitespace() {
             let mut key = [0; KEY_BYTES];
             hex::decode_to_slice(line, &mut key)
-                .map_err(|_| failed("must hold 64 hexadecimal digits a line".to_owned()))?;
+                .map_err(|_| failed("must have 64 hexadecimal digits per line".to_owned()))?;
             keys.push(key);
         }
         match keys.split_first() {
             Some((key, former)) if former.len() < MAX_KEYS => Ok(Self::new(key, former, service)),
-            _ => Err(failed(format!("must hold 1 to {MAX_KEYS} keys"))),
+            _ => Err(failed(format!("must have 1 to {MAX_KEYS} keys"))),
         }
     }
 

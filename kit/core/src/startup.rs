@@ -96,7 +96,7 @@ impl Backoff {
     /// attempt.
     pub async fn pause(&mut self, reason: &str, life: &Lifecycle) {
         let delay = self.advance();
-        tracing::warn!("{reason}; trying again in {} s", delay.as_secs());
+        tracing::warn!("{reason}; retrying in {} s", delay.as_secs());
         life.set_unready_reason(reason);
         life.pause(delay).await;
     }

@@ -21,7 +21,6 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-/// Interval between checks of the files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Well above any certificate chain.
 const MAX_PEM_BYTES: u64 = 1024 * 1024;
@@ -124,7 +123,6 @@ impl PemFiles {
     }
 }
 
-/// A configuration that is rebuilt when its files change.
 #[derive(Debug)]
 struct Reloading<C> {
     files: PemFiles,
@@ -183,11 +181,11 @@ impl<C> Reloading<C> {
         let certificate = self.files.certificate.display();
         let result = match &made {
             Ok(_) => {
-                tracing::info!(%certificate, "TLS files were replaced and are in use");
+                tracing::info!(%certificate, "reloaded the TLS files");
                 "ok"
             }
             Err(error) => {
-                tracing::warn!(%certificate, %error, "TLS files were replaced and cannot be used: the ones before stay");
+                tracing::warn!(%certificate, %error, "cannot use the new TLS files; keeping the old ones");
                 "failed"
             }
         };
@@ -261,7 +259,6 @@ pub fn read_roots(file: &Path) -> Result<Vec<u8>, TlsError> {
     read(file)
 }
 
-/// Returns all certificates of a file, at least one.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = read(file)?;
     let found: Vec<_> = CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().unwrap_or_default();

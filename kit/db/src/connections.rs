@@ -25,9 +25,7 @@ use tokio::time::Instant;
 
 use super::measure::{POSTGRES, measured_wait};
 
-/// Limit for waiting for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Idle time after which a connection is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
 /// Time after which a connection goes back to the pool, which closes old ones.
 const RETURN_AFTER: Duration = Duration::from_secs(300);
@@ -76,12 +74,10 @@ impl PgConnections {
         Self(Arc::new(Inner { pool, lookups, pages, permits, idle: Mutex::default() }))
     }
 
-    /// Returns how many of `max_connections` are for lookups.
     pub(super) fn lookup_share(max_connections: u32) -> u32 {
         if max_connections < 2 { 0 } else { (max_connections / 4).max(1) }
     }
 
-    /// Returns how many of `max_connections` are for pages.
     pub(super) fn page_share(max_connections: u32) -> u32 {
         max_connections / 8
     }

@@ -37,7 +37,7 @@ pub enum DbError {
     #[error("database folder")]
     Io(#[from] std::io::Error),
     /// The server did not respond within this number of seconds.
-    #[error("the database does not answer within {0} s")]
+    #[error("the database did not respond within {0} s")]
     Unanswered(u64),
     /// The account of the request has reached its hourly write limit.
     #[error(transparent)]
@@ -116,7 +116,7 @@ impl DbError {
         match self {
             Self::Refused(refused) => refused.to_string().into(),
             Self::Precondition(failed) => failed.to_string().into(),
-            _ if self.is_unavailable() => "the database does not answer now, try again".into(),
+            _ if self.is_unavailable() => "the database is unavailable, try again later".into(),
             _ => "storage failure".into(),
         }
     }
@@ -138,7 +138,7 @@ impl DbError {
             return;
         }
         if self.is_unavailable() {
-            tracing::warn!(error, "{work} failed: the database does not answer");
+            tracing::warn!(error, "{work} failed: the database is unavailable");
         } else {
             tracing::error!(error, "{work} failed");
         }
@@ -159,14 +159,14 @@ fn schema_text(error: &MigrateError) -> String {
     match error {
         MigrateError::VersionMissing(version) => {
             format!(
-                "newer than this program, which does not know migration {version}: run the newer program, or allow it for the way back"
+                "newer than this program, which does not know migration {version}: run the newer version, or set FERRITE_ALLOW_NEWER_SCHEMA to undo an upgrade"
             )
         }
         MigrateError::VersionNotPresent(version) => {
-            format!("older than this program, migration {version} is missing: run it without FERRITE_NO_MIGRATE once")
+            format!("older than this program: migration {version} is missing; start once without FERRITE_NO_MIGRATE")
         }
         MigrateError::VersionMismatch(version) => {
-            format!("migration {version} is not that of this program: the database belongs to another build")
+            format!("migration {version} differs from that of this program: the database belongs to another build")
         }
         error => error.to_string(),
     }

@@ -14,7 +14,6 @@ use super::handle::Db;
 const MERGE_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// Pause between two merges of a round, in which others can write.
 const MERGE_PAUSE: Duration = Duration::from_millis(100);
-/// Approximate number of pages that one merge writes.
 const PAGES_PER_MERGE: u32 = 100;
 const CHANGES: &str = "SELECT total_changes()";
 /// Rows that a merge changes if there is nothing to merge: only that of the command itself.
@@ -31,7 +30,7 @@ impl Db {
         life.spawn("full-text merges", async move {
             while !life2.is_stopping() {
                 if let Err(error) = db.merge_all(tables, &life2).await {
-                    tracing::warn!(%error, "cannot merge the full-text tables; trying again later");
+                    tracing::warn!(%error, "cannot merge the full-text tables; will retry");
                 }
                 life2.pause(MERGE_INTERVAL).await;
             }

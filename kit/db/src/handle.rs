@@ -29,9 +29,7 @@ use super::value::{Value, bytes_of};
 
 /// Limit for waiting for another process that writes to the same SQLite file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit for waiting for a free connection of a pool.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Read connections per SQLite database.
 const MAX_SQLITE_READERS: u32 = 8;
 /// Idle time after which a PostgreSQL connection is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);

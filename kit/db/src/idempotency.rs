@@ -64,10 +64,10 @@ pub enum IdempotencyError {
     #[error("idempotency key must be 1 to 255 printable ASCII characters")]
     BadKey,
     /// The key was used with another request.
-    #[error("idempotency key was used with another request")]
+    #[error("idempotency key was already used for another request")]
     Reused,
     /// The write was done before, but its response was too large to store and has no subject.
-    #[error("the request was carried out before, and its response is too large to be repeated")]
+    #[error("the request was already processed, but its response is too large to repeat")]
     NotKept,
     /// The database failed.
     #[error("{}", .0.message())]
@@ -101,7 +101,7 @@ impl ServiceError for IdempotencyError {
 impl From<IdempotencyError> for Status {
     fn from(error: IdempotencyError) -> Self {
         if let IdempotencyError::Store(cause) = &error {
-            cause.log("a look for an idempotency key");
+            cause.log("looking up an idempotency key");
         }
         to_status(&error)
     }

@@ -37,7 +37,6 @@ pub(super) async fn measured<T>(
     result
 }
 
-/// Waits for a connection and records how long that took.
 pub(super) async fn measured_wait<T>(
     pool: &'static str,
     wait: impl Future<Output = Result<T, sqlx::Error>>,

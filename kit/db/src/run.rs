@@ -34,7 +34,6 @@ macro_rules! read_postgres {
     }};
 }
 
-/// Runs a read on SQLite.
 macro_rules! read_sqlite {
     ($readers:expr, $fetch:ident, $sql:expr, $args:expr) => {{
         let mut lease = $readers.lease().await?;

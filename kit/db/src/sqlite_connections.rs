@@ -21,7 +21,6 @@ use super::script::Script;
 use super::statement::sqlite_changes;
 use super::value::Value;
 
-/// Limit for waiting for a free connection.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const COMMIT: &str = "COMMIT";
 const ROLLBACK: &str = "ROLLBACK";
@@ -175,7 +174,6 @@ impl SqliteTx {
         Ok(())
     }
 
-    /// Rolls back and waits for it.
     pub(super) async fn rollback(mut self) -> Result<(), sqlx::Error> {
         if self.state == TxState::Begun
             && let Some(lease) = &mut self.lease

@@ -15,7 +15,6 @@ use crate::handle::Db;
 use crate::measure::{POSTGRES, SQLITE};
 use crate::migrate::Migrations;
 
-/// Interval between measurements of a pool.
 const POOL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl From<DbError> for StartError {
@@ -90,7 +89,7 @@ impl DatabaseArgs {
             }
             match outcome {
                 Err(error) if self.allow_newer_schema && error.is_newer_schema() => {
-                    tracing::warn!(%error, "going on with the schema of a newer program");
+                    tracing::warn!(%error, "continuing with the schema of a newer version");
                 }
                 outcome => outcome?,
             }
@@ -134,7 +133,7 @@ impl DatabaseArgs {
                 return;
             };
             has_failed = true;
-            let reason = format!("the database of FERRITE_DATABASE_URL cannot be used: {}", error_chain(&error));
+            let reason = format!("cannot use the database of FERRITE_DATABASE_URL: {}", error_chain(&error));
             backoff.pause(&reason, life).await;
         }
     }

@@ -15,7 +15,6 @@ use super::error::DbError;
 use super::handle::{Db, Pools};
 use super::lock;
 
-/// Interval between checks for free pages.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Pause between two steps, in which others can write.
 const STEP_PAUSE: Duration = Duration::from_millis(50);
@@ -39,7 +38,6 @@ struct Pages {
     mode: i64,
     free: i64,
     count: i64,
-    /// Size of one page.
     bytes: i64,
 }
 
@@ -72,7 +70,7 @@ impl Db {
             }
             let bytes = u64::try_from(pages.count * pages.bytes).unwrap_or_default();
             if bytes > max_bytes {
-                tracing::info!(bytes, max_bytes, file = %file.display(), "this file does not shrink: it is too large for a conversion");
+                tracing::info!(bytes, max_bytes, file = %file.display(), "the file will not shrink: it is too large to convert");
                 return Ok(());
             }
             let mut lease = write.lease().await?;
@@ -82,7 +80,7 @@ impl Db {
                     tracing::info!(bytes, file = %file.display(), "turned on incremental auto-vacuum");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, file = %file.display(), "this file does not shrink: it cannot be converted");
+                    tracing::warn!(%error, file = %file.display(), "the file will not shrink: converting it failed");
                 }
             }
             Ok(())
@@ -95,10 +93,10 @@ impl Db {
             return;
         }
         let (db, life2) = (self.clone(), life.clone());
-        life.spawn("release of free pages", async move {
+        life.spawn("releasing free pages", async move {
             while !life2.is_stopping() {
                 if let Err(error) = db.release_round(&life2).await {
-                    tracing::warn!(%error, "cannot give free pages back; trying again later");
+                    tracing::warn!(%error, "cannot release free pages; will retry");
                 }
                 life2.pause(CHECK_INTERVAL).await;
             }

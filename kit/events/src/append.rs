@@ -34,7 +34,6 @@ const APPENDED_SQLITE: &str = "; SELECT o.subscriber, o.id, l.claim_id FROM outb
 pub(super) struct LaneClaim<'a> {
     pub(super) claim_id: i64,
     pub(super) until_us: i64,
-    /// Subscribers whose lanes are claimed.
     pub(super) subscribers: &'a [&'a str],
 }
 
@@ -128,7 +127,6 @@ fn postgres(
     query
 }
 
-/// Two statements that are sent together.
 fn sqlite(event: &Event, subscribers: &[&str], now_us: i64, claim: LaneClaim<'_>) -> Query {
     let payload = event.encode_to_vec();
     let mut query = Query::default();

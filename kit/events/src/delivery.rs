@@ -15,7 +15,6 @@ use tracing::{Instrument, Span};
 
 use super::event::kind;
 
-/// Maximum number of events in a delivery.
 const MAX_EVENTS: usize = 64;
 /// A UUID has 36 bytes.
 const MAX_EVENT_ID_BYTES: usize = 64;
@@ -27,7 +26,7 @@ pub enum DeliveryError {
     #[error(transparent)]
     Auth(#[from] AuthError),
     /// There are too many events, or some are malformed or of an unknown kind.
-    #[error("events are not valid")]
+    #[error("invalid request")]
     Invalid(Vec<FieldViolation>),
     /// The database failed. No event was applied.
     #[error("{}", .0.message())]
@@ -61,7 +60,7 @@ impl ServiceError for DeliveryError {
 impl From<DeliveryError> for Status {
     fn from(error: DeliveryError) -> Self {
         if let DeliveryError::Store(cause) = &error {
-            cause.log("the application of events");
+            cause.log("applying events");
         }
         to_status(&error)
     }
@@ -149,7 +148,7 @@ pub fn delivered(request: Request<DeliverRequest>) -> Result<Vec<Event>, Deliver
     let role = Caller::of(&request).require_service()?;
     let events = request.into_inner().events;
     if events.iter().filter_map(|event| event.fact.as_ref()).any(|fact| emitter(fact) != role) {
-        tracing::warn!(caller = %role, "refused events that are not the caller's to tell");
+        tracing::warn!(caller = %role, "rejected events that the caller may not emit");
         metrics::counter!("ferrite_service_calls_refused_total", "caller" => role.as_str()).increment(1);
         return Err(AuthError::ServiceNotPermitted { role }.into());
     }
@@ -159,7 +158,7 @@ pub fn delivered(request: Request<DeliverRequest>) -> Result<Vec<Event>, Deliver
 
 fn check(events: &[Event]) -> Vec<FieldViolation> {
     if events.len() > MAX_EVENTS {
-        return vec![FieldViolation::new("events", "too_long", format!("must be at most {MAX_EVENTS}"))];
+        return vec![FieldViolation::new("events", "too_long", format!("must have at most {MAX_EVENTS} events"))];
     }
     let mut violations = Vec::new();
     for (index, event) in events.iter().enumerate() {
@@ -173,7 +172,7 @@ fn check(events: &[Event]) -> Vec<FieldViolation> {
             violations.push(FieldViolation::new(field("repository_id"), "invalid", format!("must be at least {min}")));
         }
         if event.fact.is_none() {
-            violations.push(FieldViolation::new(field("fact"), "unknown", "is not known to this version"));
+            violations.push(FieldViolation::new(field("fact"), "unknown", "is unknown to this version"));
         }
     }
     violations

@@ -21,7 +21,6 @@ struct State {
     is_due: bool,
     /// Lanes of one event each, claimed by committed writers.
     lanes: Vec<Lane>,
-    /// Outcomes that are not recorded yet.
     settlement: Settlement,
 }
 

@@ -20,7 +20,6 @@ const OLDEST: &str = "SELECT MIN(o.created_us) FROM outbox o WHERE o.id IN (SELE
      AND w.id > l.delivered_id ORDER BY w.id LIMIT 1) FROM (SELECT subscriber, repository_id, delivered_id FROM outbox_lanes \
      WHERE subscriber = $1 AND waiting_count > 0 ORDER BY due_us LIMIT 1000) l)";
 
-/// The events that wait for one subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lag {
     pub(super) events: i64,
@@ -40,7 +39,7 @@ pub(super) async fn run(db: Db, clock: Clock, subscribers: impl Fn() -> Vec<Stri
                 shown.extend(measured);
                 show(&shown, clock.now_us());
             }
-            Err(error) => tracing::warn!(%error, "the outbox could not be measured"),
+            Err(error) => tracing::warn!(%error, "cannot measure the outbox"),
         }
         life.pause(INTERVAL).await;
     }

@@ -11,7 +11,6 @@ use ferrite_db::{Db, DbError};
 const MAX_BATCH_ROWS: i64 = 200;
 /// Pause between two batches, in which others can write.
 const BATCH_PAUSE: Duration = Duration::from_millis(20);
-/// Interval between purges.
 const PURGE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Skips locked rows, because other replicas purge at the same time.

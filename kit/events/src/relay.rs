@@ -88,7 +88,6 @@ enum Round {
     Part,
 }
 
-/// State of the task that delivers to one subscriber.
 struct SubscriberTask {
     db: Db,
     clock: Clock,
@@ -121,7 +120,7 @@ impl Relay {
             return;
         }
         if table.by_name.len() >= MAX_SUBSCRIBERS {
-            return tracing::error!(subscriber = name, "too many subscribers: this one's events wait");
+            return tracing::error!(subscriber = name, "too many subscribers: not delivering to this one");
         }
         let (handover, is_awaited, removed) = (Arc::default(), AtomicBool::new(false), CancellationToken::new());
         let subscriber = Subscriber { name: name.into(), channel: channel.into(), handover, is_awaited, removed };
@@ -233,7 +232,7 @@ impl Relay {
             }
         }
         if let Err(error) = task.end(name).await {
-            tracing::warn!(%error, subscriber = %name, "deliveries could not be recorded and will be repeated");
+            tracing::warn!(%error, subscriber = %name, "cannot record deliveries; they will be repeated");
         }
     }
 

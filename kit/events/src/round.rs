@@ -128,7 +128,7 @@ impl Deliverer {
             tonic::Request::new(DeliverRequest { events, sent_time: Some(timestamp(self.clock.now_us())) });
         request.set_timeout(DELIVERY_TIMEOUT);
         if let Err(status) = self.client.deliver(request).instrument(span).await {
-            tracing::warn!(%subscriber, code = ?status.code(), count, "events were not taken");
+            tracing::warn!(%subscriber, code = ?status.code(), count, "a subscriber did not accept events");
             metrics::counter!("ferrite_outbox_failures_total", "subscriber" => SharedString::from_shared(subscriber))
                 .increment(1);
             return Outcome::from_code(status.code());
@@ -173,7 +173,7 @@ fn delivery_span(subscriber: &str, events: &[Event]) -> Span {
 fn decode(row: &OutboxRow) -> Option<Event> {
     let event = Event::decode(row.payload.as_slice());
     if let Err(error) = &event {
-        tracing::error!(%error, event.id = row.event_id, "outbox row cannot be read and is skipped");
+        tracing::error!(%error, event.id = row.event_id, "skipped an unreadable outbox row");
     }
     event.ok()
 }

@@ -43,7 +43,6 @@ const SETTLE_ROWS: &str = " RETURNING outbox_lanes.repository_id, s.first_id, s.
 const LOCK_LANES: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 \
      AND repository_id = ANY (ARRAY(SELECT repository FROM settled)) ORDER BY repository_id FOR UPDATE";
 
-/// Number of arguments of a claim.
 const CLAIM_ARGS: usize = 5;
 const DELETE_EMPTY: &str = "DELETE FROM outbox_lanes WHERE subscriber = $1 AND due_us = 0 AND waiting_count <= 0";
 const CLAIM_SQLITE: &str = "UPDATE outbox_lanes SET due_us = $4, claim_id = $2 WHERE subscriber = $1 AND repository_id IN (\
@@ -66,7 +65,6 @@ const CLAIM_POSTGRES: &str = "WITH empty AS (DELETE FROM outbox_lanes WHERE subs
      AND w.delivered_us IS NULL AND w.id > c.delivered_id \
      ORDER BY w.id LIMIT (SELECT $5 / GREATEST(COUNT(*), 1) FROM claimed)) o ON TRUE";
 
-/// An event that waits for a subscriber.
 #[derive(Clone, Debug)]
 pub(super) struct OutboxRow {
     pub(super) id: i64,
@@ -242,7 +240,6 @@ fn settle_sqlite(first: usize, is_single: bool) -> [String; 2] {
     ]
 }
 
-/// Returns `($first, …, $last)`.
 fn placeholders(numbers: std::ops::Range<usize>) -> String {
     let names: Vec<_> = numbers.map(|number| format!("${number}")).collect();
     format!("({})", names.join(", "))

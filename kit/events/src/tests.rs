@@ -45,9 +45,7 @@ struct Sink {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Repositories whose events the sink rejects.
     refused: HashSet<i64>,
-    /// Number of an event that the sink rejects.
     refused_number: Option<i64>,
     deliveries: usize,
 }
@@ -141,7 +139,6 @@ async fn write(db: &Db, event: &Event) {
     tx.commit().await.unwrap();
 }
 
-/// Records the outcome of a claim without a new claim.
 async fn settle(db: &Db, settlement: &Settlement) {
     assert!(settle_and_claim(db, SINK, Some(settlement), &ClaimRequest::nothing(0)).await.unwrap().is_empty());
 }

@@ -77,7 +77,6 @@ impl ConnectionActivity {
         self.idle_since.store(self.millis(Instant::now()), Ordering::SeqCst);
     }
 
-    /// Counts a request until the guard is dropped.
     pub(super) fn begin_request(self: &Arc<Self>) -> RequestGuard {
         self.requests.fetch_add(1, Ordering::SeqCst);
         self.header_since.store(NEVER, Ordering::SeqCst);

@@ -16,7 +16,6 @@ use super::quota::{Client, Quota, QuotaFull, QuotaLimits, Share, counted_address
 const RESERVED_PART: usize = 8;
 /// An address with fewer connections may use the reserve.
 const FEW_CONNECTIONS: usize = 8;
-/// Minimum interval between log entries about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The counts of one listener. Clones share them.
@@ -110,11 +109,10 @@ impl ConnectionTable {
         metrics::counter!("ferrite_connections_refused_total", "listener" => listener, "reason" => reason).increment(1);
         if is_logged {
             let address = address.map(|address| address.to_string()).unwrap_or_default();
-            tracing::warn!(listener, reason, address, connections, "connections are refused");
+            tracing::warn!(listener, reason, address, connections, "refusing connections");
         }
     }
 
-    /// Counts a connection that the server closed.
     pub(super) fn count_closed(&self, reason: &'static str) {
         let listener = self.0.listener;
         metrics::counter!("ferrite_connections_closed_total", "listener" => listener, "reason" => reason).increment(1);

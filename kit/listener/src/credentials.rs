@@ -159,9 +159,9 @@ async fn wait_for_redis(server: &RedisServer, life: &Lifecycle) {
     let mut backoff = Backoff::default();
     while !life.is_stopping() {
         let Err(failure) = server.reach().await else { return };
-        let reason = format!("the Redis of FERRITE_REDIS_URL cannot be used: {}", failure.reason);
+        let reason = format!("cannot use the Redis of FERRITE_REDIS_URL: {}", failure.reason);
         if !failure.is_refusal && began.elapsed() >= REDIS_PATIENCE {
-            tracing::warn!("{reason}; going on without it");
+            tracing::warn!("{reason}; continuing without it");
             return;
         }
         backoff.pause(&reason, life).await;

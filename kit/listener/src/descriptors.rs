@@ -18,7 +18,7 @@ pub fn raise_descriptor_limit() {
         return;
     }
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }) {
-        tracing::warn!(%error, wanted, "cannot raise the limit on file descriptors");
+        tracing::warn!(%error, wanted, "cannot raise the file descriptor limit");
     }
 }
 
@@ -34,7 +34,7 @@ pub fn fit_descriptors(listener: &'static str, wanted: usize, eighths: usize) ->
             descriptors = limit,
             connections = fitting,
             wanted,
-            "the limit on file descriptors allows fewer connections"
+            "the file descriptor limit allows fewer connections"
         );
     }
     wanted.min(fitting)

@@ -23,7 +23,6 @@ use tonic::service::{Routes, RoutesBuilder};
 /// Largest gRPC message that a service accepts, unless it sets its own limit.
 pub const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
-/// Deadline of a call whose `grpc-timeout` is absent or later.
 const SERVER_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Implements a gRPC service for a type. Each RPC is handled by the function of the same name,

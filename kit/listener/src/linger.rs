@@ -15,7 +15,6 @@ use tokio::time::Sleep;
 
 /// How long to receive and discard the rest of a request.
 const MAX_LINGER: Duration = Duration::from_secs(2);
-/// How much of a request to receive and discard.
 const MAX_LINGER_BYTES: usize = 32 * 1024 * 1024;
 const CHUNK_BYTES: usize = 16 * 1024;
 

@@ -9,7 +9,6 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Maximum size of a version 2 header, including additional fields.
 pub(super) const MAX_HEADER_BYTES: usize = 4096;
-/// Maximum length of a version 1 line.
 const MAX_LINE_BYTES: usize = 107;
 const LINE_START: &[u8] = b"PROXY ";
 /// The first bytes of version 2. No version 1 header is shorter.

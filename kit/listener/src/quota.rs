@@ -21,7 +21,6 @@ pub fn counted_address(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns the network of `address` with the given length.
 fn network(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << (u128::BITS - bits)))
 }
@@ -118,10 +117,14 @@ impl QuotaFull {
     #[must_use]
     pub fn message(self, things: &str) -> String {
         match self {
-            Self::Total => format!("too many {things} at once, try again"),
-            Self::Address(limit) => format!("too many {things} at once: {limit} per address, try again"),
-            Self::Network(limit) => format!("too many {things} at once: {limit} per network, try again"),
-            Self::User(limit) => format!("too many {things} at once: {limit} per account, try again"),
+            Self::Total => format!("too many concurrent {things}, try again later"),
+            Self::Address(limit) => {
+                format!("too many concurrent {things}: at most {limit} per address, try again later")
+            }
+            Self::Network(limit) => {
+                format!("too many concurrent {things}: at most {limit} per network, try again later")
+            }
+            Self::User(limit) => format!("too many concurrent {things}: at most {limit} per account, try again later"),
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct ResponseMemory {
 
 /// A response would exceed a limit on waiting responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("responses of {held_bytes} bytes wait to be read")]
+#[error("too many unread responses: {held_bytes} bytes")]
 pub struct ResponseMemoryFull {
     /// Bytes that already wait, of the address or in total.
     pub held_bytes: usize,
@@ -106,7 +106,6 @@ fn resumed(first: Bytes, rest: Body) -> Body {
     Body::new(ResumedBody { first: Some(first), rest })
 }
 
-/// A stream whose first part was already read.
 struct ResumedBody {
     first: Option<Bytes>,
     rest: Body,

@@ -31,7 +31,6 @@ use super::quota::QuotaLimits;
 use super::timeout_stream::{Place, TimeoutStream};
 use super::tracked_body::{RequestPermit, TrackedBody};
 
-/// Delay after a failed accept.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum number of response bytes that wait in an HTTP/2 stream of a public client.
 const PUBLIC_SEND_BUFFER_BYTES: usize = 64 * 1024;
@@ -120,7 +119,6 @@ impl Admission {
     }
 }
 
-/// State shared by the connections of a listener.
 struct Server {
     builder: Builder<TokioExecutor>,
     router: Router,
@@ -209,8 +207,8 @@ impl Server {
         };
         let (stream, client) = match established {
             Ok(Ok(established)) => established,
-            Ok(Err(error)) => return tracing::debug!(%error, "a connection is not established"),
-            Err(_) => return tracing::debug!("a connection is not established in time"),
+            Ok(Err(error)) => return tracing::debug!(%error, "cannot establish a connection"),
+            Err(_) => return tracing::debug!("a connection was not established in time"),
         };
         if let (Place::Counted(slot), Some(address)) = (&mut place, self.bounded_address(client))
             && slot.set_address(address).is_err()
@@ -239,7 +237,7 @@ impl Server {
                 None => None,
                 Some(Due::Wait(until)) => Some(until),
                 Some(Due::Close(reason)) => {
-                    tracing::debug!(reason, "connection told to go away");
+                    tracing::debug!(reason, "told a connection to close");
                     connection.as_mut().graceful_shutdown();
                     closing_at = Some(Instant::now());
                     continue;
@@ -322,7 +320,6 @@ impl Watch {
     }
 }
 
-/// Whether the client caused the failed accept.
 fn is_clients_fault(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -95,7 +95,7 @@ impl TimeoutStream {
             }
             return Poll::Ready(Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "the client takes the response too slowly",
+                "the client reads the response too slowly",
             )));
         }
         Poll::Pending
@@ -116,7 +116,6 @@ impl TimeoutStream {
         }
     }
 
-    /// Whether the protocol is known to be HTTP/1.
     fn is_http1(&self) -> bool {
         self.handshake_deadline.is_none() && self.matched < HTTP2_PREFACE.len()
     }

@@ -113,7 +113,6 @@ impl VersionedCall {
         Some(call)
     }
 
-    /// Stores the version in a response.
     pub(crate) fn receive(&self, headers: &HeaderMap) {
         let text = headers.get(metadata::VERSION).and_then(|value| value.to_str().ok());
         if let Some(version) = text.and_then(Version::parse) {
@@ -135,7 +134,6 @@ mod tests {
         Label { id: 5, name: name.to_owned(), ..Label::default() }
     }
 
-    /// Returns the metadata of a call of `operation` with `versioned`.
     fn sent(versioned: &VersionedCall, operation: &str) -> HeaderMap {
         let mut request = Request::post(format!("/{operation}")).extension(versioned.clone()).body(()).unwrap();
         let is_sent = VersionedCall::send(&mut request).is_some();

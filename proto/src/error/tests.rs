@@ -1,5 +1,3 @@
-//! Statuses of failures, and reading them back.
-
 use super::*;
 
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +33,7 @@ impl ServiceError for Failure {
     }
 }
 
-/// Returns the expected code of each kind. The match makes a new kind a compile error until it is added.
+/// Returns the expected code of each kind. A new kind is a compile error until it is added here.
 fn expected_code(kind: Kind) -> Code {
     match kind {
         Kind::InvalidArgument => Code::InvalidArgument,

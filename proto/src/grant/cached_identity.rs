@@ -1,9 +1,8 @@
-//! Signed identities: what repo-svc keeps in Redis about access tokens, so that whoever can write to Redis is nobody by that.
+//! Signed identities: what repo-svc caches in Redis about access tokens. An attacker who can write
+//! to Redis cannot forge them.
 //!
-//! An entry is a zero byte, an Ed25519 signature by the grant key, and a [`CachedIdentity`]. The signature is of a name of this purpose
-//! followed by the message, so that it is not one of a grant.
-//!
-//! Not here: where entries are kept, and when they are removed.
+//! An entry is a zero byte, an Ed25519 signature by the grant key, and a [`CachedIdentity`]. The
+//! signed text starts with the purpose, so that the signature is not valid for a grant.
 
 use std::time::Duration;
 
@@ -13,17 +12,17 @@ use super::{MAX_CLOCK_SKEW_SECS, Signer, Verifier};
 use crate::jwt;
 use crate::repo::{CachedIdentity, Identity};
 
-/// Longest lifetime of an entry. One that seems to be valid for longer is refused.
+/// Maximum lifetime of an entry. An entry with a longer one is rejected.
 pub const MAX_ENTRY_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// First byte of an entry. No message of protobuf begins with it, so replicas of versions that took an [`Identity`] without a signature
-/// do not take an entry for one.
+/// First byte of an entry. No protobuf message begins with it, so older replicas that expect an
+/// unsigned [`Identity`] do not accept an entry.
 const VERSION: u8 = 0;
 const SIGNATURE_BYTES: usize = 64;
-/// What is signed in front of the message.
+/// Signed in front of the message.
 const PURPOSE: &[u8] = b"ferrite cached identity 1\0";
 
-/// The refusal of an entry.
+/// Why an entry was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEntry {
     /// repo-svc did not sign it.
@@ -38,7 +37,8 @@ pub enum BadEntry {
 }
 
 impl Signer {
-    /// Returns the entry of a token, given by its SHA-256, that is valid until `expire_us` (microseconds since 1970).
+    /// Returns the entry of a token, given by its SHA-256. It is valid until `expire_us`
+    /// (microseconds since 1970).
     #[must_use]
     pub fn sign_identity(&self, token_hash: &[u8; 32], identity: &Identity, expire_us: i64) -> Vec<u8> {
         let identity = Some(identity.clone());
@@ -50,10 +50,11 @@ impl Signer {
 }
 
 impl Verifier {
-    /// Returns the content of an entry after checking its signature. [`CachedIdentity::identity_of`] checks the rest.
+    /// Verifies the signature of an entry and returns its content. [`CachedIdentity::identity_of`]
+    /// checks the rest.
     ///
     /// # Errors
-    /// [`BadEntry::Unsigned`] when the entry is malformed, or not signed with the grant key.
+    /// [`BadEntry::Unsigned`] if the entry is malformed or not signed with the grant key.
     pub fn verify_identity(&self, entry: &[u8]) -> Result<CachedIdentity, BadEntry> {
         let (version, rest) = entry.split_first().ok_or(BadEntry::Unsigned)?;
         let (signature, message) = rest.split_at_checked(SIGNATURE_BYTES).ok_or(BadEntry::Unsigned)?;
@@ -65,7 +66,8 @@ impl Verifier {
 }
 
 impl CachedIdentity {
-    /// Returns the identity if the entry belongs to the token with this SHA-256 and is valid at the time `now_us`.
+    /// Returns the identity if the entry belongs to the token with this SHA-256 and is valid at
+    /// `now_us`.
     ///
     /// # Errors
     /// [`BadEntry::OtherToken`], [`BadEntry::Expired`].

@@ -1,5 +1,3 @@
-//! Signing and verifying grants: expiry, forged and malformed tokens.
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use ed25519_dalek::SigningKey;
@@ -102,7 +100,7 @@ fn a_grant_may_be_about_another_subject_than_a_repository() {
         let token = keys.signer().sign(grant.clone(), NOW, MAX_GRANT_LIFETIME);
         assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant, NOW + 60)));
     }
-    // Older processes sign and read grants about repositories without the claim.
+    // Older processes sign and read grants for repositories without the claim.
     assert!(claims().get("subject").is_none());
     assert_eq!(keys.verifier().verify_at(&keys.forge(&claims()), NOW).unwrap().0.subject, Subject::Repository);
     let mut unknown = claims();
@@ -159,7 +157,7 @@ fn the_public_key_is_not_a_shared_secret() {
     let mac = Hmac::<Sha256>::new_from_slice(keys.public.as_bytes()).unwrap().chain_update(&text);
     let token = format!("{text}.{}", BASE64.encode(mac.finalize().into_bytes()));
     assert_eq!(keys.verifier().verify_at(&token, NOW), Err(BadGrant));
-    // The same with the other algorithms of secrets. None of them is compiled in.
+    // The same with other symmetric algorithms. None of them is compiled in.
     let (_, signed) = token.split_once('.').unwrap();
     for algorithm in ["HS384", "HS512"] {
         let header = BASE64.encode(json!({"alg": algorithm, "typ": "JWT"}).to_string());

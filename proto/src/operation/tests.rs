@@ -1,4 +1,4 @@
-//! The table: its rules among themselves, and what counts as a read.
+//! Rules of the table, and what counts as a read.
 
 use super::*;
 use crate::callers::callers;
@@ -41,7 +41,8 @@ fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
         let method = row.name.split_once('/').unwrap().1;
         let is_read = READS.iter().any(|name| method.starts_with(name));
         assert_eq!(row.is_write, !is_read, "{}", row.name);
-        // A service applies an event once. Every read is repeated, but a stream that has begun is not.
+        // A service applies an event once. Every read may be retried, except for a stream that has
+        // begun.
         let is_repeatable = if row.is_write { method == "Deliver" } else { method != "WatchEvents" };
         assert_eq!(row.is_repeatable, is_repeatable, "{}", row.name);
     }
@@ -117,13 +118,13 @@ fn what_changes_a_repository_is_refused_on_archived_ones_or_named_here() {
         "StartTransfer",
         "CancelTransfer",
         "UpdateMirror",
-        // What it changes is the fork.
+        // It changes the fork.
         "ForkRepository",
-        // Deliveries of what happened before.
+        // They repeat earlier deliveries.
         "Redeliver",
         "ReplayDeliveries",
         "TestHook",
-        // Bodies that are read.
+        // HTTP bodies that are read.
         "upload-pack",
         "raw",
         "archive",

@@ -202,9 +202,9 @@ async fn push_options_beyond_the_limits_refuse_every_ref(cluster: &Cluster) {
         let long = "x".repeat(1025);
         let large = "x".repeat(1000);
         for (options, reason) in [
-            (vec!["o"; 65], "at most 64 options"),
-            (vec![long.as_str()], "at most 1024 bytes"),
-            (vec![large.as_str(); 17], "at most 16384 bytes in total"),
+            (vec!["o"; 65], "the limit is 64"),
+            (vec![long.as_str()], "the limit is 1024 bytes"),
+            (vec![large.as_str(); 17], "the limit is 16384 bytes in total"),
             (vec!["fine", "red \x1b[31m"], "without control characters"),
             (vec!["\u{85}"], "without control characters"),
         ] {

@@ -50,7 +50,7 @@ fn an_operation_is_described_by_its_signature_and_its_contract() {
     let create = &document["paths"]["/api/v1/repos/{owner}/{repo}/labels"]["post"];
     assert_eq!((&create["operationId"], &create["tags"]), (&json!("CreateLabel"), &json!(["Labels"])));
     assert_eq!(create["x-rpc"], "ferrite.issue.v1.LabelService/CreateLabel");
-    assert_eq!(create["summary"], "Adds a label to a repository, which may have 1,000.");
+    assert_eq!(create["summary"], "Adds a label to a repository, which can have up to 1,000.");
     assert_eq!(create["security"], json!([{"token": ["issue"]}]));
     let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     assert_eq!(create["requestBody"]["content"], content(&reference("NewLabel")));
@@ -162,7 +162,7 @@ fn fields_are_described_by_the_contract_unless_they_are_here() {
         fields("NewLabel")["name"],
         json!({
             "type": "string", "minLength": 1, "maxLength": 50, "examples": ["bug"],
-            "description": "Not blank, at most 50 characters; unique in the repository without regard to case.",
+            "description": "Not blank, at most 50 characters; unique in the repository, case-insensitive.",
         })
     );
     let changed = &fields("ChangedLabel")["name"];

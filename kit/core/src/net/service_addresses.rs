@@ -19,10 +19,10 @@ pub enum BadServiceAddresses {
     #[error(transparent)]
     Address(#[from] BadAddress),
     /// An address is repeated.
-    #[error("`{0}` stands there twice")]
+    #[error("`{0}` is repeated")]
     Repeated(Address),
     /// There are too many addresses.
-    #[error("must be at most {MAX_ADDRESSES} addresses")]
+    #[error("must have at most {MAX_ADDRESSES} addresses")]
     TooMany,
 }
 
@@ -106,7 +106,7 @@ mod tests {
         for wrong in ["", ",", "a:1,", "a:1,,b:2", "a:1,b"] {
             assert_eq!(wrong.parse::<ServiceAddresses>(), Err(BadServiceAddresses::Address(BadAddress)), "{wrong:?}");
         }
-        assert_eq!("a:1,a:1".parse::<ServiceAddresses>().unwrap_err().to_string(), "`a:1` stands there twice");
+        assert_eq!("a:1,a:1".parse::<ServiceAddresses>().unwrap_err().to_string(), "`a:1` is repeated");
         let many: Vec<_> = (1..=MAX_ADDRESSES + 1).map(|port| format!("a:{port}")).collect();
         assert_eq!(many.join(",").parse::<ServiceAddresses>(), Err(BadServiceAddresses::TooMany));
     }

@@ -21,7 +21,7 @@ pub struct StoreName(Arc<str>);
 /// The text is not a [`StoreName`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the name of a store must be 1 to {MAX_STORE_NAME_BYTES} letters of a to z, digits and hyphens, and not begin with a hyphen"
+    "a store name must have 1 to {MAX_STORE_NAME_BYTES} characters of `a-z`, `0-9` and `-`, and must not start with `-`"
 )]
 pub struct BadStoreName;
 
@@ -85,16 +85,18 @@ pub enum BadStoreAddresses {
         source: BadStoreName,
     },
     /// The placeholder is not exactly once in the host or path.
-    #[error("a pattern must have `{PLACEHOLDER}` once, in the host or the path: `{PLACEHOLDER}.git-svc:7004`")]
+    #[error(
+        "a pattern must contain `{PLACEHOLDER}` exactly once, in the host or path, such as `{PLACEHOLDER}.git-svc:7004`"
+    )]
     Pattern,
     /// One of several addresses has no store name.
-    #[error("several addresses need the names of their stores: `git-0=HOST:PORT,git-1=HOST:PORT`")]
+    #[error("each of several addresses needs the name of its store: `git-0=HOST:PORT,git-1=HOST:PORT`")]
     Unnamed,
     /// A store is repeated.
-    #[error("the store `{0}` stands there twice")]
+    #[error("store `{0}` is repeated")]
     Repeated(String),
     /// There are too many stores.
-    #[error("must be at most {MAX_STORES} stores; a pattern has no limit")]
+    #[error("must have at most {MAX_STORES} stores; use a pattern for more")]
     TooMany,
 }
 
@@ -102,10 +104,10 @@ pub enum BadStoreAddresses {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoStoreAddress {
     /// The request names no store, and there are several.
-    #[error("the store of the request is not known, and FERRITE_GIT_ADDRESS has more than one")]
+    #[error("the request names no store, and FERRITE_GIT_ADDRESS has several")]
     Unnamed,
     /// The store has no address in the settings.
-    #[error("FERRITE_GIT_ADDRESS has no address of the store `{0}`")]
+    #[error("FERRITE_GIT_ADDRESS has no address for store `{0}`")]
     Unknown(String),
 }
 
@@ -140,7 +142,6 @@ impl StoreAddresses {
     }
 }
 
-/// Replaces [`PLACEHOLDER`] in `pattern` with the name of a store.
 fn filled_in(pattern: &Address, store: &str) -> Address {
     match pattern {
         Address::Tcp(authority) => Address::Tcp(authority.replace(PLACEHOLDER, store)),
@@ -265,7 +266,7 @@ mod tests {
         let found = ["git-0", "git-1", "c"].map(|store| of(list, store).unwrap());
         assert_eq!(found, ["127.0.0.1:1", "unix:/x", "h:3"]);
         let error = of(list, "git-2").unwrap_err().to_string();
-        assert_eq!(error, "FERRITE_GIT_ADDRESS has no address of the store `git-2`");
+        assert_eq!(error, "FERRITE_GIT_ADDRESS has no address for store `git-2`");
         assert_eq!(parse(list).addresses().count(), 3);
     }
 
@@ -274,17 +275,17 @@ mod tests {
         for (text, part) in [
             ("", "HOST:PORT"),
             ("git-svc", "HOST:PORT"),
-            ("a:1,b:2", "need the names of their stores"),
-            ("a=h:1,h:2", "need the names of their stores"),
-            ("a:1,b=h:2", "need the names of their stores"),
-            ("a=h:1,a=h:2", "`a` stands there twice"),
-            ("Git_0=h:1", "`Git_0=h:1`: the name of a store"),
+            ("a:1,b:2", "needs the name of its store"),
+            ("a=h:1,h:2", "needs the name of its store"),
+            ("a:1,b=h:2", "needs the name of its store"),
+            ("a=h:1,a=h:2", "`a` is repeated"),
+            ("Git_0=h:1", "`Git_0=h:1`: a store name"),
             ("a=h", "`h`: address must be"),
             ("{store}:{store}", "HOST:PORT"),
-            ("{store}.{store}:1", "`{store}` once"),
-            ("{name}.git-svc:1", "`{store}` once"),
-            ("unix:/{store}/{x}", "`{store}` once"),
-            ("git-{store:1", "`{store}` once"),
+            ("{store}.{store}:1", "`{store}` exactly once"),
+            ("{name}.git-svc:1", "`{store}` exactly once"),
+            ("unix:/{store}/{x}", "`{store}` exactly once"),
+            ("git-{store:1", "`{store}` exactly once"),
         ] {
             let error = text.parse::<StoreAddresses>().unwrap_err().to_string();
             assert!(error.contains(part) && !error.contains('\n'), "{text:?}: {error}");

@@ -20,7 +20,6 @@ const RATIO_SAMPLERS: [&str; 2] = ["traceidratio", "parentbased_traceidratio"];
 
 static IS_EXPORTING: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process exports spans.
 pub(super) fn is_exporting() -> bool {
     IS_EXPORTING.load(Ordering::Relaxed)
 }
@@ -66,7 +65,7 @@ fn is_requested(read: impl Fn(&str) -> Option<String>) -> Result<bool, InitError
     if let Some((name, other)) = PROTOCOLS.iter().find_map(|name| Some((name, read(name)?)))
         && other != GRPC
     {
-        return Err(format!("{name} must be `{GRPC}`, the one protocol that Ferrite exports by, not `{other}`").into());
+        return Err(format!("{name} must be `{GRPC}`, the only supported protocol, not `{other}`").into());
     }
     check_sampler(read("OTEL_TRACES_SAMPLER").as_deref(), read("OTEL_TRACES_SAMPLER_ARG").as_deref())?;
     Ok(true)

@@ -37,7 +37,6 @@ where
     }
 }
 
-/// Formats an event as a line of JSON.
 #[derive(Debug)]
 struct JsonLines {
     role: &'static str,
@@ -122,7 +121,6 @@ impl<'writer> FormatFields<'writer> for JsonMembers {
     }
 }
 
-/// Appends a member and a comma.
 fn write_member(members: &mut Vec<u8>, name: &str, value: &Value) -> serde_json::Result<()> {
     serde_json::to_writer(&mut *members, name)?;
     members.push(b':');

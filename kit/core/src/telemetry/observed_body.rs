@@ -11,7 +11,6 @@ use super::operation::CANCELLED;
 
 pub(super) const GRPC_STATUS: &str = "grpc-status";
 
-/// Called once at the end of a call.
 pub(super) trait CallEnd {
     /// Records the status and duration of the call.
     fn end(self, code: Code);

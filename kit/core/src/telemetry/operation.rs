@@ -67,7 +67,6 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
-/// Returns the digits of an HTTP status.
 pub(super) fn http_status(status: StatusCode) -> &'static str {
     static DIGITS: LazyLock<Vec<String>> = LazyLock::new(|| (100..1000).map(|code: u16| code.to_string()).collect());
     let index = usize::from(status.as_u16()).checked_sub(100);
@@ -97,7 +96,6 @@ pub(super) fn grpc_status(code: Code) -> &'static str {
     }
 }
 
-/// Whether a status is a server fault.
 pub(super) fn is_fault(code: Code) -> bool {
     matches!(
         code,

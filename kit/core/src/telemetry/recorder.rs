@@ -16,11 +16,9 @@ const BUCKETS_SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 /// Buckets for durations that are mostly below a millisecond.
 const FINE_BUCKETS_SECONDS: [f64; 12] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
-/// Prefixes of metrics with the fine buckets.
 const FINE_METRICS: [&str; 2] = ["ferrite_db_", "ferrite_redis_"];
 /// Buckets for background work, which can take an hour.
 const COARSE_BUCKETS_SECONDS: [f64; 12] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
-/// Prefixes of metrics with the coarse buckets.
 const COARSE_METRICS: [&str; 2] = ["ferrite_git_process_duration_seconds", "ferrite_git_upkeep_duration_seconds"];
 /// The commit that the program was built from, if the build sets it.
 const COMMIT: &str = match option_env!("FERRITE_COMMIT") {

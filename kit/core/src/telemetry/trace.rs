@@ -42,7 +42,6 @@ impl Injector for HeadersMut<'_> {
     }
 }
 
-/// A `traceparent` text as a source of headers.
 struct TraceParent<'a>(&'a str);
 
 impl Extractor for TraceParent<'_> {

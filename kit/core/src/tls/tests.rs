@@ -19,7 +19,6 @@ fn pem(label: &str, der: &[u8]) -> String {
     text
 }
 
-/// A certificate authority and the folder with its files.
 struct Authority {
     folder: tempfile::TempDir,
     issuer: Issuer<'static, KeyPair>,

@@ -60,7 +60,6 @@ impl TestDatabase {
         databases
     }
 
-    /// Copies the database `template`.
     async fn postgres(connection: &mut PgConnection, server: &str, template: &str) -> Self {
         let name = format!("ferrite_test_{}", uuid::Uuid::new_v4().simple());
         execute(connection, format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
@@ -135,7 +134,6 @@ async fn exists(connection: &mut PgConnection, database: &str) -> bool {
     sqlx::query_scalar(query).bind(database).fetch_one(connection).await.unwrap()
 }
 
-/// Returns a hash of the text of all migrations.
 fn fingerprint(migrator: &Migrator) -> u64 {
     let mut hasher = DefaultHasher::new();
     for migration in migrator.iter() {

@@ -19,7 +19,6 @@ fn label(name: &str) -> Label {
     Label { id: 5, name: name.to_owned(), ..Label::default() }
 }
 
-/// Serves `request` with a precondition in its metadata.
 async fn serve_with<T>(precondition: Precondition, request: impl Future<Output = T>) -> T {
     serve(async {
         let value = precondition.to_string().parse().unwrap();

@@ -46,19 +46,19 @@ pub enum AuthError {
         message: String,
     },
     /// Only site administrators may do this.
-    #[error("site administrators only")]
+    #[error("you must be a site administrator")]
     AdminRequired,
     /// Only Ferrite's own processes may do this.
     #[error("services only")]
     ServiceRequired,
     /// The role of the calling process may not call this.
-    #[error("{role} may not call this")]
+    #[error("{role} may not call this method")]
     ServiceNotPermitted {
         /// The role.
         role: ServiceRole,
     },
     /// The credentials cannot be checked because repo-svc does not respond.
-    #[error("credentials cannot be checked now")]
+    #[error("credentials cannot be checked, try again later")]
     Unavailable,
 }
 

@@ -126,7 +126,7 @@ impl TokenCache {
         let now_us = self.clock.now_us();
         if now_us >= self.silent_until_us.load(Ordering::Relaxed) {
             self.silent_until_us.store(now_us + micros(WARNING_INTERVAL), Ordering::Relaxed);
-            tracing::warn!(%error, "ignored an entry of the token cache: a program other than repo-svc writes to Redis");
+            tracing::warn!(%error, "ignored an invalid token cache entry: a program other than repo-svc writes to Redis");
         }
     }
 }
@@ -191,7 +191,7 @@ impl TokenCacheWriter {
                 return;
             }
             if tokio::time::Instant::now() >= deadline {
-                tracing::warn!("token cache did not confirm a revocation; waited until its copies expired");
+                tracing::warn!("Redis did not confirm a token revocation; waited until cached copies expired");
                 return;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -68,7 +68,6 @@ pub(super) struct Target {
     pub(super) socket: Option<SocketAddr>,
 }
 
-/// A connection to a replica.
 #[derive(Debug)]
 pub(super) struct Connection {
     target: Target,
@@ -112,7 +111,6 @@ impl Connection {
         response.map(|response| response.map(Body::new)).map_err(CallError::Connection)
     }
 
-    /// Returns the open connection, or opens one.
     async fn sender(&self) -> Result<SendRequest<Body>, ConnectError> {
         let mut sender = self.sender.lock().await;
         if let Some(open) = sender.as_ref().filter(|sender| !sender.is_closed()) {

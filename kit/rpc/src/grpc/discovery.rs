@@ -28,7 +28,6 @@ const MAX_REPLICAS: usize = 16;
 /// Interval between resolutions of host names. A failed call brings the next one forward.
 const RESOLVE_INTERVAL: Duration = Duration::from_secs(5);
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval between health checks.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Minimum interval between rounds, however many calls fail.
@@ -78,7 +77,6 @@ impl Discovery {
         self.addresses.iter().any(|address| address.host_name().is_some())
     }
 
-    /// Runs until dropped.
     pub(super) async fn run(self) {
         let mut resolved_at: Option<Instant> = None;
         let mut is_woken = false;
@@ -112,7 +110,7 @@ impl Discovery {
                 Ok(Ok(sockets)) if !sockets.is_empty() => sockets.into_iter().map(target).collect(),
                 failed => {
                     let error = failed.map_or_else(|late| late.to_string(), |found| format!("{:?}", found.err()));
-                    tracing::debug!(%address, error, "no address for a host name");
+                    tracing::debug!(%address, error, "cannot resolve a host name");
                     let known = old.iter().filter(|replica| replica.target.address == *address);
                     known.map(|replica| replica.target.clone()).collect()
                 }
@@ -134,7 +132,6 @@ impl Discovery {
         self.replicas.replace(new.collect());
     }
 
-    /// Checks the health of all replicas.
     async fn probe(&self) {
         let replicas = self.replicas.all();
         let questions = replicas.iter().map(|replica| async move { replica.note_probe(health_of(replica).await) });

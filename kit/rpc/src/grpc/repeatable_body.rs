@@ -46,7 +46,6 @@ impl RepeatableBody {
         self.0.lock().is_whole
     }
 
-    /// Returns the body for the next attempt.
     pub(super) fn attempt(&self) -> Body {
         Body::new(AttemptBody { body: self.clone(), next: 0 })
     }

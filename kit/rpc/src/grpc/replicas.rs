@@ -28,7 +28,6 @@ const MAX_UNANSWERED: u32 = 2;
 /// How long a call waits for the first resolution of the service's host name.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The known health of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Health {
     /// Not checked yet.
@@ -86,7 +85,7 @@ impl Replica {
         tokio::select! {
             biased;
             result = self.send(request) => result,
-            () = lost => Ok(Status::unavailable("the service does not answer").into_http()),
+            () = lost => Ok(Status::unavailable("the service does not respond").into_http()),
         }
     }
 

@@ -88,7 +88,6 @@ impl StoreChannel {
         }
     }
 
-    /// Returns the channel of a request's store.
     fn channel_of(&self, request: &Request<Body>) -> Result<Channel, NoStoreAddress> {
         let store = request.headers().get(metadata::STORE).and_then(|store| store.to_str().ok());
         self.channel(store.unwrap_or_default())

@@ -7,7 +7,6 @@ use ferrite_core::micros;
 
 use crate::redis::KeyHash;
 
-/// The windows of one process.
 #[derive(Debug)]
 pub(super) struct MemoryCounters {
     /// Maximum number of windows. To make room, expired windows are dropped first, then the one

@@ -18,7 +18,6 @@ fn in_memory() -> (RateLimiter, Clock) {
     (RateLimiter::with_max_counters(None, clock.clone(), 100), clock)
 }
 
-/// Returns a limiter that counts in `redis`.
 fn replica(redis: &Redis) -> RateLimiter {
     let client = RedisServer::new(&redis.url(), None).unwrap().client(Clock::system()).unwrap();
     RateLimiter::new(Some(client), Clock::system())

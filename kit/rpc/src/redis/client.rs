@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use tracing::{Instrument, Span};
 
-/// Timeout of connecting to Redis and of a response.
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
 /// How long the circuit breaker stays open after a failed call.
 const CIRCUIT_OPEN_TIME: Duration = Duration::from_millis(500);
@@ -90,7 +89,7 @@ impl RedisClient {
         metrics::counter!("ferrite_redis_failures_total").increment(1);
         if now_us >= self.silent_until_us.load(Ordering::Relaxed) {
             self.silent_until_us.store(after(WARNING_INTERVAL), Ordering::Relaxed);
-            tracing::warn!(%error, "Redis cannot be used; doing without it");
+            tracing::warn!(%error, "cannot use Redis; continuing without it");
         }
     }
 }

@@ -27,7 +27,6 @@ impl RedisCounters {
         Self { client, prefix }
     }
 
-    /// Returns the same counters with another prefix.
     pub(crate) fn with_prefix(&self, prefix: &'static str) -> Self {
         Self::new(self.client.clone(), prefix)
     }

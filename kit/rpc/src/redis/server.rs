@@ -28,7 +28,7 @@ pub enum BadRedisServer {
     #[error("`redis[s]://[[USER]:PASSWORD@]HOST[:PORT][/NUMBER]` is expected")]
     Url,
     /// There is a CA file, but the URL is without TLS.
-    #[error("the URL of Redis must begin with `rediss://` if there is a file with authorities")]
+    #[error("the Redis URL must start with `rediss://` if there is a CA file")]
     Plaintext,
     /// The CA file is unusable.
     #[error(transparent)]
@@ -37,7 +37,7 @@ pub enum BadRedisServer {
 
 impl From<BadRedisServer> for StartError {
     fn from(error: BadRedisServer) -> Self {
-        Self::Other(format!("FERRITE_REDIS_URL or FERRITE_REDIS_CA_FILE is not valid: {}", error_chain(&error)))
+        Self::Other(format!("FERRITE_REDIS_URL or FERRITE_REDIS_CA_FILE is invalid: {}", error_chain(&error)))
     }
 }
 
@@ -56,7 +56,7 @@ impl From<redis::RedisError> for Unreachable {
             || error.code().is_some_and(|code| REFUSALS.contains(&code));
         let mut reason = error.to_string().replace('\n', " ");
         if reason.contains("UnknownIssuer") {
-            reason.push_str(" (FERRITE_REDIS_CA_FILE names the file with the authority that signed it)");
+            reason.push_str(" (FERRITE_REDIS_CA_FILE must name the file with the CA that signed it)");
         }
         Self { reason, is_refusal }
     }

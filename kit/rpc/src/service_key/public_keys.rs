@@ -21,7 +21,6 @@ const MAX_AGE: Duration = Duration::from_secs(10);
 /// Minimum interval between reads for tokens that match no key. Forged tokens must not keep the
 /// disk busy.
 const MIN_REREAD_INTERVAL: Duration = Duration::from_secs(1);
-/// Suffixes of the files of a role.
 const SUFFIXES: [&str; 2] = ["pub.pem", "next.pub.pem"];
 
 type Keys = Arc<[DecodingKey]>;
@@ -91,7 +90,7 @@ impl ServicePublicKeys {
             Ok(table) => self.0.current.lock().0 = table,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "cannot read the public keys of services again: the ones before stay");
+                tracing::warn!(error, "cannot reload the public keys of services; keeping the old ones");
             }
         }
         true

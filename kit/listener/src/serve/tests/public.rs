@@ -21,7 +21,6 @@ fn ok() -> Router {
     Router::new().route("/", get(|| async { "ok" }).post(|| async { "ok" }))
 }
 
-/// Connects from a loopback address with a small receive buffer.
 async fn connect_from(address: [u8; 4], server: &Server) -> TcpStream {
     let Address::Tcp(authority) = &server.address else { panic!("a TCP listener") };
     let socket = TcpSocket::new_v4().unwrap();

@@ -17,7 +17,6 @@ use super::authority::{Authority, OPERATION, TOKEN};
 
 const ONE: RepositoryId = RepositoryId(1);
 
-/// Returns a caller of [`OPERATION`] with a grant for `operation`.
 fn with_grant(env: &TestEnv, repository: i64, operation: &str) -> Caller {
     Caller { grant: Some(Arc::new(env.grant(repository, operation))), operation: OPERATION.into(), ..Caller::default() }
 }

@@ -18,7 +18,6 @@ use ferrite_rpc::grpc::Channel;
 use ferrite_rpc::testing::{Fake, FakeAccessService};
 use tonic::{Request, Response, Status};
 
-/// The operation of all requests to [`Authority`].
 pub(super) const OPERATION: &str = ferrite_proto::operation::LIST_ISSUES;
 
 pub(super) const TOKEN: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -34,7 +33,6 @@ pub(super) struct Authority {
 
 pub(super) struct State {
     pub(super) is_revoked: bool,
-    /// Delay before each response.
     pub(super) delay: Duration,
     /// Response to `ResolveAccess` and `CheckAccess`: the grant to sign, or the rejection.
     pub(super) response: Result<ferrite_proto::grant::Grant, AuthError>,
@@ -44,7 +42,6 @@ pub(super) fn ada() -> Identity {
     Identity { user_id: 7, username: "ada".into(), token_id: 3, ..Identity::default() }
 }
 
-/// The token authority of the fake repo-svc.
 struct OneToken;
 
 #[async_trait]

@@ -25,7 +25,6 @@ use super::service::{FINE, HANG, Repositories, get};
 
 type Client = RepositoryServiceClient<Channel>;
 
-/// One of several servers.
 pub(super) struct Server {
     pub(super) repositories: Repositories,
     pub(super) address: Address,

@@ -8,7 +8,6 @@ use ferrite_proto::repo::*;
 use ferrite_rpc::version;
 use tonic::{Request, Response, Status};
 
-/// A fake `RepositoryService` whose responses the test chooses.
 #[derive(Clone, Default)]
 pub(super) struct Repositories(Arc<State>);
 
@@ -28,7 +27,6 @@ pub(super) const PANIC: i64 = 2;
 pub(super) const HANG: i64 = 3;
 pub(super) const SLOW: i64 = 4;
 
-/// Returns a request for the repository `id`.
 pub(super) fn get(id: i64) -> Request<GetRepositoryRequest> {
     Request::new(GetRepositoryRequest { repository: Some(RepositoryRef::by_id(id)) })
 }

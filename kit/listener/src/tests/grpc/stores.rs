@@ -37,9 +37,9 @@ async fn a_store_without_an_address_is_unavailable_and_named() {
     let mut client = RepositoryServiceClient::new(stores(&env, "git-0=127.0.0.1:9"));
     let status = client.get_repository(for_store(get(FINE), "git-7")).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
-    assert_eq!(status.message(), "FERRITE_GIT_ADDRESS has no address of the store `git-7`");
+    assert_eq!(status.message(), "FERRITE_GIT_ADDRESS has no address for store `git-7`");
     let status = client.get_repository(get(FINE)).await.unwrap_err();
-    assert!(status.message().contains("is not known"), "{status:?}");
+    assert!(status.message().contains("names no store"), "{status:?}");
 }
 
 #[tokio::test]
