@@ -59,7 +59,7 @@ pub(super) const BREAKS: &[(&str, &str, &str)] = &[
         "gateway: no limit of memory",
     ),
     ("test: [CMD, ferrite, health]", "disable: true", "gateway: no health check"),
-    ("restart: unless-stopped", "restart: always", "gateway: restarts"),
+    ("restart: unless-stopped", "restart: always", "gateway: wrong restart policy"),
     ("read_only: true\n  cap_drop", "read_only: false\n  cap_drop", "gateway: the root file system can be written"),
     ("cap_drop: [ALL]", "cap_drop: [NET_RAW]", "gateway: keeps capabilities"),
     ("no-new-privileges:true", "no-new-privileges:false", "gateway: may gain privileges"),

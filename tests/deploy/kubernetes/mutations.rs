@@ -32,7 +32,7 @@ const MUTATIONS: &[Mutation] = &mutations! {
     "schema", "dev", "base/gateway.yaml":
         "containerPort: 3000" => "containerPort: \"3000\"", "is not of type \"integer\"";
     "schema", "dev", "base/repo-svc.yaml":
-        "apiVersion: apps/v1" => "apiVersion: apps/v2", "no schema of apps/v2/Deployment";
+        "apiVersion: apps/v1" => "apiVersion: apps/v2", "no schema for apps/v2/Deployment";
     "schema", "production", "components/grpc-tls/certificates.yaml":
         "algorithm: ECDSA" => "algorithm: ECDH", "is not one of";
     "namespace", "dev", "overlays/dev/namespace.yaml":
@@ -166,10 +166,10 @@ const MUTATIONS: &[Mutation] = &mutations! {
         "mountPath: /data" => "mountPath: /store", "which is not mounted";
     "network", "dev", "base/network.yaml":
         "values: [gateway, issue-svc, hook-svc, git-svc]" => "values: [gateway, issue-svc, hook-svc]",
-        "close git-svc to repo-svc:7001";
+        "block git-svc to repo-svc:7001";
     "network", "dev", "base/network.yaml":
         "values: [gateway, repo-svc, git-svc]" => "values: [gateway, repo-svc, git-svc, hook-svc]",
-        "open hook-svc to issue-svc:7002";
+        "allow hook-svc to issue-svc:7002";
     "network", "dev", "base/network.yaml":
         "policyTypes: [Ingress, Egress]" => "policyTypes: [Egress]", "nothing is denied by default";
     "network", "dev", "base/network.yaml":
