@@ -14,7 +14,7 @@ const CLOSING_KEYWORDS: [&str; 9] =
 const OPENING_KEYWORDS: [&str; 3] = ["reopen", "reopens", "reopened"];
 const MAX_KEYWORD_BYTES: usize = 8;
 
-/// What a commit does to an issue.
+/// The effect of a commit on an issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Close it.
@@ -32,7 +32,7 @@ pub struct CommitReference {
     pub repository: Option<RepositoryKey>,
     /// The issue number, at least 1.
     pub number: i64,
-    /// What the commit does to the issue.
+    /// The effect on the issue.
     pub action: Action,
 }
 

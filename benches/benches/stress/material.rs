@@ -1,5 +1,5 @@
-//! What the attackers need: their account, repositories with hostile trees, commits and messages,
-//! and issues.
+//! Material for the attackers: their account, repositories with hostile trees, commits and
+//! messages, and issues.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
