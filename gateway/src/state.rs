@@ -26,7 +26,7 @@ use ferrite_api_types::links::Links;
 /// git-svc.
 const SSH_DESCRIPTOR_EIGHTHS: usize = 1;
 
-/// What the parts of the gateway share. Handlers hold the state of their part instead.
+/// State shared by all parts of the gateway. Handlers hold the state of their part instead.
 #[derive(Clone)]
 pub(crate) struct AppState {
     pub(crate) clients: Clients,

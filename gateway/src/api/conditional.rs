@@ -1,20 +1,21 @@
-//! Conditional writes: a PATCH, PUT or DELETE with `If-Match` is carried out only if its resource has the tag with which the GET of the same path
-//! responds, and one with `If-None-Match` only if it has not.
+//! Conditional writes: a PATCH, PUT or DELETE with `If-Match` succeeds only if a GET of the same
+//! path would return that tag, and one with `If-None-Match` only if it would not.
 //!
-//! The gateway makes that GET with the client's credentials and compares the tags. If they are the same, the service that writes compares the
-//! version of the resource once more, in its transaction: of several writers with one tag only the first succeeds. If not, the service refuses
-//! the write all the same, after what else is wrong with it, so that those who may not write learn nothing about the tag. A malformed header
-//! is found the same way: the gateway names it in place of that refusal.
+//! The gateway makes that GET with the client's credentials and compares the tags. If they match,
+//! the writing service compares the version of the resource again in its transaction, so that only
+//! the first of several writers with one tag succeeds. If they differ, the gateway still calls the
+//! service, which refuses the write after all other checks. So clients that are not allowed to
+//! write learn nothing about the tag. A malformed header is handled the same way: the gateway
+//! replaces that refusal with an error about the header.
 //!
-//! `If-None-Match: *` has the service find in its transaction that there is no such resource. Tags in it are compared with that of the GET, or
-//! those of files with the version in the service: a resource that has none of them is written to, whatever happens to it in between.
+//! For `If-None-Match: *` the service checks in its transaction that the resource does not exist.
+//! Other tags are compared with that of the GET, or for files with the version in the service. If
+//! none matches, the write goes ahead, even if the resource changes in between.
 //!
-//! Where the body of a write names what it changes, as that of a file names its branch, there is no GET: the tags of files end in a version,
-//! which the service compares with that of what the body names.
+//! If the body of a write names its resource, such as the branch of a file, there is no GET: the
+//! tags of files end in a version, which the service compares.
 //!
-//! A POST has no resource of which a condition could be true: `If-Match` and `If-None-Match: *` on it are refused.
-//!
-//! Not here: the form of the headers (`http/if_match.rs`), and the check in the services (`require_version` of `ferrite_db`).
+//! A POST has no resource yet, so `If-Match` and `If-None-Match: *` on it are refused.
 
 use std::collections::{HashMap, HashSet};
 
@@ -360,7 +361,7 @@ fn of_nothing(if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) -
 /// Returns the precondition of a write whose tags end in the version.
 fn of_versions(if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) -> Option<Precondition> {
     let others = match if_none_match {
-        // What exists is not created, and what does not exist has no tag.
+        // Cannot hold: an existing resource is not created, and a missing one has no tag.
         Some(IfNoneMatch::Any) if if_match.is_some() => return Some(Precondition::Never),
         Some(IfNoneMatch::Any) => return Some(Precondition::Absent),
         Some(IfNoneMatch::Tags(tags)) => versions(tags),

@@ -70,7 +70,7 @@ impl BodyLimits {
         Self { check: Some(check), ..self.clone() }
     }
 
-    /// Returns a permit for a body of which nothing has arrived yet.
+    /// Returns a permit for a body that has not started to arrive.
     pub(super) fn permit(&self, headers: &HeaderMap) -> BodyPermit {
         let client = counted_client(headers, None);
         BodyPermit { client, is_checked: false, memory: self.unverified.share_of(client), place: Share::default() }

@@ -94,7 +94,7 @@ impl BodyWatch {
         }
     }
 
-    /// Drains the rest of a short body that nobody reads any more. Returns whether it has arrived.
+    /// Drains the rest of a short body that is no longer read. Returns whether it has arrived.
     async fn drain(&self) -> bool {
         if !self.is_drained || Arc::strong_count(&self.watched) > 1 {
             return false;

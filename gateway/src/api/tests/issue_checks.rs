@@ -145,7 +145,7 @@ async fn every_mistake_names_its_field() {
         assert_eq!((status, &error["field"], &error["code"]), (422, &field.into(), &code.into()), "{path}: {shown}");
     }
     let (_, shown) = tracker.send("GET", "/repos/bob/demo/issues?sort=x&since=y&type=z", "").await;
-    assert_eq!(shown["errors"].as_array().unwrap().len(), 3, "all mistakes are told together");
+    assert_eq!(shown["errors"].as_array().unwrap().len(), 3, "all mistakes are reported together");
 }
 
 #[tokio::test]

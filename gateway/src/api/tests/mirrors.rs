@@ -1,4 +1,5 @@
-//! Changes of a repository that name the interval of a mirror: git-svc checks it before the settings are changed, and is told of it after that.
+//! Repository updates that set a mirror's interval: git-svc checks it before the settings change
+//! and stores it afterwards.
 
 use axum::body::{Body, to_bytes};
 use ferrite_core::timestamp;

@@ -82,6 +82,6 @@ async fn a_page_of_another_site_writes_nothing_with_a_password() {
     {
         assert_eq!(send(method, BASIC, site).await.0, expected, "{method} {site}");
     }
-    // Who has no password to add gets the same refusal as before.
+    // A request with a token instead of a password gets its usual refusal.
     assert_eq!(send("POST", GOOD, "cross-site").await.0, 401);
 }

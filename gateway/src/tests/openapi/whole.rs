@@ -31,7 +31,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let Some(reference) = value["$ref"].as_str() else { return value };
     let found = reference.strip_prefix('#').and_then(|pointer| document.pointer(pointer));
-    found.unwrap_or_else(|| panic!("{reference} leads nowhere"))
+    found.unwrap_or_else(|| panic!("{reference} does not resolve"))
 }
 
 /// Resolves every reference in `value` and returns their number.

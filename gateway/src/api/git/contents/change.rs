@@ -244,7 +244,7 @@ pub(super) async fn change(
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let response = call.clients.git().change_files(request).await.map_err(write_error)?.into_inner();
     let made = require(response.commit, "commit")?;
-    // What was created are not the files but the commit.
+    // The created resource is the commit, not the files.
     let url = access.urls.commit(&made.id);
     let commit = convert_commit(&call, &access, Some(made)).await?;
     let requested_ref = requested_ref.as_deref().map(str::as_bytes);
@@ -258,7 +258,7 @@ async fn read_of_file<T: Fields>(call: &ApiCall, path: &RepoPath, body: RequestB
     let read = body.read_with(&call.body_limits, |object, mistakes| {
         note_unsupported(object, mistakes);
         let read = T::read(object, mistakes);
-        // That it is no base64 is told behind the mistakes in other fields.
+        // Report invalid base64 after the mistakes in other fields.
         mistakes.move_last("content", "invalid");
         if path.rest.is_empty() {
             mistakes.note("path", "required", "is required");

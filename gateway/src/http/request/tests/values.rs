@@ -1,4 +1,4 @@
-//! What each kind of field makes of valid values, absence, and other types.
+//! How each kind of field reads valid values, missing values and other types.
 
 use std::fmt::{self, Debug, Formatter};
 
