@@ -167,7 +167,7 @@ impl DiskUsage {
         self.recent.objects.saturating_add(self.loose)
     }
 
-    /// Returns whether so many objects were added that a new base is due.
+    /// Returns whether enough objects were added to build a new base.
     pub fn has_outgrown_base(&self) -> bool {
         self.recent_objects() >= MIN_RECENT_OBJECTS.max(self.base.objects / RECENT_SHARE)
     }

@@ -150,7 +150,7 @@ pub enum GitError {
     ShareFull {
         /// The limit.
         limit: usize,
-        /// Who has the limit: an account, a deploy key, an address or a repository.
+        /// The kind of holder: account, deploy key, address or repository.
         holder: &'static str,
     },
     /// An operation reached its time limit and was stopped.

@@ -80,7 +80,7 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(Vec<Rule>);
 
-/// What the rules of one branch together allow one account.
+/// The combined rules of one branch for one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EffectiveRule {
     /// Whether force pushes are allowed.

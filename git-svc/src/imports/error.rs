@@ -47,7 +47,7 @@ pub(crate) enum FetchError {
     /// Objects that fail the checks also applied to pushes.
     #[error("the repository has invalid objects{}", .finding.as_ref().map(described).unwrap_or_default())]
     BadObjects {
-        /// What git found, and in which object, if it says so.
+        /// The defect that git reported and the object that has it, if known.
         finding: Option<Finding>,
     },
     /// Objects beyond the limits for pushes, each or in total.

@@ -341,7 +341,7 @@ mod tests {
         let mut stall = StallDetector::new(idle, slow, at(9));
         assert!(stall.check(at(10), 100, Stage::Waiting).is_ok());
         assert!(stall.check(at(11), 100, Stage::Indexing).is_ok());
-        // What it sends at the end of a period need not be enough for the whole period.
+        // Bytes that arrive late in a period need not be enough for the whole period.
         let mut stall = StallDetector::new(idle, slow, at(9));
         assert!(stall.check(at(10), 100, Stage::Waiting).is_ok());
         assert!(stall.check(at(11), 5_000, Stage::Receiving).is_ok());

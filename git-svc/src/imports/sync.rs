@@ -66,8 +66,8 @@ impl ImportService {
         }
     }
 
-    /// Records and announces how a sync ended, and when the next one is due. A mirror deleted
-    /// meanwhile has no row any more.
+    /// Records and announces how a sync ended, and when the next one is due. The row is gone if the
+    /// mirror was deleted meanwhile.
     async fn record_sync(&self, row: &MirrorRow, error: Option<&FetchError>) -> Result<(), RpcError> {
         if let Some(error) = error {
             error.log();

@@ -378,7 +378,7 @@ impl Inner {
         self.store.sync_threads().run(move || store.sync_objects(id)).await
     }
 
-    /// Settles a batch of which nothing was applied.
+    /// Settles a batch if none of its updates was applied.
     async fn drop_batch(&self, id: RepositoryId, batch: &NewBatch) {
         match self.journal.drop_batch(id, batch, self.clock.now_us()).await {
             Ok(()) => self.set_needs_recovery(id, false),

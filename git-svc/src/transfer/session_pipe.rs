@@ -345,7 +345,7 @@ mod tests {
     /// Idle time after which a permit is released.
     const IDLE: Duration = Duration::from_millis(100);
 
-    /// What a client without side-band sends to push a commit.
+    /// The bytes that a client without side-band sends to push a commit.
     fn push_of_a_commit(folder: &Path) -> Vec<u8> {
         let repo = git2::Repository::init_bare(folder).unwrap();
         let tree = repo.find_tree(repo.treebuilder(None).unwrap().write().unwrap()).unwrap();

@@ -215,7 +215,7 @@ async fn a_schedule_is_changed_and_other_repositories_are_no_mirrors() {
         service.mirrors().update_mirror(crate::harness::with_token(asked, &service.sign(grant))).await
     };
     update(ID, 7200).await.unwrap();
-    wait_until("the new state is told", || states(&service).len() > 1).await;
+    wait_until("the new state is sent", || states(&service).len() > 1).await;
     let state = states(&service).remove(1);
     assert_eq!((state.version, state.state.unwrap().interval_seconds), (2, 7200));
     let refused = update(ID, 599).await.unwrap_err();
@@ -253,7 +253,7 @@ async fn a_repeated_change_of_a_schedule_changes_nothing() {
     assert_eq!(reason(&update(7200, "k3").await.unwrap_err()), "IDEMPOTENCY_KEY_REUSED");
     update(10_800, "k4").await.unwrap();
     update(9000, "k3").await.unwrap();
-    wait_until("the new states are told", || states(&service).len() > 3).await;
+    wait_until("the new states are sent", || states(&service).len() > 3).await;
     let told: Vec<_> =
         states(&service).into_iter().skip(1).map(|changed| changed.state.unwrap().interval_seconds).collect();
     assert_eq!(told, [7200, 9000, 10_800]);

@@ -310,8 +310,8 @@ async fn a_client_that_reads_nothing_is_disconnected() {
     let (id, commit) = with_large_file(service).await;
     let words = ["no-progress", &format!("want {commit}")];
     let (response, _connection) = stuck(&gateway, id, &words).await;
-    wait_until("it is read", || is_reading(service)).await;
-    wait_until("it is not any more", || !is_reading(service)).await;
+    wait_until("the repository is read", || is_reading(service)).await;
+    wait_until("the repository is no longer read", || !is_reading(service)).await;
     assert!(response.into_body().collect().await.is_err(), "a truncated pack is an error");
     assert!(fetch(service, id, &words).await == by_git(service.on_disk(id).path(), &words));
 }

@@ -250,7 +250,7 @@ async fn an_atomic_push_of_which_git_refuses_a_ref_moves_none() {
     let (succeeded, text) = try_git(&clone, &["push", "--atomic", &remote, "main:a", "orphan:c"]).await;
     assert!(!succeeded && text.contains("c (another ref of the atomic push was rejected)"), "{text}");
     assert_eq!(git(&clone, &["ls-remote", &remote]).await, listed);
-    wait_until("the size is told", || service.told_size(id).is_some()).await;
+    wait_until("the size is sent", || service.told_size(id).is_some()).await;
 }
 
 #[tokio::test]
@@ -279,7 +279,7 @@ async fn a_revocation_between_the_hooks_of_a_push_moves_no_ref() {
     assert!(!succeeded && text.contains("new (access was revoked)"), "{text}");
     assert!(!git(test.work(), &["ls-remote", &remote]).await.contains("refs/heads/new"));
     // git has moved the objects out of quarantine by then.
-    wait_until("the size is told", || service.told_size(test.id).is_some()).await;
+    wait_until("the size is sent", || service.told_size(test.id).is_some()).await;
     service.confirm_accesses(2);
     git(test.work(), &["push", "-q", &remote, "main:new"]).await;
 }

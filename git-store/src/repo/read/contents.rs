@@ -50,7 +50,7 @@ pub struct Entry {
     pub submodule_url: Option<String>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A file, symbolic link or submodule.
@@ -59,14 +59,14 @@ pub enum Target {
     Directory(Vec<Entry>),
 }
 
-/// What a path of a commit leads to.
+/// The target of a path in a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The commit; absent for the root of an empty repository.
     pub commit: Option<Oid>,
     /// Name of the commit for links: a branch, a tag, or its id.
     pub display_ref: Vec<u8>,
-    /// What the path leads to.
+    /// The target of the path.
     pub target: Target,
 }
 

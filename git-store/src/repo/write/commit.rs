@@ -1,5 +1,5 @@
-//! What all commits made through the API share: base, message and commit object. The caller writes
-//! the objects and moves the ref.
+//! The common part of all commits made through the API: base, message and commit object. The
+//! caller writes the objects and moves the ref.
 
 use ferrite_core::version::PreconditionFailed;
 use git2::{ObjectType, Oid, Repository};
