@@ -81,7 +81,7 @@ impl Redactor {
         Ok(is_done)
     }
 
-    /// Removes a text from a batch of events. Returns whether no event contains it any more.
+    /// Removes a text from a batch of events. Returns whether it is gone from all events.
     async fn batch(&self, redaction: &Redaction) -> Result<bool, DbError> {
         let mut tx = self.store.db().begin_relaxed().await?;
         lock_repository(&mut tx, redaction.repository).await?;

@@ -83,7 +83,7 @@ mod tests {
             service.create(&bob, issue(900)).await.unwrap();
             let refused = service.create(&bob, issue(3_000)).await.unwrap_err();
             assert_eq!(refused.message(), "limit reached: 4000 bytes of text per hour");
-            service.create(&bob, issue(900)).await.expect("what was refused is not counted");
+            service.create(&bob, issue(900)).await.expect("refused requests do not count");
             service.stop().await;
         })
         .await;

@@ -248,8 +248,9 @@ impl Dispatcher {
     }
 }
 
-/// Returns whether a failure is none to care about after so many attempts: a repository that was just created or deleted is not known for a
-/// moment, until the event about that comes. It is one if only the last attempt is left, which makes payloads without the repository.
+/// Returns whether a failure is expected: a repository that was just created or deleted is unknown
+/// until its event arrives. It is an error if only the last attempt is left, which renders payloads
+/// without the repository.
 fn is_ordinary(failure: &StreamFailure, attempts: u32) -> bool {
     matches!(failure, StreamFailure::RepositoryUnknown) && attempts + 1 < MAX_LOOKUPS
 }

@@ -24,7 +24,7 @@ pub(crate) struct FeedReader {
     pub(super) hidden: Option<Source>,
 }
 
-/// What an event shows apart from the repository itself.
+/// The content of an event besides the repository itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
     Nothing,

@@ -161,7 +161,7 @@ pub(crate) async fn total(db: &Db) -> Result<i64, DbError> {
     Ok(bytes)
 }
 
-/// Drops a batch of states of deleted repositories that no event needs any more. Returns whether
+/// Drops a batch of states of deleted repositories that no remaining event needs. Returns whether
 /// there may be more.
 pub(crate) async fn forget_snapshots(db: &Db) -> Result<bool, DbError> {
     let rows: Vec<(i64,)> = db.all_relaxed(&[(FORGET_SNAPSHOTS, 1)], &args![MAX_READ_ROWS]).await?;

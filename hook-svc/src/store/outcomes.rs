@@ -31,7 +31,7 @@ const PAUSE_HOOK: &str = "UPDATE hooks SET paused_reason = $2, failing_since_us 
 const SET_HEALTHY: &str = "UPDATE hooks SET failing_since_us = NULL WHERE id = $1";
 const RESUME: &str = "UPDATE hooks SET failing_since_us = NULL, paused_reason = NULL WHERE id = $1";
 
-/// What happens to a delivery after an attempt.
+/// The state of a delivery after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Succeeded,
@@ -44,7 +44,7 @@ pub(crate) enum Outcome {
     Exhausted,
 }
 
-/// What happens to a hook after an attempt.
+/// The effect of an attempt on its hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HookEffect {
     Unchanged,

@@ -97,7 +97,7 @@ pub(crate) async fn with_text(tx: &mut Tx, redaction: &Redaction, limit: i64) ->
     Ok(rows.into_iter().map(StoredEvent::from).collect())
 }
 
-/// Stores events without the text. Ends the redaction if no event has the text any more, and
+/// Stores events without the text. Ends the redaction if the text is gone from all events, and
 /// returns whether it ended. The row of the repository must be locked.
 pub(crate) async fn store(tx: &mut Tx, redaction: &Redaction, events: &[RedactedEvent]) -> Result<bool, DbError> {
     let (remove, finish, id) = match redaction.subject {

@@ -40,10 +40,10 @@ pub(super) struct State {
     readable: Readable,
 }
 
-/// What feed readers may see, and the requests about it.
+/// The read access of feed readers, and the requests that asked for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readable {
-    /// Set if nobody may read the feed any more.
+    /// Whether the feed is closed to everybody.
     pub(crate) nothing: bool,
     pub(crate) issues: bool,
     pub(crate) repositories: Vec<i64>,

@@ -395,7 +395,7 @@ async fn a_claim_excludes_others_until_its_lease_ends_and_its_late_mark_has_no_e
         assert!(queue.claim(START_US + 30_000_000).await.unwrap().is_none(), "the later one waits for the earlier one");
         let second = queue.claim(START_US + 30_000_001).await.unwrap().unwrap();
         assert_eq!(second.new_id, "a");
-        assert!(!queue.extend(&first, START_US + 90_000_000).await.unwrap(), "it is not its scan any more");
+        assert!(!queue.extend(&first, START_US + 90_000_000).await.unwrap(), "another scan has taken over");
         queue.finish(&first).await.unwrap();
         queue.fail(&first, START_US).await.unwrap();
         assert!(queue.extend(&second, START_US + 40_000_000).await.unwrap());

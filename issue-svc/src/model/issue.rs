@@ -82,7 +82,7 @@ pub(crate) struct NewPullRequest {
     pub(crate) base_branch: String,
 }
 
-/// What a pull request has in addition to an issue.
+/// The additional fields of a pull request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PullRequest {
     pub(crate) head_repository_id: i64,
@@ -145,7 +145,7 @@ pub(crate) struct Milestone {
     pub(crate) closed_count: i64,
 }
 
-/// What a commit does to an issue of a repository.
+/// The effect of a commit on an issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommitAction {
     /// The repository of the commit.

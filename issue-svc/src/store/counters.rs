@@ -55,8 +55,8 @@ struct CounterRow {
 
 impl IssueTable {
     /// Changes the counters of a repository and returns them, or `None` if the repository was
-    /// deleted. Other writers to the repository wait until the transaction ends, so whatever it
-    /// reads from now on does not change.
+    /// deleted. Other writers to the repository wait until the transaction ends, so its later reads
+    /// are stable.
     pub(crate) async fn advance(
         &self,
         tx: &mut Tx,

@@ -13,7 +13,7 @@ use crate::model::Class;
 /// Issues per batch, which is one transaction.
 const BATCH_ISSUES: i64 = 1000;
 
-/// What was deleted and may have rows left.
+/// A deleted object that may have rows left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deleted {
     Repository(RepositoryId),

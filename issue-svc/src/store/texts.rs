@@ -1,5 +1,4 @@
-//! What texts contain, stored when they are written: words for searches, and names of mentioned
-//! users.
+//! The search words and mentioned users of texts, stored when a text is written.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};

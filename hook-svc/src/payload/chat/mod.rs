@@ -38,7 +38,7 @@ fn markdown_link(url: &str, text: &str) -> String {
     format!("[{text}]({url})")
 }
 
-/// What a push did to its branch.
+/// The effect of a push on its branch.
 enum Effect<'a> {
     /// Added commits, counted in words such as `2 new commits`.
     Commits(String),

@@ -107,7 +107,7 @@ async fn all_invalid_fields_are_reported() {
             assert_eq!(status.message().split(':').next(), Some(format!("`{}`", expected[0]).as_str()));
         }
         assert!(service.sent_changes().await.is_empty());
-        // What a reader gives is ignored.
+        // These fields are ignored for readers.
         assert!(service.create(&TestCaller::user(7, Permission::Read), unknown("a")).await.is_ok());
         service.stop().await;
     })

@@ -135,7 +135,7 @@ async fn each_kind_of_change_is_told_once_with_the_issue_after_all_of_them() {
             assert_eq!((told.title.as_str(), told.assignee_id, told.state()), ("new", 9, IssueState::Closed));
         }
         assert!(facts[1].old_title.is_none() && facts[1].old_body.is_none());
-        assert!(changed(&writer, 1, all).await.is_empty(), "a change to what is there is none");
+        assert!(changed(&writer, 1, all).await.is_empty(), "setting the current values changes nothing");
         let facts = changed(&writer, 1, IssueChange { title: title("title"), ..IssueChange::default() }).await;
         assert_eq!((facts[0].old_title.as_deref(), facts[0].old_body.as_deref()), (Some("new"), None));
         let back = IssueChange { assignee: Some(None), is_closed: Some(false), ..IssueChange::default() };
