@@ -8,7 +8,7 @@ use ferrite_proto::{Permission, Unit};
 
 use super::viewer::Viewer;
 
-/// What decides a viewer's level on a repository.
+/// The facts that decide a viewer's level on a repository.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RepositoryAccess {
     pub(crate) repository: RepositoryId,

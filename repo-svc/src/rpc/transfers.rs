@@ -97,7 +97,7 @@ async fn start(
     change::commit_with_subject(tx, key, response, &subject, now).await
 }
 
-/// What is stored if the response is too large: the id of the repository.
+/// The response to store if the full one is too large: only the id of the repository.
 fn subject_of(repository: &Repository, is_pending: bool) -> StartTransferResponse {
     let repository = Some(repo::Repository { id: repository.id, ..repo::Repository::default() });
     StartTransferResponse { repository, is_pending }

@@ -94,7 +94,7 @@ struct FoundRow {
     email_key: Option<String>,
 }
 
-/// What a password check needs to know about an account.
+/// The facts about an account that a password check needs.
 #[derive(Debug, sqlx_macros::FromRow)]
 pub(crate) struct Login {
     #[sqlx(flatten)]

@@ -24,7 +24,7 @@ const PURGE_POSTGRES: &str = "DELETE FROM audit_log WHERE id IN (SELECT id FROM 
 const PURGE_SQLITE: &str = "DELETE FROM audit_log WHERE id IN (SELECT id FROM audit_log WHERE time_us < $1 \
      ORDER BY time_us LIMIT $2) RETURNING id";
 
-/// Who made a change, and from where.
+/// The author of a change, with token and address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Actor {
     /// Zero for the operator at the command line and for automatic changes.

@@ -151,7 +151,7 @@ impl Import {
         Progress { phase, object_count: self.object_count, received_bytes: self.received_bytes }
     }
 
-    /// Who started it and from where, for the audit log.
+    /// The user who started it, for the audit log.
     pub(crate) fn actor(&self) -> Actor {
         Actor {
             id: self.user_id,

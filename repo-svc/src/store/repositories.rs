@@ -136,7 +136,7 @@ impl Repository {
         RepositoryId(self.id)
     }
 
-    /// What decides the access of the viewer that the row was read for.
+    /// The facts that decide the access of the viewer the row was read for.
     pub(crate) fn access(&self) -> RepositoryAccess {
         RepositoryAccess {
             repository: self.id(),
@@ -154,7 +154,7 @@ impl Repository {
         self.owner_id == user.0 || self.collaborator.is_some() || self.team_level.is_some()
     }
 
-    /// What decides the access to the wiki. Everybody can read a public one.
+    /// Like [`Self::access`], but for the wiki. Everybody can read a public wiki.
     pub(crate) fn wiki_access(&self) -> RepositoryAccess {
         RepositoryAccess { is_private: self.is_private && !self.is_wiki_public, ..self.access() }
     }

@@ -42,7 +42,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// What applying a new size changes.
+    /// Returns how a new size changes the owner's usage; `None` if the repository does not count.
     fn change(&self, size_bytes: i64) -> Option<SizeChange> {
         let bytes = size_bytes.saturating_sub(self.size_bytes);
         self.counts.then_some(SizeChange { owner: self.owner, bytes })

@@ -189,7 +189,7 @@ async fn a_repository_is_seen_once_it_is_finished() {
             !store.is_name_in_creation(ada.id, &wanted.name).await.unwrap() && !store.is_creating(id).await.unwrap()
         );
         store.delete_unfinished(id).await.unwrap();
-        assert!(store.find(&key, &viewer(&ada)).await.unwrap().is_some(), "what is finished is not abandoned");
+        assert!(store.find(&key, &viewer(&ada)).await.unwrap().is_some(), "a finished creation is not deleted");
     })
     .await;
 }

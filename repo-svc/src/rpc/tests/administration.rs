@@ -91,7 +91,7 @@ async fn absent_fields_stay_and_present_ones_change() {
     };
     assert_eq!(update(&harness, &root, cleared).await.unwrap().full_name, "");
     assert_eq!(read().await, (String::new(), String::new(), None));
-    assert!(signs_in(&harness, "ada", "ada", "another horse").await, "an empty password is none");
+    assert!(signs_in(&harness, "ada", "ada", "another horse").await, "an empty password changes nothing");
     let logged = events(&harness, &root, ListAuditEventsRequest { action: "user.update".into(), ..Default::default() });
     let logged: Vec<_> = logged.await.unwrap().into_iter().map(|event| event.details["fields"].clone()).collect();
     let all = "email,full_name,website,location,is_admin,repository_limit,password";

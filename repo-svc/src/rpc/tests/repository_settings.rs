@@ -221,7 +221,7 @@ async fn a_former_name_leads_those_who_may_see_it_to_the_repository() {
         request.follow_redirect = false;
         let refused_here = harness.access().resolve_access(with_token(request, &ada)).await;
         assert_eq!(refusal(refused_here), refused(Code::NotFound, "REPOSITORY_MOVED"));
-        // Renamed back to a former name: no redirect from it any more.
+        // Renamed back to a former name: its redirect is gone.
         update(&harness, &ada, renamed("ada", "three", "one")).await.unwrap();
         assert_eq!(get(&harness, &ada, "ada", "one").await.unwrap().name, "one");
         assert_eq!(moved_to(get(&harness, &ada, "ada", "three").await), "ada/one");

@@ -324,9 +324,9 @@ async fn a_change_of_a_team_holds_from_the_next_request() {
     delete(&harness, &ada, id).await.unwrap();
     give().await;
     remove(&harness, &ada, "acme", "bob").await.unwrap();
-    assert_eq!(git(&harness, &bob, demo).await, "nothing", "no member any more");
+    assert_eq!(git(&harness, &bob, demo).await, "nothing", "no longer a member");
     set(&harness, &ada, "acme", "bob", MembershipRole::Member).await.unwrap();
-    assert_eq!(git(&harness, &bob, demo).await, "nothing", "what was lost does not come back");
+    assert_eq!(git(&harness, &bob, demo).await, "nothing", "lost access does not come back");
     set(&harness, &ada, "acme", "bob", MembershipRole::Admin).await.unwrap();
     assert_eq!(git(&harness, &bob, demo).await, "write", "owners hold everything");
     set(&harness, &bob, "acme", "ada", MembershipRole::Member).await.unwrap();

@@ -83,7 +83,7 @@ async fn a_wiki_is_made_by_the_first_push_and_deleted_with_its_repository() {
             })
         };
         // The call waits only briefly for its event.
-        eventually("the deletion is told", || async { told().is_some() }).await;
+        eventually("the deletion is sent", || async { told().is_some() }).await;
         assert_eq!(told(), Some((id, push.repository)));
         assert_eq!(refusal(resolve(&harness, &ada, "demo", PUSH).await), missing);
     })
