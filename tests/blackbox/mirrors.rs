@@ -210,7 +210,7 @@ async fn of_changes_of_the_interval_with_one_tag_one_is_made(cluster: &Cluster) 
         Response::of(request.json(&body)).await
     };
     let deadline = tokio::time::Instant::now() + SYNC_TIMEOUT;
-    // What the store tells of the import changes the tag as well: then all of them come too late.
+    // State sent by the store during the import changes the tag too. Then all writes fail; retry.
     let (tag, made) = loop {
         let tag = user.get(path).await.expect(200).header("etag");
         let writes = (0..WRITERS).map(|number| patch(&tag, json!({"mirror_interval": format!("{}h", 100 + number)})));

@@ -1,6 +1,5 @@
-//! What an installation trusts in Redis, and what its roles may do there: a user for each role,
-//! over TLS. In all tests, the production profile has these users and TLS, made by `ferrite
-//! secrets`.
+//! Redis users and TLS: which cached data an installation trusts, and which commands each role may
+//! use. The production profile has these users and TLS in all tests, made by `ferrite secrets`.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -266,7 +266,7 @@ async fn a_user_without_the_team_loses_access_at_once(cluster: &Cluster) {
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "admin"})).await.empty(204);
     interfaces.respond().await;
     ada.put(&format!("/orgs/{name}/memberships/{}", bob.name), &json!({"role": "member"})).await.empty(204);
-    interfaces.are_not_found("no owner any more").await;
+    interfaces.are_not_found("no longer an owner").await;
 }
 
 async fn a_deleted_token_is_refused_at_once_and_the_password_is_not(cluster: &Cluster) {

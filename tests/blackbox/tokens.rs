@@ -127,7 +127,7 @@ async fn post_tokens_keeps_no_secret_for_an_idempotency_key(cluster: &Cluster) {
     let make = || ada.tokens(Method::POST, "").header("Idempotency-Key", "once").json(&json!({"name": "ci"}));
     let first = Response::of(make()).await.expect(201).json();
     Response::of(make()).await.refused_field("name");
-    // What a client does that lost the response.
+    // Do as a client that lost the response: delete the token and create it again.
     Response::of(ada.tokens(Method::DELETE, "/ci")).await.empty(204);
     let second = Response::of(make()).await.expect(201).json();
     assert_ne!(first["sha1"], second["sha1"]);

@@ -230,8 +230,8 @@ fn spans_in(trace: &str) -> Vec<Span> {
     SPANS.lock().unwrap().iter().filter(|span| span.trace == trace).cloned().collect()
 }
 
-/// What a trace lacks: parents of spans (except the client), services, and spans with these names
-/// or databases.
+/// Returns what a trace lacks: parents of spans (except the client), services, and spans with these
+/// names or databases.
 fn missing(cluster: &Cluster, spans: &[Span], trace: &str, names: &[&str]) -> Vec<String> {
     let client = &trace[16..];
     let is_known = |parent: &str| parent == client || spans.iter().any(|span| span.id == parent);

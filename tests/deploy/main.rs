@@ -1,4 +1,4 @@
-//! What an operator installs: the image, the Debian package and its systemd unit, the Compose file,
+//! Tests of the deliverables: the image, the Debian package and its systemd unit, the Compose file,
 //! and the Kubernetes objects.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]

@@ -1,5 +1,4 @@
-//! An HTTP/2 client (RFC 9113) that sends only the frames it is told to, and reads no more than it
-//! is told to.
+//! An HTTP/2 client (RFC 9113) that sends and reads only the frames that the test asks for.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What the manifests need from the program: the settings of its roles, and the secrets that
+//! The manifests against the program: the settings of its roles, and the secrets that
 //! `make-secrets.sh` generates.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -30,7 +30,7 @@ impl Drop for Processes {
     }
 }
 
-/// What cert-manager would put into a role's secret.
+/// The content that cert-manager would put into a role's secret.
 fn certificate(role: &str) -> BTreeMap<String, Vec<u8>> {
     let made = rcgen::generate_simple_self_signed([role.to_owned()]).unwrap();
     let certificate = pem("CERTIFICATE", made.cert.der());
