@@ -193,7 +193,7 @@ impl ApiCall {
         if body.may_be_long() {
             self.check(check.clone()).await?;
         }
-        // The bodies of these operations are ordinary, without a permit to hold.
+        // These operations have ordinary bodies, so there is no permit to hold.
         let read = body.read(&self.body_limits).await.map(|(fields, _permit)| fields);
         self.after_permission(check, read).await
     }

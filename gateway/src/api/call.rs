@@ -23,10 +23,10 @@ use crate::http::error::ApiError;
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::grant::Grant;
 
-/// Begin of the routes of administrators.
+/// Path prefix of the routes for administrators.
 const ADMIN_PREFIX: &str = "/api/v1/admin/";
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
-/// Where a request comes from, as browsers say (W3C Fetch Metadata).
+/// The origin of a request as reported by browsers (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// An API call: the state, and the metadata of every gRPC call made for it (token, request id,
@@ -170,13 +170,14 @@ impl Input for MaybeAuthenticated {}
 
 impl Input for BasicAuth {}
 
-/// Returns whether a browser says that a page of another site sends the request. A browser adds a password that it knows to such requests
-/// as well; pages cannot set this header.
+/// Whether a browser sends the request for a page of another site. Browsers add remembered
+/// passwords to such requests, and pages cannot set this header.
 fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get_all(SEC_FETCH_SITE).iter().any(|value| value.as_bytes().eq_ignore_ascii_case(b"cross-site"))
 }
 
-/// Extracts a call with a name and a password; others are refused, and so are writes of pages of other sites.
+/// Extracts a call with a name and a password. Rejects others, and writes from pages of other
+/// sites.
 pub(crate) struct BasicAuth(pub(crate) ApiCall, pub(crate) BasicCredential);
 
 impl FromRequestParts<ApiState> for BasicAuth {

@@ -151,8 +151,9 @@ impl ConditionalWrites {
         Self { reads, writes, version_tagged, posts }
     }
 
-    /// Carries out a request by `handle`; a write with conditions with its precondition, if they are not known to be false. The response to
-    /// one that is false has the tag as it is now, unless the body names the resource. A POST with conditions is refused.
+    /// Handles a request. A write with conditions runs with its precondition, unless the conditions
+    /// are known to be false. The response to a failed condition has the current tag, unless the
+    /// body names the resource. A POST with conditions is refused.
     pub(super) async fn carry_out<F>(&self, mut request: Request, handle: impl FnOnce(Request) -> F) -> Response
     where
         F: Future<Output = Response>,
@@ -203,7 +204,8 @@ impl ConditionalWrites {
         Some(Conditions { write: *write, if_match, if_none_match, mistakes, read })
     }
 
-    /// Returns the refusal of a POST with conditions. Tags in `If-None-Match` are none: nothing that is created has one yet.
+    /// Returns the error for a POST with conditions. Tags in `If-None-Match` are fine: a new
+    /// resource has no tag yet.
     fn refusal_of_post(&self, request: &Request) -> Option<ApiError> {
         let template = request.extensions().get::<MatchedPath>().filter(|_| request.method() == Method::POST)?;
         if !self.posts.contains(template.as_str()) {
@@ -218,13 +220,13 @@ impl ConditionalWrites {
         (!mistakes.is_empty()).then(|| ApiError::invalid(mistakes))
     }
 
-    /// Returns the operation of a read whose tag is to end in the version.
+    /// Returns the operation of a read whose tag ends in the version.
     fn version_tagged(&self, request: &Request) -> Option<&'static str> {
         let template = request.extensions().get::<MatchedPath>().filter(|_| request.method() == Method::GET)?;
         self.version_tagged.get(template.as_str()).copied()
     }
 
-    /// Returns what the service must find when it writes; `None` if that does not matter.
+    /// Returns what the service must find when it writes; `None` for no requirement.
     ///
     /// # Errors
     /// The failure of the GET. 412 or 503 if the service cannot compare versions.
@@ -245,7 +247,7 @@ impl ConditionalWrites {
             && if_none_match.is_none_or(|condition| !condition.names(&tag));
         match (if_match, version) {
             (_, Some(_)) if !is_true => Ok(Some(Precondition::Never)),
-            // A service of the version before, which would not look at the precondition.
+            // A service of the previous version, which would ignore the precondition.
             (_, None) if !is_true => {
                 let error = ApiError::new(StatusCode::PRECONDITION_FAILED, "precondition failed");
                 let mut response = error.into_response();
@@ -259,8 +261,8 @@ impl ConditionalWrites {
         }
     }
 
-    /// Serves a read whose tag is to end in the version. Its handler compares tags without versions: what it finds unmodified is read once
-    /// more if it has another version than the client names.
+    /// Serves a read whose tag ends in the version. Its handler compares tags without versions, so
+    /// a resource that it finds unmodified is read again if its version differs from the client's.
     async fn serve_version_tagged<F>(
         &self,
         operation: &'static str,
@@ -277,7 +279,7 @@ impl ConditionalWrites {
         if is_another { self.serve(&read).await.0 } else { response }
     }
 
-    /// Serves a read without conditions. Returns the version as well, if the service tells it.
+    /// Serves a read without conditions. Also returns the version, if the service reports one.
     async fn serve(&self, read: &Read) -> (Response, Option<Version>) {
         let mut request = Request::new(Body::empty());
         *request.uri_mut() = read.uri.clone();
@@ -304,7 +306,8 @@ impl ConditionalWrites {
     }
 }
 
-/// Serves a read that asks for the version of its resource. Adds it to the tag if that is to end in it, and returns it.
+/// Serves a read that asks for the version of its resource, and returns the version. Appends it to
+/// the tag if tags of this read end in it.
 async fn serve_read<F>(
     operation: &'static str,
     mut request: Request,

@@ -179,7 +179,7 @@ impl AccessService for FakeRepoService {
     }
 }
 
-/// Responds for git-svc on a few paths, and checks that each request has the grant.
+/// Stands in for git-svc on a few paths, and checks that each request has the grant.
 async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));

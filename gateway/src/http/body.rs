@@ -174,14 +174,14 @@ impl BodyDeadline {
     }
 }
 
-/// Returns whether the content type is one of JSON. A missing one counts as JSON.
+/// Whether the content type is JSON. A missing one counts as JSON.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(CONTENT_TYPE) else { return true };
     value.to_str().is_ok_and(|value| value.is_empty() || is_json_type(&essence(value)))
 }
 
-/// Returns whether a media type is one of JSON. None that a page of another site may send without being asked for is among them, whatever
-/// its parameters say.
+/// Whether this is a media type of JSON. Excludes all types that pages of other sites can send
+/// without a preflight, whatever their parameters.
 fn is_json_type(media_type: &str) -> bool {
     matches!(media_type, "application/json" | "application/x-json" | "text/json")
         || media_type

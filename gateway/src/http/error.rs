@@ -89,7 +89,7 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "credentials are required")
     }
 
-    /// 401: a token where only a password counts.
+    /// 401: a token was sent, but only a password is accepted.
     pub(crate) fn password_required() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "a user name and password are required, not a token")
     }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Datelike as _};
 use prost_types::Timestamp;
 
-/// Error message for a text that is no time.
+/// Error message for an invalid time.
 pub(super) const MUST_BE_RFC_3339: &str =
     "must be a date and time (RFC 3339) of the years 1 to 9999, such as `2026-01-02T03:04:05Z`";
 
@@ -21,7 +21,8 @@ pub(super) fn parse_time(text: &str) -> Option<Timestamp> {
     parse_offset_time(text).map(|parsed| parsed.time)
 }
 
-/// Parses a time by RFC 3339, with its offset. In UTC, in which it is shown, it is of the years 1 to 9999 as well.
+/// Parses an RFC 3339 time with its offset. The year must be 1 to 9999 in UTC too, because
+/// responses use UTC.
 pub(super) fn parse_offset_time(text: &str) -> Option<OffsetTime> {
     let time = DateTime::parse_from_rfc3339(text).ok()?;
     if !(1..=9999).contains(&time.naive_utc().year()) {

@@ -172,7 +172,7 @@ async fn create(
         Err(error) => return Err(prefer_password_error(&call, credential, username, error).await),
     };
     let is_plain = scopes.is_empty() && expires_at.is_none() && repositories.is_empty();
-    // A token has no URL of its own that can be read.
+    // There is no URL to read a single token.
     let location = call.links.api(&format!("/users/{}/tokens", encode(username.as_bytes())));
     let request = CreateAccessTokenRequest {
         credential: Some(credential),
@@ -187,7 +187,7 @@ async fn create(
         call.clients.accounts().create_access_token(request).await.map_err(error_with_challenge)?.into_inner();
     let token = require(response.token, "token")?;
     if is_plain {
-        // A request with a name only gets the response that older clients expect.
+        // A request with only a name gets the response that older clients expect.
         let token = AccessToken { name: token.name, sha1: response.value };
         return Ok(Either::First(Created::at(location, token)));
     }

@@ -107,7 +107,7 @@ async fn set(
     if !response.was_added {
         return Ok(Either::Second(Json(store)));
     }
-    // A store can be read only in the list of all stores.
+    // There is no URL to read a single store.
     Ok(Either::First(Created::at(call.links.api("/admin/stores"), store)))
 }
 

@@ -1,4 +1,4 @@
-//! Administration of accounts, and of the keys, organizations, repositories and teams of others.
+//! Administration of accounts, and of other users' keys, organizations, repositories and teams.
 
 use ferrite_api_types::User;
 use ferrite_api_types::convert::require;

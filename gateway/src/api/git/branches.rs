@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(value["commit"]["timestamp"], "2026-01-02T01:04:05Z");
         assert_eq!(value["commit"]["author"]["username"], "bob");
         assert_eq!(value["commit"]["committer"]["username"], "");
-        // Gitea's names.
+        // Gitea's field names.
         assert_eq!(value["commit"]["id"], "c".repeat(40));
         assert_eq!(value["commit"]["sha"], value["commit"]["id"]);
         assert_eq!(value["commit"]["created"], "2026-01-02T01:04:06Z");

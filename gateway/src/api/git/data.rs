@@ -181,7 +181,7 @@ impl TagObject {
     }
 }
 
-/// Returns the part of a path below `git/` that follows `kind`.
+/// Returns the rest of a path after `git/` and `kind`.
 pub(super) fn path_after(path: &RepoPath, kind: &[u8]) -> Vec<u8> {
     let rest = path.rest.strip_prefix(kind).and_then(|rest| rest.strip_prefix(b"/"));
     rest.unwrap_or_default().to_vec()

@@ -42,9 +42,10 @@ fields! {
     /// A branch protection rule. It replaces the rule with the same pattern.
     struct NewProtection {
         ..settings: ChangedProtection,
-        /// The name of a branch, where `*` stands for any text, slashes too. Required, by this name or as `rule_name`.
+        /// The name of a branch. `*` matches any text, including slashes. Required, here or as
+        /// `rule_name`.
         pattern: NonEmpty<Text<200>> = "release/*",
-        /// The pattern, as Gitea calls it.
+        /// The pattern, under Gitea's name.
         rule_name: NonEmpty<Text<200>> = "release/*",
     }
 }
@@ -52,11 +53,12 @@ fields! {
 fields! {
     /// The settings of a branch protection rule.
     struct ChangedProtection {
-        /// True to allow force pushes.
+        /// Whether force pushes are allowed.
         allow_force: OrDefault<Flag> = false,
-        /// True to allow that the branch is deleted.
+        /// Whether the branch can be deleted.
         allow_delete: OrDefault<Flag> = false,
-        /// The users who may change the branch; none for everyone who may write. Also as `push_whitelist_usernames`, as Gitea calls it.
+        /// The users who can push to the branch. If empty, everyone with write permission can. Also
+        /// accepted under Gitea's name, `push_whitelist_usernames`.
         push_users | "push_whitelist_usernames": OrDefault<PushUsers> = ["bob"],
     }
 }

@@ -102,7 +102,7 @@ fields! {
         /// Names of events that replace the current ones. An empty list means `push`.
         events: Optional<Texts> = ["push"],
         config: OrDefault<TextMap> = json!({"secret": "a new secret"}),
-        /// True if events are to be delivered, false if not.
+        /// Whether events are delivered.
         active: Optional<Flag> = false,
         drop_previous_secret: OrDefault<Flag> = true,
     }

@@ -93,9 +93,9 @@ impl ApiCall {
         body: RequestBody<T>,
     ) -> Result<(HookAccess, T), ApiError> {
         let (access, begin) = (self.hook_access(path, operation).await?, Instant::now());
-        // The bodies of these operations are ordinary ones, without a permit to hold.
+        // These operations have ordinary bodies, so there is no permit to hold.
         let (fields, _permit) = body.read(&self.body_limits).await?;
-        // As `confirm` does: the body may have taken long, and the name of a repository may lead to another one by now.
+        // As in `confirm`: during a slow body, the name can move to another repository.
         let access = match access.owner.owner {
             _ if begin.elapsed() < self.reauthorizer.interval() => access,
             Some(hook_owner::Owner::RepositoryId(id)) => {

@@ -30,8 +30,8 @@ impl ApiCall {
         repository: RepositoryRef,
         interval_seconds: i64,
     ) -> Result<i64, ApiError> {
-        // The precondition is never true, so git-svc commits nothing, but finds every other error
-        // first.
+        // The precondition is never true: git-svc reports every other error first, and commits
+        // nothing.
         let never = VersionedCall::requiring(operation::UPDATE_MIRROR, Precondition::Never);
         let (id, outcome) = self.update_mirror(repository, interval_seconds, Some(never)).await?;
         match outcome {

@@ -31,8 +31,8 @@ fields! {
         default_branch: NonEmpty<Text<255>> = "main",
         /// Whether the repository is archived. Only its settings can then be changed.
         is_archived as "archived": Optional<Flag> = false,
-        /// The time between two syncs of a mirror, as Go writes durations or in seconds: at least ten minutes. If it is refused, none of
-        /// the settings is changed.
+        /// The interval between two syncs of a mirror, at least 10 minutes: a Go duration or a
+        /// number of seconds. If it is invalid, no setting is changed.
         mirror_interval: NonEmpty<Seconds> = "8h0m0s",
     }
 }
@@ -55,7 +55,8 @@ async fn update(
     let (mut repository, changed, _permit) = call.repository_body(&path, operation::UPDATE_REPOSITORY, body).await?;
     let ChangedRepository { name, description, website, is_private, default_branch, is_archived, mirror_interval } =
         changed;
-    // The precondition of the request goes with the settings, among which the interval is changed in one step. The store follows.
+    // repo-svc changes the interval with the other settings, in one step and under the precondition
+    // of the request. The store follows.
     if let Some(seconds) = mirror_interval {
         repository = RepositoryRef::by_id(call.check_mirror_interval(repository, seconds).await?);
     }

@@ -6,7 +6,7 @@ use tower::ServiceExt;
 use super::{GOOD, TestGateway};
 use crate::router;
 
-/// Responds for git-svc for a few revisions.
+/// Stands in for git-svc, with archives of a few revisions.
 pub(super) async fn archive(method: Method, headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     assert_eq!(headers["ferrite-grant"], "grant");
     assert!(headers.contains_key("ferrite-service") && !headers.contains_key("authorization"));

@@ -146,7 +146,7 @@ async fn a_star_in_if_none_match_is_422_where_a_path_has_no_get() {
 #[tokio::test]
 async fn a_request_without_a_condition_is_not_read_before() {
     let case = Case::new().await;
-    // A label has no date, and RFC 9110 (section 13.1.4) has that condition ignored then.
+    // A label has no date, so this condition is ignored (RFC 9110, section 13.1.4).
     let dated = [("if-unmodified-since", "Thu, 01 Jan 1970 00:00:00 GMT"), ("x-ferrite-precondition", "never")];
     assert_eq!(case.send("PATCH", PATH, &dated, BODY).await.status, 200);
     assert_eq!((case.precondition(), case.is_read()), (None, false));
@@ -271,7 +271,7 @@ async fn a_post_has_no_conditions() {
         assert_eq!(told["url"], "http://git.example.com/docs/api#CreateLabel");
         assert!(!case.tracker.script.took_request(&create), "{headers:?}");
     }
-    // Tags name nothing that is created, and the key of a request that was refused is free.
+    // Tags cannot match a new resource. The key of a rejected request can be reused.
     let tags = [("if-none-match", case.etag.as_str()), ("idempotency-key", "k")];
     assert_eq!(case.send("POST", path, &tags, body).await.status, 201);
     assert_eq!(case.tracker.script.take_precondition(&create), None);

@@ -166,7 +166,7 @@ async fn tags_have_commits_in_the_shape_of_branches() {
     let (_, shown, _) = case.send("GET", "/tags", &Value::Null).await;
     assert_eq!((&shown[0]["name"], &shown[0]["commit"]["id"]), (&json!("v1"), &json!("a".repeat(40))));
     assert_eq!(shown[0]["commit"]["author"]["username"], "Bob");
-    // Gitea's names.
+    // Gitea's field names.
     assert_eq!(shown[0]["commit"]["sha"], shown[0]["commit"]["id"]);
     assert_eq!(shown[0]["commit"]["created"], "1970-01-01T00:00:00Z");
     case.check_request(&rpc, git::ListTagsRequest { repository_id: 7, page: 1, page_size: 1000 });
@@ -314,7 +314,7 @@ async fn mistakes_in_a_new_file_have_an_order() {
                 "content required"
             ]),
         ),
-        // As the Go client of Gitea sends what nobody set.
+        // Gitea's Go client sends unset fields like this.
         (
             "/contents/a",
             json!({"from_path": "", "signoff": false, "dates": {"author": "0001-01-01T00:00:00Z"}, "content": ""}),
@@ -416,7 +416,7 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         assert_eq!((response.0, response.1), (expected, shown(&["Bob"])), "{method} {path}");
         case.check_request(&rpc, set.clone());
     }
-    // By the names of Gitea.
+    // Under Gitea's names.
     for body in [
         json!({"rule_name": "release/*", "allow_force": true, "push_whitelist_usernames": ["bob"]}),
         json!({"pattern": "release/*", "rule_name": "release/*", "allow_force": true, "push_users": ["bob"],

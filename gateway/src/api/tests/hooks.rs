@@ -1,4 +1,4 @@
-//! Webhooks: each path names its owner, a change names what it changes, and responses have no secrets.
+//! Webhooks: each path names its owner, a change lists its fields, and responses have no secrets.
 
 use std::collections::BTreeMap;
 

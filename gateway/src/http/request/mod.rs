@@ -159,9 +159,10 @@ pub(crate) fn with_example(mut schema: Schema, example: Value) -> Schema {
 /// "an example" } }`. Each field gets the type of the parsed value.
 ///
 /// - `struct Name | field`: the body can also be a plain array, which is read as that field.
-/// - `#[max_bytes = …] struct Name`: another size limit than that of ordinary bodies.
-/// - `kind as "type": …`: called `type` in the body; `text | "Text": …`: two names, of which the first counts.
-/// - `..part: Part`, at the beginning: the fields of another such struct, which are read first.
+/// - `#[max_bytes = …] struct Name`: a size limit other than that of ordinary bodies.
+/// - `kind as "type": …`: called `type` in the body.
+/// - `text | "Text": …`: a field with two names. The first one wins.
+/// - `..part: Part`, at the beginning: includes the fields of another struct, which are read first.
 macro_rules! fields {
     (
         $(#[doc = $about:literal])*

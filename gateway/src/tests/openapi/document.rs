@@ -69,7 +69,7 @@ fn parameters(route: &Route, id: &str, row: &Operation, about: &Description, con
             .iter()
             .map(move |one| json!({"name": one.name, "in": place, "description": one.about, "schema": one.schema}))
     });
-    // Responses of the operations with a password are not stored: one of them has a secret.
+    // Responses of operations with a password are not stored, because one of them has a secret.
     let takes_key = row.is_write && row.rule != Rule::Password;
     let shared = takes_key.then_some("Idempotency-Key").into_iter().chain(conditions.iter().copied());
     let shared = shared.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));

@@ -268,8 +268,8 @@ async fn read_of_file<T: Fields>(call: &ApiCall, path: &RepoPath, body: RequestB
     read.await
 }
 
-/// Notes values of Gitea's fields that would be ignored, although the commit would be another one with them. Clients that send every field
-/// send empty ones, and times of the year 1.
+/// Reports Gitea's fields that are not supported and would change the commit. Empty values and
+/// times in year 1 are fine: some clients send every field.
 fn note_unsupported(object: &JsonObject, mistakes: &mut Mistakes) {
     let is_given = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty() && !text.starts_with("0001-"));
     if object.get("from_path").is_some_and(is_given) {

@@ -197,7 +197,7 @@ impl Contents {
         parts.extend([presence(requested_ref.is_some()), requested_ref.unwrap_or_default()]);
         for entry in entries {
             let module = entry.submodule_url.as_deref().unwrap_or_default();
-            // Of a file whose id is the same, the content may be left out all the same: that depends on how git has stored it.
+            // Even for the same id, the content can be omitted, depending on how git stores it.
             let has_content = presence(entry.content.is_some());
             parts.extend([entry.kind().as_str_name().as_bytes(), entry.id.as_bytes(), has_content]);
             parts.extend([entry.path.as_slice(), entry.name.as_slice(), module.as_bytes()]);
@@ -215,7 +215,7 @@ impl Serialize for Contents {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (urls, display_ref) = (&self.urls, self.display_ref.as_slice());
         let location = EntryLocation { urls, display_ref, requested_ref: self.requested_ref.as_deref() };
-        // No entry is left out: their kinds are known.
+        // All kinds are known, so no entry is dropped.
         let content = |entry: &git::TreeEntry| Content::new(entry.clone(), &location).ok();
         match &self.contents {
             git::get_contents_response::Contents::Entry(entry) => content(entry).serialize(serializer),
