@@ -173,8 +173,7 @@ impl PgConnections {
         drop(permit);
     }
 
-    /// Closes a lost connection and all idle ones: after a restart of the server they are lost,
-    /// too.
+    /// Closes a lost connection and all idle ones, which are lost too if the server has restarted.
     pub(super) fn discard(&self, lease: Lease) {
         drop(lease.connection.detach());
         self.discard_idle();

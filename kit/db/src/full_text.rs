@@ -16,7 +16,7 @@ const MERGE_INTERVAL: Duration = Duration::from_secs(5 * 60);
 const MERGE_PAUSE: Duration = Duration::from_millis(100);
 const PAGES_PER_MERGE: u32 = 100;
 const CHANGES: &str = "SELECT total_changes()";
-/// Rows that a merge changes if there is nothing to merge: only that of the command itself.
+/// Rows changed by a merge that had nothing to do: the row of the command itself.
 const CHANGES_OF_COMMAND: i64 = 1;
 
 impl Db {

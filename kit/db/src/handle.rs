@@ -33,8 +33,8 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_SQLITE_READERS: u32 = 8;
 /// Idle time after which a PostgreSQL connection is pinged before use.
 const PING_AFTER_IDLE: Duration = Duration::from_secs(1);
-/// Size of the write-ahead log file after a checkpoint. A large transaction makes it larger for a
-/// while.
+/// Maximum size of the write-ahead log file after a checkpoint. A large transaction exceeds it for
+/// a while.
 const MAX_IDLE_LOG_BYTES: &str = "67108864";
 /// Prepared statements per PostgreSQL connection and of the SQLite writer. No service has this many
 /// statements.

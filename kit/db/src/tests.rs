@@ -417,7 +417,7 @@ async fn a_full_disk_is_reported_and_later_writes_succeed() {
     let full = tx.execute("INSERT INTO samples (id, raw) VALUES (1, $1)", &args![raw.clone()]).await.unwrap_err();
     assert!(full.is_full(), "{full:?}");
     drop(tx);
-    // The limit is a setting of the connection, which the pool must have replaced.
+    // The limit belongs to the connection, which the pool must have replaced.
     let mut tx = db.begin().await.unwrap();
     tx.execute("INSERT INTO samples (id, raw) VALUES (2, $1)", &args![raw]).await.unwrap();
     tx.commit().await.unwrap();

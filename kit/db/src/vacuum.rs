@@ -54,9 +54,9 @@ impl Pages {
 }
 
 impl Db {
-    /// Turns on incremental auto-vacuum for a SQLite file of an older version, up to `max_bytes`.
-    /// This rewrites the file: it takes a second or two per 100 MiB and needs twice the disk space.
-    /// If it fails, the file stays as it is.
+    /// Turns on incremental auto-vacuum for a SQLite file of an older version, if the file has at
+    /// most `max_bytes`. This rewrites the file, which takes a second or two per 100 MiB and needs
+    /// twice the disk space. If it fails, the file stays as it is.
     ///
     /// # Errors
     /// If the database cannot be read.

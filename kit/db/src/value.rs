@@ -13,7 +13,7 @@ pub enum Value {
     Bytes(Option<Vec<u8>>),
 }
 
-/// Counted for a value that is neither text nor bytes.
+/// Size counted for a value that is neither text nor bytes.
 const FIXED_VALUE_BYTES: u64 = 8;
 
 pub(super) fn bytes_of(values: &[Value]) -> u64 {

@@ -13,7 +13,7 @@ use super::rows::{Lane, OutboxRow};
 
 const ADD_LANES: &str = "INSERT INTO outbox_lanes \
      (subscriber, repository_id, waiting_count, due_us, claim_id, attempts, delivered_id) VALUES ";
-/// A lane without waiting events is about to be deleted. It is as good as a new one.
+/// An empty lane is about to be deleted; it counts as new.
 const COUNT_LANES: &str = " ON CONFLICT (subscriber, repository_id) DO UPDATE SET waiting_count = outbox_lanes.waiting_count + 1, \
      due_us = CASE WHEN outbox_lanes.waiting_count <= 0 THEN excluded.due_us ELSE outbox_lanes.due_us END, \
      claim_id = CASE WHEN outbox_lanes.waiting_count <= 0 THEN excluded.claim_id ELSE outbox_lanes.claim_id END";

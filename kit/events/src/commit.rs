@@ -16,8 +16,8 @@ use super::relay::{CLAIM_LEASE, Relay};
 use super::rows::{Lane, Settlement};
 
 /// The claim of one subscriber's lane by a transaction whose outcome is not known yet. If dropped
-/// like this, because the commit failed or its caller was cancelled, the task gives the claim up at
-/// its next poll, which has no effect if the claim does not exist.
+/// now, because the commit failed or its caller was cancelled, the task releases the claim at its
+/// next poll. That has no effect if the claim does not exist.
 struct OpenClaim<'a> {
     subscriber: &'a str,
     handover: Arc<Handover>,

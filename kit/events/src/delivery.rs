@@ -115,14 +115,13 @@ pub async fn first_seen(tx: &mut Tx, event: &Event, now_us: i64) -> Result<bool,
 pub(super) async fn record(tx: &mut Tx, events: &[Event], now_us: i64) -> Result<HashSet<String>, DbError> {
     let Some(last) = events.last() else { return Ok(HashSet::new()) };
     let mut query = Query::new("INSERT INTO inbox (event_id, repository_id, kind, received_us) VALUES ");
-    // The last one is repeated, without effect, up to a power of two, so that few texts cover all
-    // numbers.
+    // Repeats the last event, without effect, up to a power of two, so that few different
+    // statements are prepared.
     let repeated = std::iter::repeat_n(last, events.len().next_power_of_two() - events.len());
     let row = |event: &Event| args![&event.event_id, event.repository_id, kind(event), now_us];
     query.bind_rows(events.iter().chain(repeated).map(row)).push(" ON CONFLICT DO NOTHING");
     if let [event] = events {
-        // The number of rows says the same, and SQLite first collects returned rows in a temporary
-        // table.
+        // Use the number of rows: SQLite would first collect returned rows in a temporary table.
         let is_new = tx.execute(query.sql(), query.args()).await? > 0;
         return Ok(is_new.then(|| event.event_id.clone()).into_iter().collect());
     }

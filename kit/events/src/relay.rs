@@ -84,7 +84,7 @@ enum Round {
     Idle,
     /// All events of a full claim were delivered or rejected; there may be more.
     Full,
-    /// The same for fewer events than a claim may have.
+    /// Like `Full`, but the claim was not full.
     Part,
 }
 
@@ -252,7 +252,8 @@ impl Relay {
 impl SubscriberTask {
     /// Delivers lanes that writers claimed, or polls the table.
     async fn round(&mut self, name: &str) -> Result<Round, DbError> {
-        // Writers must not keep the task from the table, where rejected lanes become due.
+        // Even if writers keep it busy, the task must poll the table, where rejected lanes become
+        // due.
         let lanes = if self.looked.elapsed() < POLL_INTERVAL { self.handover.take_lanes() } else { Vec::new() };
         if lanes.is_empty() { self.claim(name).await } else { self.deliver(name, lanes).await }
     }

@@ -185,8 +185,8 @@ impl Settlement {
         if self.lanes.is_empty() {
             return Vec::new();
         }
-        // The text depends on the number of lanes: few different numbers mean few prepared
-        // statements.
+        // Each number of lanes needs its own statement, so round up to keep the prepared statements
+        // few.
         let count = self.lanes.len().next_power_of_two();
         let lanes = self.lanes.iter().chain(std::iter::repeat(&SettledLane::NONE)).take(count);
         let mut fields = Vec::with_capacity(count);

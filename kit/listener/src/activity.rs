@@ -15,7 +15,7 @@ use super::limits::{ListenerLimits, PublicLimits};
 const NEVER: u64 = u64::MAX;
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
-/// Time in which a connection without requests must close after it was told to go away.
+/// Time for a connection without requests to close after it was told to go away.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The activity of one connection. Times are milliseconds since `epoch`.
@@ -38,7 +38,7 @@ pub(super) struct ConnectionActivity {
     close: CancellationToken,
 }
 
-/// What to do next with a connection.
+/// The next step for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Check again at this time.

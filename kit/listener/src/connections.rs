@@ -60,7 +60,7 @@ impl ConnectionTable {
 
     /// Counts a connection until its slot is dropped. Without an address, as over Unix sockets and
     /// from trusted proxies, only the total limits it. When all connections are in use, an idle one
-    /// is told to close and the new one takes its place.
+    /// is closed and the new one takes its place.
     ///
     /// # Errors
     /// The limit that is reached. The caller must close the connection.

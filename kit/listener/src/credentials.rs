@@ -28,7 +28,8 @@ use crate::{ListenerOptions, Transport};
 /// How long to wait for a Redis that does not respond.
 const REDIS_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Keys by which the processes of one installation authenticate each other and each other's grants, and the Redis they share.
+/// Keys by which the processes of an installation authenticate each other and verify grants, and
+/// the Redis that they share.
 #[derive(Args, Clone, Debug)]
 pub struct CredentialArgs {
     /// Private key of this role (Ed25519), a PEM file.

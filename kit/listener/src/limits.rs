@@ -28,7 +28,7 @@ pub struct ListenerLimits {
     pub connections: usize,
     /// Time in which a client must send the headers of a request.
     pub header_timeout: Duration,
-    /// Time for which a client may accept no byte of a response.
+    /// Maximum time in which a client accepts no byte of a response.
     pub write_timeout: Duration,
     /// Maximum size of request line and headers.
     pub header_bytes: usize,

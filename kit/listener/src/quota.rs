@@ -226,8 +226,8 @@ impl Quota {
     }
 }
 
-/// What one client holds of a quota. Returned when dropped. The default share is empty and stays
-/// so.
+/// The share of a quota that one client holds. Returned when dropped. The default share is empty
+/// and cannot grow.
 #[derive(Debug, Default)]
 pub struct Share {
     of: Option<(Quota, Client)>,

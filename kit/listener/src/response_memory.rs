@@ -35,7 +35,7 @@ pub struct ResponseMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many unread responses: {held_bytes} bytes")]
 pub struct ResponseMemoryFull {
-    /// Bytes that already wait, of the address or in total.
+    /// Bytes already waiting, for the address or in total.
     pub held_bytes: usize,
 }
 
@@ -71,7 +71,7 @@ impl ResponseMemory {
             Some(Some(first)) => match first.map(Frame::into_data) {
                 Ok(Ok(data)) if data.len() == bytes => data,
                 Ok(Ok(data)) => return Ok(Response::from_parts(parts, resumed(data, body))),
-                // Trailers, which no body of known length begins with.
+                // Trailers. A body of known length does not begin with them.
                 Ok(Err(_)) => return Ok(Response::from_parts(parts, Body::empty())),
                 Err(error) => {
                     let failed = stream::once(std::future::ready(Err::<Bytes, _>(error)));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
 
-/// Maximum of settings in seconds: ten years, which no point in time overflows with.
+/// Maximum of settings in seconds, ten years. Added to a point in time, it cannot overflow.
 pub const MAX_SECONDS: u32 = 10 * 365 * 24 * 3_600;
 /// Name of the hidden possible value that carries the text of the range.
 const RANGE: &str = "range";
@@ -64,7 +64,8 @@ impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
         match text.parse() {
             Ok(number) if RangeBounds::<T>::contains(&(self.0, self.1), &number) => Ok(number),
             Ok(_) => Err(format!("must be {self}")),
-            // Too large for the type, a bound that an open range does not show.
+            // Too large for the type. Keep this error, because an open range does not show its
+            // maximum.
             Err(error) if is_positive(text) && matches!(self.1, Bound::Unbounded) => Err(error.to_string()),
             // A number outside the type.
             Err(_) if is_number(text) => Err(format!("must be {self}")),

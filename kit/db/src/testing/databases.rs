@@ -143,7 +143,7 @@ fn fingerprint(migrator: &Migrator) -> u64 {
 }
 
 /// Runs `test` with the URL of a new SQLite file, and of a new PostgreSQL database if
-/// `FERRITE_TEST_POSTGRES_URL` is set, which it must be in CI.
+/// `FERRITE_TEST_POSTGRES_URL` is set. CI must set it.
 pub async fn on_each_url<F, T>(test: F)
 where
     F: Fn(Secret) -> T,

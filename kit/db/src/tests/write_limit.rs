@@ -105,7 +105,7 @@ async fn the_values_of_committed_statements_count_as_bytes() {
         let refused = serve_for(ADA, add(&db, 1)).await;
         assert!(is_refused(&refused), "{refused:?}");
 
-        // A rollback takes no room.
+        // A rollback counts no bytes.
         let rolled_back = async {
             let mut tx = db.begin().await?;
             tx.execute(ADD, &args![1, "x".repeat(9_000)]).await?;

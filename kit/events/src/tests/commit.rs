@@ -59,7 +59,7 @@ async fn a_delivery_costs_a_writer_that_waits_no_other_transaction() {
         let (setup, relay) = started(test).await;
         let db = &setup.test.db;
         if db.pick(true, false) {
-            // Outcomes are recorded at once there, for writers of other processes.
+            // On PostgreSQL outcomes are recorded at once, for writers of other processes.
             return;
         }
         commit(&relay, db, &issue(1, 0)).await.unwrap().wait().await;

@@ -17,8 +17,8 @@ use sha2::{Digest, Sha256};
 
 use crate::redis::{RESPONSE_TIMEOUT, RedisClient, millis};
 
-/// A slower response of the table is not cached: meanwhile the token may have been revoked and the
-/// tombstone have expired.
+/// A slower response of the table is not cached: in the meantime the token may have been revoked
+/// and its tombstone may have expired.
 const MAX_ANSWER_AGE: Duration = Duration::from_secs(1);
 /// Value for a revoked token. A process that read the table before the revocation cannot overwrite
 /// it with its stale response.

@@ -20,7 +20,7 @@ pub(super) struct RepeatableBody(Arc<Mutex<State>>);
 
 struct State {
     body: Body,
-    /// What attempts have read so far.
+    /// The frames that attempts have read so far.
     kept: Vec<Bytes>,
     kept_bytes: usize,
     /// True once an attempt has read from the body.

@@ -2,11 +2,14 @@
 //! the next call.
 //!
 //! `Channel::balance_channel` of tonic 0.14, over `Balance` of tower 0.5, cannot replace this:
-//! - it dials over TCP with its own TLS (`DynamicServiceStream`), so it has no Unix sockets and no `ChannelCredentials`;
-//! - a connection that cannot be opened counts as ready, and the load of each is 0 (`Reconnect`, `Connection`), so a dead replica keeps
-//!   getting its share of the calls;
-//! - nothing stops calls to a replica that is `NOT_SERVING` or hangs, and a retry cannot avoid the replicas that failed;
-//! - `Balance` waits while no service is ready; here a call then goes to any replica, because their known health may be outdated.
+//! - It dials over TCP with its own TLS (`DynamicServiceStream`), so it supports neither Unix
+//!   sockets nor `ChannelCredentials`.
+//! - A connection that cannot be opened counts as ready, and every load is 0 (`Reconnect`,
+//!   `Connection`), so a dead replica keeps getting its share of the calls.
+//! - It keeps calling a replica that is `NOT_SERVING` or hangs, and a retry cannot avoid the
+//!   replicas that failed.
+//! - `Balance` waits while no service is ready. Here a call then goes to any replica, because
+//!   their known health may be outdated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

@@ -54,7 +54,7 @@ impl HourlyLimit {
         account: impl Display,
         percent: Option<u32>,
     ) -> Result<(), RateExceeded> {
-        // Refused single events need no check first: their limit is already used up.
+        // A single event needs no check first: if it is refused, the limit is already used up.
         if amounts.iter().any(|(_, amount)| *amount > 1) {
             Self::check(&amounts, &account, percent).await?;
         }
@@ -154,7 +154,7 @@ mod tests {
         let refused = RateExceeded { name: "things", limit: 3, retry_after: Duration::from_secs(3_000) };
         assert_eq!(limit.count(1, 1, None).await, Err(refused));
         assert_eq!(limit.count(2, 3, None).await, Ok(()));
-        assert!(limit.count(2, 1, None).await.is_err(), "an amount counts as so many");
+        assert!(limit.count(2, 1, None).await.is_err(), "every unit of an amount counts");
         clock.advance(Duration::from_secs(3_000));
         assert_eq!(limit.count(1, 1, None).await, Ok(()));
     }

@@ -39,7 +39,7 @@ fn a_token_proves_its_signer_to_one_role() {
             for audience in ServiceRole::ALL {
                 let expected = (audience == to).then_some(from);
                 let verifier = verifier(&keys, audience);
-                // The second time from memory.
+                // The second verification uses the cache.
                 for _ in 0..2 {
                     assert_eq!(verifier.verify_at(&token, NOW), expected, "{from} to {to}, shown to {audience}");
                 }
