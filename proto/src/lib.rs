@@ -30,7 +30,7 @@ use sha2::{Digest, Sha256};
 
 /// The compiled contracts, for gRPC reflection.
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
-/// The same with comments, from which the API reference is made.
+/// The same with comments, for the API reference.
 pub const DOCUMENTED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/documented.bin"));
 
 /// Maximum size of a text in an event, such as an issue, comment or release. Texts can have 1 MiB,

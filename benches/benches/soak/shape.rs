@@ -39,7 +39,7 @@ pub(crate) struct Load {
 impl Shape {
     pub(crate) const ALL: [Self; 3] = [Self::Mixed, Self::One, Self::Many];
 
-    /// The numbers of the shape, all of them small in a test of the bench.
+    /// Returns the load of this shape; a small one unless `is_full`.
     pub(crate) fn load(self, is_full: bool, interval: Duration) -> Load {
         let is_many = self == Self::Many;
         let closed = usize::from(!is_many);

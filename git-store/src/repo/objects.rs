@@ -24,7 +24,7 @@ const MAX_SCANNED_BYTES: u64 = 64 << 20;
 pub(super) const MAX_TAG_DEPTH: usize = 1000;
 /// Header lines of oversized objects are cut at this many bytes.
 const MAX_LINE_BYTES: usize = 4096;
-/// First words of the header lines kept.
+/// First words of the header lines to keep.
 const KEPT_LINES: [&[u8]; 8] =
     [b"tree ", b"author ", b"committer ", b"encoding ", b"object ", b"type ", b"tag ", b"tagger "];
 

@@ -18,7 +18,7 @@ use crate::walk::{Step, Walk, is_inline};
 const MAX_ELEMENTS: usize = 128 * 1024;
 /// Most bytes of URLs and highlighting added to a text.
 const MAX_ADDED_BYTES: usize = 4 * 1024 * 1024;
-/// Deepest nesting of Markdown elements. Deeper ones are dropped; their text stays.
+/// Maximum nesting of Markdown elements. Deeper ones are dropped; their text stays.
 pub(super) const MAX_DEPTH: usize = 64;
 /// Deepest nesting of HTML elements. Deeper ones are dropped; their text stays.
 const MAX_HTML_DEPTH: usize = 32;

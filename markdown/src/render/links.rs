@@ -15,7 +15,7 @@ const COMMIT_ID_DIGITS: std::ops::RangeInclusive<usize> = 7..=40;
 /// Digits of a commit id shown.
 const SHOWN_ID_DIGITS: usize = 10;
 const SCHEMES: [&str; 2] = ["https", "http"];
-/// Most links of each kind in a run of text; the rest stays text.
+/// Maximum links of each kind in a run of text. The rest stays text.
 const MAX_LINKS: usize = 50_000;
 
 /// Builds the targets of references.

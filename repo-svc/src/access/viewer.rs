@@ -24,7 +24,7 @@ pub(crate) struct Viewer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SiteRole {
     None,
-    /// A site administrator who uses git or signed in by password: can read everything.
+    /// A site administrator who uses git or signed in with a password. Can read everything.
     Reader,
     /// A site administrator who called the API with a token of scope `admin`: owns everything.
     Owner,

@@ -52,8 +52,8 @@ impl SearchText {
         if groups.len() < MIN_WORD_GROUPS { like(self.groups()) } else { like(groups) }
     }
 
-    /// Returns an SQLite `MATCH` query for the trigram index. It matches all texts with the part,
-    /// and few others.
+    /// Returns an SQLite `MATCH` query for the trigram index. It matches all texts that contain the
+    /// part, and few others.
     pub(crate) fn candidates_phrases(&self) -> String {
         self.groups().map(|group| format!("\"{}\"", group.replace('"', "\"\""))).collect::<Vec<_>>().join(" AND ")
     }

@@ -414,7 +414,7 @@ async fn a_change_of_the_default_branch_that_the_store_missed_is_made_later() {
         assert_eq!((decided.0.default_branch.as_str(), decided.0.description.as_str()), ("dev", "changed"));
         assert_eq!(asked(harness, MOVE_HEAD), 1);
 
-        // Like after a crash.
+        // As after a crash.
         let (state, db) = (harness.state().await, harness.db().await);
         let sweep = || state.heads.sweep();
         sweep().await.unwrap();
