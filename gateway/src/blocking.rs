@@ -80,7 +80,7 @@ impl BlockingPool {
         let left = CancellationToken::new();
         let interrupt = Interrupt { left: left.clone(), deadline: Instant::now() + self.max_work };
         let _guard = left.drop_guard();
-        #[expect(clippy::disallowed_methods, reason = "bounded by the turn, which the task holds to its end")]
+        #[expect(clippy::disallowed_methods, reason = "bounded by the turn, which the task holds until it ends")]
         let task = tokio::task::spawn_blocking(move || {
             let outcome = work(&interrupt);
             drop(turn);

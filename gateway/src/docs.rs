@@ -59,7 +59,7 @@ static FILES: [(&str, LazyLock<File>); 8] = [
 const WITH_SLASH: [(&str, &str); 2] = [("/docs/api/", "../api"), ("/docs/api/guide/", "../guide")];
 
 fn document() -> serde_json::Value {
-    serde_json::from_str(DOCUMENT).expect("the document is JSON, as its test holds")
+    serde_json::from_str(DOCUMENT).expect("a test checks that the document is JSON")
 }
 
 pub(crate) fn paths() -> impl Iterator<Item = &'static str> {

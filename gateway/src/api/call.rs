@@ -185,9 +185,9 @@ impl FromRequestParts<ApiState> for BasicAuth {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         match Credential::of(&parts.headers) {
-            Ok(Credential::Basic { .. }) if !parts.method.is_safe() && is_cross_site(&parts.headers) => {
-                Err(ApiError::new(StatusCode::FORBIDDEN, "a page of another site must not write with a password"))
-            }
+            Ok(Credential::Basic { .. }) if !parts.method.is_safe() && is_cross_site(&parts.headers) => Err(
+                ApiError::new(StatusCode::FORBIDDEN, "a page from another site cannot make changes with a password"),
+            ),
             Ok(Credential::Basic { username, password }) => {
                 let credential = BasicCredential { username, password: password.expose().to_owned() };
                 Ok(Self(ApiCall::of(parts, state, None)?, credential))

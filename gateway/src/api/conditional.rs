@@ -73,7 +73,7 @@ impl ConditionalWrite {
     fn mistake(&self, if_match: Option<&IfMatch>, if_none_match: Option<&IfNoneMatch>) -> Option<FieldError> {
         let message = match if_none_match? {
             // Their services need not check preconditions.
-            IfNoneMatch::Any if self.read.is_none() => "must not be `*` where the GET of the path has no tag",
+            IfNoneMatch::Any if self.read.is_none() => "must not be `*`: a GET of this path returns no tag",
             IfNoneMatch::Tags(_) if self.is_named_by_body() && if_match == Some(&IfMatch::Any) => {
                 "must not have tags if `If-Match` is `*`"
             }
@@ -213,7 +213,7 @@ impl ConditionalWrites {
         }
         let headers = request.headers();
         let is_absence_asked = matches!(IfNoneMatch::of(headers), Ok(Some(IfNoneMatch::Any)));
-        let message = "must not be sent with a POST, only with a PATCH, PUT or DELETE";
+        let message = "is not supported for POST, only for PATCH, PUT and DELETE";
         let if_match = headers.contains_key(IF_MATCH).then(|| FieldError::new("If-Match", "invalid", message));
         let if_none_match = is_absence_asked.then(|| FieldError::new("If-None-Match", "invalid", message));
         let mistakes: Vec<_> = if_match.into_iter().chain(if_none_match).collect();

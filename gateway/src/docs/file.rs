@@ -110,7 +110,7 @@ fn compress(bytes: &[u8]) -> Vec<u8> {
 
 fn decompress(gzip: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    GzDecoder::new(gzip).read_to_end(&mut bytes).expect("the program's own files are gzip, as a test holds");
+    GzDecoder::new(gzip).read_to_end(&mut bytes).expect("a test checks that the embedded files are gzip");
     bytes
 }
 

@@ -5,7 +5,7 @@ use prost_types::Timestamp;
 
 /// Error message for an invalid time.
 pub(super) const MUST_BE_RFC_3339: &str =
-    "must be a date and time (RFC 3339) of the years 1 to 9999, such as `2026-01-02T03:04:05Z`";
+    "must be an RFC 3339 date and time between the years 1 and 9999, such as `2026-01-02T03:04:05Z`";
 
 const DURATION_UNITS: [(char, i64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
 

@@ -53,7 +53,7 @@ const NO_TEXT: &str = "field type: must be a string";
 const NO_FLAG: &str = "field type: must be true or false";
 const NO_INTEGER: &str = "field type: must be a whole number";
 const NO_TIME: &str =
-    "field invalid: must be a date and time (RFC 3339) of the years 1 to 9999, such as `2026-01-02T03:04:05Z`";
+    "field invalid: must be an RFC 3339 date and time between the years 1 and 9999, such as `2026-01-02T03:04:05Z`";
 const NO_DURATION: &str = "field invalid: must be a duration such as `8h0m0s`, or a number of seconds";
 const NO_LIST_OF_OBJECTS: &str = "field type: must be a list of objects";
 
