@@ -297,7 +297,7 @@ async fn assemble(
 /// Checks that a usable git is installed: that of the setting, or the one in the usual folders.
 ///
 /// # Errors
-/// When git is missing, too old, or does not answer. The text says how to get one.
+/// When git is missing, too old, or does not respond. The text says how to get one.
 pub async fn check_git(program: Option<&Path>) -> Result<(), StartError> {
     find_program(program).await.map(drop).map_err(git_error)
 }

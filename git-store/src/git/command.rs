@@ -367,7 +367,7 @@ impl Git {
 /// `None` is the name `git`.
 ///
 /// # Errors
-/// `Program` when git is missing, too old, or does not answer within 10 seconds.
+/// `Program` when git is missing, too old, or does not respond within 10 seconds.
 pub async fn find_program(program: Option<&Path>) -> Result<(PathBuf, (u32, u32)), GitError> {
     let name = program.unwrap_or_else(|| Path::new("git"));
     let path = if name.is_absolute() {
@@ -381,10 +381,10 @@ pub async fn find_program(program: Option<&Path>) -> Result<(PathBuf, (u32, u32)
     let mut command = Command::new(&path);
     command.arg("--version").env_clear().stdin(Stdio::null()).kill_on_drop(true);
     let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await;
-    let output = output.map_err(|_| failed("does not answer".to_owned()))?;
+    let output = output.map_err(|_| failed("does not respond".to_owned()))?;
     let output = output.map_err(|error| failed(format!("cannot be run: {error}")))?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    let version = parse_version(&text).ok_or_else(|| failed(format!("is not git: it says `{text}`")))?;
+    let version = parse_version(&text).ok_or_else(|| failed(format!("is not git: its version is `{text}`")))?;
     if version < MIN_VERSION {
         let (major, minor) = MIN_VERSION;
         return Err(failed(format!("is `{text}`, but git {major}.{minor} or newer is needed")));

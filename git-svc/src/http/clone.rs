@@ -206,7 +206,7 @@ async fn read(file: &Arc<File>, at: u64, packets: usize) -> io::Result<(Bytes, u
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
             let file = Arc::clone(file);
             let wait = move || fill(&file, &mut chunk, at, ReadWriteFlags::empty()).map(|count| (chunk, count));
-            #[expect(clippy::disallowed_methods, reason = "one for each clone at most, and the limiter bounds those")]
+            #[expect(clippy::disallowed_methods, reason = "at most one per clone, and the limiter bounds clones")]
             let filled = tokio::task::spawn_blocking(wait).await?;
             let count;
             (chunk, count) = filled?;

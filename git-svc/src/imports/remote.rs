@@ -93,7 +93,7 @@ impl Remote {
             (!username.is_empty() || !password.is_empty()).then(|| Login { username, password: Secret::new(password) });
         let login = login.or(own);
         if is_git && login.is_some() {
-            return Err(refused("must not have a user or password: the scheme `git` has no login".to_owned()));
+            return Err(refused("must not have a user or password: `git://` does not support them".to_owned()));
         }
         if let Some(login) = &login {
             check_login(login)?;

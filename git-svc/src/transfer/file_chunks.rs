@@ -30,7 +30,7 @@ impl FileChunks {
             Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
                 let file = Arc::clone(&self.file);
                 let wait = move || file.read_at(&mut chunk, at).map(|count| (chunk, count));
-                #[expect(clippy::disallowed_methods, reason = "one for each response at most, as by `tokio::fs::File`")]
+                #[expect(clippy::disallowed_methods, reason = "at most one per response, as in `tokio::fs::File`")]
                 let filled = tokio::task::spawn_blocking(wait).await?;
                 let count;
                 (chunk, count) = filled?;

@@ -394,9 +394,7 @@ async fn a_failing_pack_objects_fails_the_fetch_with_a_reason() {
     let (id, newest, _) = with_history(&gateway).await;
     for count in 1..3 {
         let response = fetch(service, id, &[&format!("want {newest}")]).await;
-        assert!(
-            response.error.contains("the pack could not be made") && response.progress.contains("fatal: something")
-        );
+        assert!(response.error.contains("cannot create the pack") && response.progress.contains("fatal: something"));
         assert_eq!(made(service), count, "each is a new attempt");
     }
     wait_until("it goes", || kept(service) == 0).await;

@@ -230,6 +230,6 @@ fn repeat_error(error: &GitError) -> GitError {
         GitError::StoreFull => GitError::StoreFull,
         // A reader that joined after the last one had left may retry.
         GitError::ClientGone => GitError::Overloaded,
-        other => GitError::Internal(format!("making an archive: {other}")),
+        other => GitError::Internal(format!("creating an archive: {other}")),
     }
 }

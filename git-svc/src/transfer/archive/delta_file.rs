@@ -73,7 +73,7 @@ impl ArchiveService {
         let begin = move |store: &RepositoryStore| {
             require_free_space(&store.cache(), file.size)?;
             let made = fs::File::create(own.path()).map(drop);
-            made.map_err(|error| GitError::io("making a file of the cache")(error).or_full())
+            made.map_err(|error| GitError::io("creating a cached file")(error).or_full())
         };
         self.pool.run_blocking(begin).await?;
         let child = self.git.cat_file(&self.store.path(file.repository), file.blob)?;

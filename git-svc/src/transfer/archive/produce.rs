@@ -48,7 +48,7 @@ impl ArchiveService {
                     stopped = producer.stopped() => Err(stopped),
                 };
                 if let Err(error) = &end {
-                    tracing::debug!(repo.id = %spec.repository, %error, "cannot make an archive");
+                    tracing::debug!(repo.id = %spec.repository, %error, "cannot create an archive");
                 }
                 producer.finish(end);
             });
@@ -76,7 +76,7 @@ impl ArchiveService {
         let (commit, limits) = (spec.commit, self.cache.limits);
         let job = move |repo: &Repository| {
             let plan = plan(repo, commit, &limits, || own.check())?;
-            fs::File::create(own.path()).map_err(GitError::io("making an archive"))?;
+            fs::File::create(own.path()).map_err(GitError::io("creating an archive"))?;
             Ok(plan)
         };
         let plan = self.pool.run(spec.repository, job).await?;
@@ -120,7 +120,7 @@ impl Write for Output<'_> {
 fn write_native(repo: &Repository, spec: &ArchiveSpec, plan: ArchivePlan, producer: &Producer) -> Result<(), GitError> {
     // Not truncated: the pool may run this a second time, and readers may already be reading the
     // bytes of the first run.
-    let file = fs::File::options().write(true).open(producer.path()).map_err(GitError::io("making an archive"))?;
+    let file = fs::File::options().write(true).open(producer.path()).map_err(GitError::io("opening an archive"))?;
     let out = BufWriter::with_capacity(CHUNK_BYTES, Output { file, producer, written: 0 });
     write(repo, spec, plan, out)
 }
@@ -196,7 +196,7 @@ pub(super) async fn write_with_git(mut child: GitChild, producer: &Producer, lim
 
 async fn copy(mut from: tokio::process::ChildStdout, producer: &Producer, limit: u64) -> Result<(), GitError> {
     let file = tokio::fs::File::options().write(true).open(producer.path()).await;
-    let mut file = file.map_err(GitError::io("making an archive"))?;
+    let mut file = file.map_err(GitError::io("opening an archive"))?;
     let (mut chunk, mut written) = (vec![0; CHUNK_BYTES], 0);
     loop {
         let count = from.read(&mut chunk).await.map_err(GitError::io("reading an archive from git"))?;

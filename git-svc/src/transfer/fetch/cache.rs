@@ -255,7 +255,7 @@ impl Producer {
                 Some(Stop::NoReader) => {
                     return ProduceError::Failed("no client is waiting for the pack".to_owned());
                 }
-                Some(Stop::TimedOut) => return ProduceError::Failed("the pack took too long to make".to_owned()),
+                Some(Stop::TimedOut) => return ProduceError::Failed("creating the pack took too long".to_owned()),
             }
             if let Err(failure) = self.update_size(file) {
                 return failure;

@@ -63,7 +63,7 @@ pub(crate) struct Pack {
 impl FetchService {
     /// Returns the pack for a clone; `None` if git has to answer, because the request is wrong
     /// (git's error message is better) or the pack cannot be cached. Fails with `Overloaded` when
-    /// too many packs are being made.
+    /// too many packs are being created.
     pub(crate) async fn find_pack(&self, fetch: &Fetch, asked: &CloneRequest) -> Result<Option<Pack>, GitError> {
         let Some((request, input)) = asked.to_process() else { return Ok(None) };
         if asked.wants.is_empty() || !self.has_all(fetch, asked.wants.clone()).await? {
@@ -135,7 +135,7 @@ impl Pack {
                 Ok(())
             }
             Some(Err(ProduceError::Failed(reason) | ProduceError::Retryable(reason))) => Err(reason),
-            Some(Err(ProduceError::NotCacheable)) => Err("the pack could not be made".to_owned()),
+            Some(Err(ProduceError::NotCacheable)) => Err("cannot create the pack".to_owned()),
         };
         (if self.wants_progress { progress.text } else { Vec::new() }, outcome)
     }

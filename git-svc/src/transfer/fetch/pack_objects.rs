@@ -15,7 +15,7 @@ use super::{
 };
 
 /// For a request that gets no permit to make its pack.
-pub(super) const BUSY_MESSAGE: &str = "too many packs are being made; try again in a moment";
+pub(super) const BUSY_MESSAGE: &str = "too many packs are being created; try again in a moment";
 /// Progress phase that `upload-pack` hides from clients.
 const HIDDEN_PHASE: &[u8] = b"Writing objects";
 
@@ -31,7 +31,7 @@ impl FetchService {
         self.life.spawn_for_request("pack", async move {
             let end = own.make(&fetch, &request, input, &producer).await;
             if let Err(failure) = &end {
-                tracing::debug!(repo.id = %fetch.repository, ?failure, "cannot make a pack");
+                tracing::debug!(repo.id = %fetch.repository, ?failure, "cannot create a pack");
             }
             producer.finish(end);
         });
@@ -77,7 +77,7 @@ impl FetchService {
             let file = fs::File::options().write(true).create_new(true).open(producer.path())?;
             Ok((Arc::new(file.try_clone()?), file))
         };
-        let (file, out) = open().map_err(GitError::io("making a file for a pack"))?;
+        let (file, out) = open().map_err(GitError::io("creating a file for a pack"))?;
         let child = self.git.pack_objects(&self.store.path(fetch.repository), &request.args(), out)?;
         Ok((file, child))
     }
@@ -125,7 +125,7 @@ async fn work(child: &mut GitChild, input: PackInput, producer: &Producer) -> Re
         producer.disk_is_full();
         return Err(ProduceError::Failed("the disk is full; try again later".to_owned()));
     }
-    Err(ProduceError::Failed("the pack could not be made".to_owned()))
+    Err(ProduceError::Failed("cannot create the pack".to_owned()))
 }
 
 /// Splits git's progress output into lines. A line that ends in a carriage return is overwritten by

@@ -168,7 +168,7 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> HookConnection<R, W> {
                 None => continue,
                 Some(Ok(size)) => HookReply::Done(size),
                 Some(Err(ProduceError::Failed(reason) | ProduceError::Retryable(reason))) => HookReply::Failed(reason),
-                Some(Err(ProduceError::NotCacheable)) => HookReply::Failed("the pack could not be made".to_owned()),
+                Some(Err(ProduceError::NotCacheable)) => HookReply::Failed("cannot create the pack".to_owned()),
             };
             self.send(&end).await?;
             // The hook may still be copying, so keep the file until it disconnects.

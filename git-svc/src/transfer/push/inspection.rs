@@ -32,7 +32,7 @@ impl PushInspection {
         }
         let (inspector, bytes) = (Arc::clone(&self.inspector), bytes.to_vec());
         let work = move || bytes.chunks(BYTES_PER_TURN).find_map(|piece| inspector.lock().inspect(piece, received));
-        #[expect(clippy::disallowed_methods, reason = "one at a time for each push, whose number has a limit")]
+        #[expect(clippy::disallowed_methods, reason = "one at a time per push, and pushes are limited")]
         let inspected = tokio::task::spawn_blocking(work).await;
         inspected.unwrap_or_else(|error| {
             tracing::error!(%error, "a pack could not be inspected");
