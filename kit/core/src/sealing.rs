@@ -28,8 +28,8 @@ pub enum SealError {
     /// damaged.
     #[error("a sealed value cannot be opened with these keys")]
     Unopenable,
-    /// The system has no random numbers.
-    #[error("the system has no random numbers")]
+    /// The system returned no random bytes.
+    #[error("cannot get random bytes from the system")]
     NoRandomNumbers,
 }
 

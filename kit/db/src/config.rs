@@ -55,7 +55,7 @@ impl DatabaseArgs {
     #[must_use]
     pub fn url(&self) -> &Secret {
         let url = self.database_url.as_ref().or(self.database_url_file.as_ref());
-        url.expect("the settings need one of both")
+        url.expect("the settings require one of the two")
     }
 }
 

@@ -63,7 +63,7 @@ impl GrpcServer {
     /// Adds a service. Set its message limit before:
     /// `XServer::new(x).max_decoding_message_size(MAX_MESSAGE_BYTES)`.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "the method is no arithmetic")]
+    #[expect(clippy::should_implement_trait, reason = "the method is not arithmetic")]
     pub fn add<S>(mut self, service: S) -> Self
     where
         S: tower::Service<http::Request<tonic::body::Body>, Error = std::convert::Infallible>

@@ -28,7 +28,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric::counter(
         "ferrite_service_calls_refused_total",
         &["caller"],
-        "Rejected calls that the caller's role may not make.",
+        "Calls rejected because the caller's role is not allowed to make them.",
     ),
     Metric::counter("ferrite_tls_reloads_total", &["result"], "Reloads of changed certificates."),
     Metric::counter("ferrite_quota_refused_total", &["kind"], "Requests rejected by a quota."),
@@ -58,7 +58,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric::histogram(
         "ferrite_db_pool_wait_duration_seconds",
         &["pool"],
-        "Wait of a statement or transaction for a connection.",
+        "Time that a statement or transaction waits for a connection.",
     ),
     Metric::counter("ferrite_db_pool_timeouts_total", &["pool"], "Timed-out waits for a connection."),
     Metric::gauge("ferrite_db_pool_connections", &["pool"], "Open connections to the database."),

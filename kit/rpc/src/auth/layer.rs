@@ -122,7 +122,7 @@ impl AuthLayer {
         }
         // Clipped, because the caller chooses the path.
         let operation: String = operation.chars().take(MAX_LOGGED_OPERATION_CHARS).collect();
-        tracing::warn!(caller = %role, operation, "rejected a call that the caller's role may not make");
+        tracing::warn!(caller = %role, operation, "rejected a call: the caller's role is not allowed to make it");
         metrics::counter!("ferrite_service_calls_refused_total", "caller" => role.as_str()).increment(1);
         Err(AuthError::ServiceNotPermitted { role })
     }

@@ -80,7 +80,11 @@ impl Service<Request<Body>> for Channel {
         span.in_scope(|| telemetry::inject(request.headers_mut()));
         if let Some(credentials) = &self.0.credentials {
             if !credentials.may_send(request.headers()) {
-                tracing::error!(callee, path = request.uri().path(), "a call with a user's token was not sent");
+                tracing::error!(
+                    callee,
+                    path = request.uri().path(),
+                    "did not send a call with a user's token to a service other than repo-svc"
+                );
                 return Box::pin(std::future::ready(Ok(Status::internal("internal error").into_http())));
             }
             if let Ok(value) = HeaderValue::from_str(&credentials.token()) {

@@ -126,7 +126,7 @@ impl Service<Request<Body>> for StoreChannel {
         match self.channel_of(&request) {
             Ok(mut channel) => channel.call(request),
             Err(error) => {
-                tracing::warn!(%error, "a call to no store");
+                tracing::warn!(%error, "cannot send a call: its store is unknown");
                 let response = Status::unavailable(error.to_string()).into_http();
                 Box::pin(std::future::ready(Ok(response)))
             }
