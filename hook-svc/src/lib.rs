@@ -162,7 +162,7 @@ async fn open_store(db: &Db, config: &Config) -> Result<HookTable, StartError> {
         HookError::Store(error) => error.into(),
         HookError::Sealed(SealError::Unopenable) => {
             let file = config.secret_key_file.display();
-            StartError::Other(format!("secret key file `{file}`: no key in it opens the webhooks in the database"))
+            StartError::Other(format!("secret key file `{file}` has no key that opens the webhooks in the database"))
         }
         error => StartError::Other(error.to_string()),
     };

@@ -142,7 +142,7 @@ impl HashPermit {
     ) -> Result<T, RepoError> {
         #[expect(
             clippy::disallowed_methods,
-            reason = "bounded by the semaphore, whose permit the task holds to its end"
+            reason = "bounded by the semaphore, whose permit the task holds until it ends"
         )]
         let task = tokio::task::spawn_blocking(move || {
             let outcome = work();

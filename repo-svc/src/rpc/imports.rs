@@ -454,7 +454,7 @@ pub(super) async fn apply_end(
     }
     if !imports.is_owned(tx, import.id).await? {
         repositories.release_name_in(tx, id).await?;
-        tracing::info!(repo.id = %id, "import {} rejected: right to create it lost", import.id);
+        tracing::info!(repo.id = %id, "rejected import {}: its user can no longer create repositories for this owner", import.id);
         let refused = MigrationEnded { error: lost_rights::RIGHT_LOST.to_owned(), ..end.clone() };
         imports.end(tx, import.id, &refused, now_us).await?;
         return Ok(None);

@@ -31,7 +31,7 @@ pub(super) async fn end_waiting(
         state.imports.end(tx, import, &end, now_us).await?;
         // The sweeper deletes it on the store, which also stops the import there.
         state.repositories.release_name_in(tx, repository).await?;
-        tracing::info!(repo.id = %repository, user.id = user.0, "cancelled import {import}: right to create it lost");
+        tracing::info!(repo.id = %repository, user.id = user.0, "cancelled import {import}: its user can no longer create repositories for this owner");
     }
     Ok(())
 }
