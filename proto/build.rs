@@ -248,7 +248,7 @@ fn services(pool: &DescriptorPool) -> Result<BTreeMap<String, String>, Box<dyn E
                 || !in_package(request.package_name())
                 || !in_package(response.package_name())
             {
-                return Err(format!("{}: neither client nor server can be made", method.full_name()).into());
+                return Err(format!("{}: client and server code cannot be generated", method.full_name()).into());
             }
             for message in [&request, &response] {
                 package.push_str(&MESSAGE.replace("TYPE", message.name()));

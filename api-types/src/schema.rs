@@ -39,7 +39,7 @@ impl Schemas {
     ) -> Schema {
         let name = path.rsplit("::").next().unwrap_or(path);
         let first = self.paths.entry(name.to_owned()).or_insert_with(|| path.to_owned());
-        assert_eq!(*first, path, "two types have one name in the document");
+        assert_eq!(*first, path, "two types have the same name in the document");
         if !self.by_name.contains_key(name) {
             // Reserve the name first: a field may have the same shape.
             self.by_name.insert(name.to_owned(), Value::Null);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "two types have one name")]
+    #[should_panic(expected = "two types have the same name")]
     fn a_name_has_one_type() {
         let mut schemas = Schemas::default();
         Part::schema(&mut schemas);

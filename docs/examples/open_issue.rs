@@ -30,11 +30,11 @@ pub(super) async fn open_issue(
     let by = repository_ref::By::Name(RepositoryName { owner: owner.to_owned(), name: name.to_owned() });
     let message = GetRepositoryRequest { repository: Some(RepositoryRef { by: Some(by) }) };
     let found = repositories.get_repository(with_token(message, token)?).await?.into_inner();
-    let repository_id = found.repository.ok_or("the answer has no repository")?.id;
+    let repository_id = found.repository.ok_or("the response has no repository")?.id;
     let message = CreateIssueRequest { repository_id, title: title.to_owned(), ..CreateIssueRequest::default() };
     let mut request = with_token(message, token)?;
     // The same key again gets the same issue, not a second one.
     request.metadata_mut().insert("idempotency-key", uuid::Uuid::new_v4().to_string().parse()?);
     let made = issues.create_issue(request).await?.into_inner();
-    Ok(made.issue.ok_or("the answer has no issue")?.number)
+    Ok(made.issue.ok_or("the response has no issue")?.number)
 }
