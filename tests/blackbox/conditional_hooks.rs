@@ -88,11 +88,11 @@ async fn a_change_of_a_secret_alone_makes_the_tag_stale(cluster: &Cluster) {
         patch(&ada, &path, &shown.header("etag"), &config(name, value)).await.expect(200);
         let now = ada.get(&path).await.expect(200);
         assert_eq!(now.json()["config"], shown.json()["config"], "{value}");
-        // A client that has the former one gets the new tag with the webhook, and not in a 304 of what it has.
+        // A client with the old tag gets the webhook with the new tag, not a 304.
         let read = ada.get_with(&path, IF_NONE_MATCH, &shown.header("etag")).await.expect(200);
         assert_eq!((read.header("etag"), read.text()), (now.header("etag"), now.text()), "{value}");
         ada.get_with(&path, IF_NONE_MATCH, &now.header("etag")).await.empty(304);
-        // Also where the time of the change, in seconds, is the same.
+        // Even if both changes were made in the same second.
         assert_ne!(now.header("etag"), shown.header("etag"), "{value}");
         patch(&ada, &path, &shown.header("etag"), &config("secret", "late")).await.refused(412);
     }

@@ -43,7 +43,8 @@ const MIN_VERSION: (u32, u32) = (2, 39);
 const TREE_LIMITS_VERSION: (u32, u32) = (2, 43);
 /// The first git with `archive --mtime`.
 const ARCHIVE_MTIME_VERSION: (u32, u32) = (2, 40);
-/// The first git in which `pack.allowPackReuse` is more than a boolean. Older ones reuse objects of a single pack only.
+/// The first git in which `pack.allowPackReuse` is more than a boolean. Older versions only reuse
+/// objects of a single pack.
 const PACK_REUSE_MODES_VERSION: (u32, u32) = (2, 44);
 
 /// The only `PATH` of git processes, also searched for git itself.
@@ -363,8 +364,8 @@ impl Git {
     }
 }
 
-/// Finds the program and returns its path and version. A name without a folder is searched for in `/usr/local/bin`, `/usr/bin` and `/bin`;
-/// `None` is the name `git`.
+/// Finds the program and returns its path and version. Searches `/usr/local/bin`, `/usr/bin` and
+/// `/bin` for a name without a folder; `None` stands for `git`.
 ///
 /// # Errors
 /// `Program` when git is missing, too old, or does not respond within 10 seconds.
@@ -392,10 +393,11 @@ pub async fn find_program(program: Option<&Path>) -> Result<(PathBuf, (u32, u32)
     Ok((path, version))
 }
 
-/// Returns the setting that lets git reuse objects of a single pack. Not `multi`: git 2.47 then makes packs for clones that lack objects or
-/// have damaged deltas, where objects are in several packs of a multi-pack index.
+/// Returns the setting that lets git reuse objects of a single pack. Not `multi`: if objects are in
+/// several packs of a multi-pack index, git 2.47 then sends clones packs with missing objects or
+/// damaged deltas.
 fn pack_reuse(version: (u32, u32)) -> &'static str {
-    // An older git dies of a value that is not a boolean.
+    // Older versions fail if the value is not a boolean.
     if version >= PACK_REUSE_MODES_VERSION { "pack.allowPackReuse=single" } else { "pack.allowPackReuse=true" }
 }
 

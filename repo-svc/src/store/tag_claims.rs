@@ -1,7 +1,7 @@
-//! Claims on tag names. A tag name of a repository is claimed by one request at a time, and only that
-//! request may write a release that has or gets the name. So a request that loses creates no tag, and
-//! the tag of a release is at the target of the request that wrote it. The tag is created between two
-//! transactions. Claims left by a crash expire.
+//! Claims on tag names. One request at a time claims a tag name of a repository, and only that
+//! request may write a release that has or gets the name. So a request that loses creates no tag,
+//! and the tag of a release has the target of the request that wrote it. The tag is created between
+//! two transactions. Claims left by a crash expire.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use ferrite_proto::id::RepositoryId;
 
 use super::releases::ReleaseTable;
 
-/// Older claims are considered lost in a crash. So are those from further in the future: the clock
-/// was wrong.
+/// Older claims count as left by a crash. So do claims from further in the future, which come from
+/// a wrong clock.
 const MAX_AGE_US: i64 = 60 * 1_000_000;
-/// How long the tag of a claim may be created. The rest of [`MAX_AGE_US`] allows for clocks that
+/// Time limit for creating the tag of a claim. The rest of [`MAX_AGE_US`] allows for clocks that
 /// differ.
 const TAG_AGE_US: i64 = 40 * 1_000_000;
 const FIND: &str = "SELECT claimed_us FROM tag_claims WHERE repository_id = $1 \

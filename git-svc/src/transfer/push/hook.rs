@@ -3,7 +3,7 @@
 //! - `pre-receive` accepts or rejects a push as a whole while its objects are in quarantine. It checks the objects
 //!   itself, and asks git-svc about the refs.
 //! - `proc-receive` is a pipe between git and git-svc, which decides about each ref.
-//! - `pack-objects` copies a pack that git-svc has, or makes it.
+//! - `pack-objects` copies a pack that git-svc has, or creates one.
 //! - `credential` is a pipe through which git asks git-svc for the login of a remote, so that it appears in no argument,
 //!   environment variable or file.
 
