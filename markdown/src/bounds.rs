@@ -5,7 +5,7 @@
 
 /// Line prefix that may open containers. Each takes at least one byte; a tab counts as two.
 const MAX_LINE_PREFIX_BYTES: usize = 128;
-/// Most lines in a row without a blank one.
+/// Maximum number of lines in a row without a blank one.
 const MAX_BLOCK_LINES: usize = 500;
 
 /// Inserts blank lines into blocks with too many lines, and shortens long line prefixes.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::scan::{IssueRef, RepositoryKey, Scanner, Token};
 
-/// Most issues referenced per message; more are dropped.
+/// Maximum number of issues referenced per message; more are dropped.
 const MAX_COMMIT_REFERENCES: usize = 100;
 const CLOSING_KEYWORDS: [&str; 9] =
     ["close", "closes", "closed", "fix", "fixes", "fixed", "resolve", "resolves", "resolved"];

@@ -29,7 +29,7 @@ pub struct TextReferences {
 #[must_use]
 pub fn parse(text: &str) -> TextReferences {
     let mut collector = Collector::default();
-    // An entity (`&#64;`, `&commat;`) may encode a sign.
+    // An entity (`&#64;`, `&commat;`) may encode one of these characters.
     if !text.contains(['@', '#', '&']) {
         return collector.found;
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 const MAX_OWNER_NAME_BYTES: usize = 35;
 const MAX_REPOSITORY_NAME_BYTES: usize = 100;
-/// Most digits of a number; all numbers of 18 digits fit into an `i64`.
+/// Maximum number of digits of a number; all numbers of 18 digits fit into an `i64`.
 const MAX_NUMBER_DIGITS: usize = 18;
 
 /// Owner and name of a repository, folded as repo-svc does for look-ups.

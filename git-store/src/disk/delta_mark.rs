@@ -54,7 +54,7 @@ pub fn clear(repository: &Path) -> io::Result<()> {
 
 /// Removes the mark durably, so the repository looks like one of an earlier version. Blocking.
 pub fn remove(repository: &Path) -> io::Result<()> {
-    // The order matters: the one becomes the other.
+    // The order matters: the first file becomes the second.
     [NEW_NAME, NAME].iter().try_for_each(|name| ignore_missing(fs::remove_file(repository.join(name))))?;
     fs::File::open(repository)?.sync_all()
 }

@@ -18,7 +18,7 @@ const HEADER_BYTES: usize = 12;
 /// The checksum after the last entry. git resolves deltas once it has it.
 const CHECKSUM_BYTES: u64 = 20;
 const SCRATCH_BYTES: usize = 64 << 10;
-/// Most bytes that encode a size or a distance.
+/// Maximum number of bytes that encode a size or a distance.
 const MAX_NUMBER_BYTES: u32 = 10;
 
 /// Why a pack is refused while it arrives.

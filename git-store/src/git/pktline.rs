@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// Longest packet, including its length field.
 pub const MAX_PACKET: usize = 65_520;
 
-/// Most data in one packet.
+/// Maximum size of the data in one packet.
 pub const MAX_DATA: usize = MAX_PACKET - 4;
 
 /// How much of the end of a reply is searched for an error packet.

@@ -19,13 +19,13 @@ pub const MAX_LOADED_DELTA_OBJECT_BYTES: u64 = 32 << 20;
 
 /// Largest commit or annotated tag accepted, in bytes, header and message together.
 pub const MAX_COMMIT_BYTES: usize = 1 << 20;
-/// Most parents of an accepted commit, and most that are read of a stored one.
+/// Maximum number of parents of an accepted commit, and of those read from a stored one.
 pub const MAX_COMMIT_PARENTS: usize = 4096;
 /// Bytes of a `parent` line: `parent`, a space, the id, and the line feed.
 pub const PARENT_LINE_BYTES: u64 = 48;
 /// Largest tree object accepted, in bytes, without subtrees.
 pub const MAX_TREE_BYTES: u64 = 32 << 20;
-/// Most entries of a tree accepted.
+/// Maximum number of entries of an accepted tree.
 pub const MAX_TREE_ENTRIES: usize = 1_000_000;
 /// Bytes of the shortest tree entry: `40000`, a space, one letter, NUL, and the id.
 pub const MIN_TREE_ENTRY_BYTES: u64 = 28;
@@ -50,9 +50,9 @@ pub struct TransferLimits {
 pub struct PushLimits {
     /// Largest pack, in bytes.
     pub bytes: u64,
-    /// Most objects in the pack.
+    /// Maximum number of objects in the pack.
     pub objects: u64,
-    /// Most refs changed by the push.
+    /// Maximum number of refs changed by the push.
     pub refs: usize,
     /// Limits on what the pack contains.
     pub pack: PackLimits,

@@ -11,9 +11,9 @@ use super::{
 };
 
 const MAX_PATTERN: usize = 200;
-/// Most rules per repository.
+/// Maximum number of rules per repository.
 pub const MAX_RULES: usize = 50;
-/// Most accounts that one rule lists.
+/// Maximum number of accounts that one rule lists.
 pub const MAX_USERS: usize = 100;
 
 /// A branch name, or a pattern in which `*` matches any text, including slashes.

@@ -16,13 +16,13 @@ use super::{escape, highlight};
 use crate::walk::{Step, Walk, is_inline};
 
 const MAX_ELEMENTS: usize = 128 * 1024;
-/// Most bytes of URLs and highlighting added to a text.
+/// Maximum size of the URLs and highlighting added to a text, in bytes.
 const MAX_ADDED_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum nesting of Markdown elements. Deeper ones are dropped; their text stays.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Deepest nesting of HTML elements. Deeper ones are dropped; their text stays.
+/// Maximum nesting of HTML elements. Deeper ones are dropped; their text stays.
 const MAX_HTML_DEPTH: usize = 32;
-/// Most HTML start tags; more are dropped.
+/// Maximum number of HTML start tags; more are dropped.
 const MAX_HTML_TAGS: usize = 10_000;
 const MAX_LANGUAGE_BYTES: usize = 32;
 /// Elements whose text gets no links.
@@ -40,7 +40,7 @@ pub(super) struct Document<'t, I> {
     ready: VecDeque<Event<'t>>,
     open: Vec<Open>,
     html_depth: usize,
-    /// The script or style that is open in the current block. What stands in it is dropped.
+    /// The open script or style of the current block, whose content is dropped.
     script: Option<&'static str>,
     /// Open HTML elements whose text gets no links.
     without_links: usize,

@@ -7,7 +7,7 @@ use super::escape;
 use super::languages::Language;
 
 const MAX_BLOCK_BYTES: usize = 64 * 1024;
-/// Most code highlighted per text, in bytes; later blocks are plain.
+/// Maximum size of highlighted code per text, in bytes. Later blocks are plain.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// Language names of patches, whose lines are highlighted.
 const PATCHES: [&str; 2] = ["diff", "patch"];

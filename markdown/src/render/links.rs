@@ -10,7 +10,7 @@ use http::Uri;
 use crate::scan::{IssueRef, Scanner, Token, is_owner_name, is_repository_name};
 
 const MAX_CONTEXT_BYTES: usize = 512;
-/// Fewest and most digits of a commit id.
+/// Minimum and maximum number of digits of a commit id.
 const COMMIT_ID_DIGITS: std::ops::RangeInclusive<usize> = 7..=40;
 /// Digits of a commit id shown.
 const SHOWN_ID_DIGITS: usize = 10;

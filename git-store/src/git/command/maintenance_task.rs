@@ -100,7 +100,8 @@ impl Git {
         let mut command = self.command(repository);
         command.args(["-c", "commitGraph.generationVersion=1"]);
         if matches!(task, MaintenanceTask::Check) {
-            // fsck verifies the commit-graph too, and reports dates that do not fit as damage.
+            // fsck also verifies the commit-graph, and reports dates that it cannot store as
+            // damage.
             command.args(["-c", "core.commitGraph=false"]);
         }
         command.arg(option("--git-dir", repository)).args(task.args());

@@ -8,7 +8,7 @@ use crate::{repo::text::json_bytes, types::error::GitError};
 
 /// Longest message, in bytes.
 pub const MAX_LISTED_MESSAGE_BYTES: usize = 64 << 10;
-/// Most parents per commit.
+/// Maximum number of parents per commit.
 pub const MAX_LISTED_PARENTS: usize = 100;
 /// Longest name or address, in bytes.
 const MAX_IDENTITY_BYTES: usize = 256;

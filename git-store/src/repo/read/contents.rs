@@ -19,10 +19,10 @@ use crate::{
 /// Largest file whose content is part of a response, in bytes.
 pub const MAX_INLINE_BYTES: u64 = 1 << 20;
 
-/// Most bytes of file contents in one response.
+/// Maximum size of all file contents in one response, in bytes.
 pub const MAX_RESPONSE_BYTES: u64 = 8 << 20;
 
-/// Most entries of a directory listed.
+/// Maximum number of entries in a directory listing.
 pub const MAX_ENTRIES: usize = 20_000;
 /// Longest directory list in JSON, in bytes.
 const MAX_JSON_BYTES: u64 = 16 << 20;

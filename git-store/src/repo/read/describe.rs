@@ -20,11 +20,11 @@ use crate::{
     types::{error::GitError, name::BranchName},
 };
 
-/// Most updates per request.
+/// Maximum number of updates per request.
 pub const MAX_DESCRIBED_UPDATES: usize = 64;
-/// Most commits per update.
+/// Maximum number of commits per update.
 pub const MAX_DESCRIBED_COMMITS: usize = 20;
-/// Most paths per list of a commit.
+/// Maximum number of paths per list of a commit.
 pub const MAX_CHANGED_PATHS: usize = 1000;
 /// Longest message, in bytes.
 pub const MAX_DESCRIBED_MESSAGE_BYTES: usize = 64 << 10;
@@ -56,9 +56,9 @@ pub struct DescribedRef {
 /// Limits of descriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptionLimits {
-    /// Most commits per update.
+    /// Maximum number of commits per update.
     pub commits: usize,
-    /// Most paths per list of a commit.
+    /// Maximum number of paths per list of a commit.
     pub paths: usize,
     /// Longest message, in bytes.
     pub message_bytes: usize,

@@ -22,9 +22,9 @@ use crate::{
 pub const MAX_PATH_STEPS: usize = 10_000;
 /// Commits whose sizes a walk checks. If none is oversized, the rest are assumed not to be.
 const MAX_CHECKED_STEPS: usize = 2000;
-/// Most commits found by a walk: those visited, and their parents.
+/// Maximum number of commits found by a walk: those visited, and their parents.
 const MAX_FOUND_COMMITS: usize = 1_000_000;
-/// Most objects on the way to the path, over all commits found.
+/// Maximum number of objects on the way to the path, over all commits found.
 const MAX_TRAIL_OBJECTS: usize = 1_000_000;
 
 /// A page of history.

@@ -18,11 +18,11 @@ use super::{
 };
 use crate::{repo::objects, types::error::GitError};
 
-/// Most commits per response.
+/// Maximum number of commits per response.
 pub const MAX_PUSHED_COMMITS: usize = 1000;
 /// Longest message in a response, in bytes.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
-/// Most bytes of all messages in a response of 2 MiB, which has up to 64 other bytes per commit.
+/// Maximum size of all messages in a response of 2 MiB, which has up to 64 other bytes per commit.
 const MAX_MESSAGES_BYTES: usize = (2 << 20) - 64 * MAX_PUSHED_COMMITS;
 const BOUNDS: CommitBounds = CommitBounds { message_bytes: MAX_MESSAGE_BYTES, parents: 0, identity_bytes: 0 };
 pub(super) const MAX_READ_COMMITS: usize = 100_000;

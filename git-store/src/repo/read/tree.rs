@@ -8,11 +8,12 @@ use crate::{
     types::{error::GitError, path::MAX_PATH},
 };
 
-/// Most entries per response.
+/// Maximum number of entries per response.
 pub const MAX_ITEMS: usize = 100_000;
-/// Most bytes of all paths per response.
+/// Maximum size of all paths in a response, in bytes.
 pub const MAX_PATHS: usize = 8 << 20;
-/// Most stored bytes of the trees on the way to an entry. They take about twice as much memory.
+/// Maximum stored size of the trees on the way to an entry, in bytes. They take about twice as much
+/// memory.
 const MAX_WALK_BYTES: u64 = 64 << 20;
 
 /// An entry of a tree.

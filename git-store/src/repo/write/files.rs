@@ -27,9 +27,9 @@ use crate::{
     },
 };
 
-/// Most files per commit.
+/// Maximum number of files per commit.
 pub const MAX_FILES: usize = 1000;
-/// Most bytes of all files per commit.
+/// Maximum size of all files in a commit, in bytes.
 pub const MAX_COMMIT_BYTES: u64 = 48 << 20;
 /// Lines of `.gitattributes` with this many bytes are too long for git.
 const MAX_ATTRIBUTES_LINE: usize = 2048;

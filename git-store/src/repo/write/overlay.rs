@@ -14,7 +14,8 @@ use crate::{
     },
 };
 
-/// Most stored bytes of the trees that one commit loads. They take about twice as much memory.
+/// Maximum stored size of the trees that one commit loads, in bytes. They take about twice as much
+/// memory.
 const MAX_LOADED_BYTES: u64 = 64 << 20;
 
 /// Bytes of a tree entry besides its name: mode, space, NUL and id.

@@ -71,7 +71,7 @@ fn a_line_of_commits_costs_no_more_reads_than_it_has() {
     let ids = history.chain((0..50).map(|index| 1_000 + index));
     assert_eq!(read(&ids[48..49], ids[49]), 2);
     assert_eq!(read(&ids[40..41], ids[49]), 10);
-    // A second end may have commits of the line.
+    // Another tip may have commits of the line.
     assert!(read(&[ids[48], ids[10]], ids[49]) > 3);
 }
 
