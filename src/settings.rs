@@ -119,7 +119,7 @@ fn default_of(argument: &Arg) -> String {
 mod tests {
     use super::*;
 
-    /// Most settings shown by default in a process's help.
+    /// Maximum number of settings shown by default in a process's help.
     const MAX_SHOWN: usize = 25;
     const MAX_HELP_CHARS: usize = 92;
     const MAX_COLUMNS: usize = 100;

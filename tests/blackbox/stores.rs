@@ -32,8 +32,8 @@ mod production {
     }
 }
 
-/// Most repositories created until one is on a store. With equal weights, the chance that none is
-/// there is below one in a million.
+/// Maximum number of repositories to create until one is on a store. With equal weights, the chance
+/// of missing it is below one in a million.
 const MAX_ATTEMPTS: usize = 48;
 
 fn folder(cluster: &Cluster, store: usize, id: i64) -> PathBuf {

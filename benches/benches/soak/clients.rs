@@ -22,7 +22,7 @@ use crate::{material, plain};
 const WRITES_PER_NEW_PATH: u64 = 8;
 /// Paths per client and repository, so that trees do not keep growing.
 const NEW_PATHS: u64 = 50;
-/// Most files in a pushed commit.
+/// Maximum number of files in a pushed commit.
 const MAX_PUSHED_FILES: u64 = 5;
 /// Pushes after which a client packs its own repository, which is not measured.
 const PUSHES_PER_PACK: u64 = 100;

@@ -8,10 +8,10 @@ use ferrite_benches::history::{MAIN, Random, cached};
 /// File lengths, in lines of about 55 bytes: 1 to 20 KB. Most files are short, a few are long.
 const MIN_LINES: u64 = 20;
 const LONGEST_LINES: [u64; 5] = [40, 60, 90, 180, 360];
-/// Most lines that a change replaces.
+/// Maximum number of lines that a change replaces.
 const MAX_CHANGED_LINES: u64 = 4;
 const FILES_PER_FOLDER: u64 = 20;
-/// Most files that a commit of the history changes. The first one has all files.
+/// Maximum number of files that a commit of the history changes. The first one has all files.
 const MAX_FILES_PER_COMMIT: u64 = 3;
 
 const WORDS: [&str; 32] = [

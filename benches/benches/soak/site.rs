@@ -21,7 +21,7 @@ const SETTINGS: Settings = &[
     ("FERRITE_WRITES_PER_HOUR", "0"),
     ("FERRITE_WRITE_BYTES_PER_HOUR", "0"),
 ];
-/// Most repositories copied for plain git.
+/// Maximum number of repositories copied for plain git.
 const MAX_COPIES: usize = 4;
 /// Time limit for a request over HTTP or by git. A longer one has failed.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);

@@ -37,7 +37,7 @@ const READ_EVENTS: i64 = 16;
 /// Events per query if payloads may be long. Rendering those past the end of the page is wasted
 /// work.
 const READ_LONG_EVENTS: i64 = 4;
-/// Most events of a page.
+/// Maximum number of events of a page.
 pub(crate) const MAX_PAGE_EVENTS: usize = 100;
 /// A call ends after this many pages of which the reader may see nothing.
 const MAX_HIDDEN_PAGES: usize = 10;

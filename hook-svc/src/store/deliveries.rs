@@ -14,7 +14,7 @@ use super::queues::{self, NewDelivery, QueueKey, TEST_SOURCE};
 
 /// Larger payloads are read separately, once there is memory for them.
 pub(crate) const MAX_SMALL_PAYLOAD_BYTES: i64 = 64 * 1024;
-/// Most deliveries in one replay.
+/// Maximum number of deliveries in one replay.
 pub(crate) const MAX_REPLAYED: usize = 1000;
 /// While a hook has more waiting deliveries than this, its owner cannot request any.
 pub(crate) const MAX_WAITING: i64 = 1000;

@@ -6,10 +6,11 @@ use super::text::{check_length, refuse_nul};
 
 const MAX_SEARCH_CHARS: usize = 255;
 const TRIGRAM_CHARS: usize = 3;
-/// Most trigrams to look up. Each is another list to read, and few texts contain five trigrams of a
-/// part but not the part.
+/// Maximum number of trigrams to look up. Each is another list to read, and few texts contain five
+/// trigrams of a part but not the part itself.
 const MAX_GROUPS: usize = 5;
-/// Fewest trigrams within words to look up. With fewer, an index would find many other texts.
+/// Minimum number of trigrams within words to look up. With fewer, an index would find many other
+/// texts.
 const MIN_WORD_GROUPS: usize = 3;
 
 /// A query that searches repositories or users.

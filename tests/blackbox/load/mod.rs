@@ -27,7 +27,7 @@ use crate::webhooks::hook;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(45);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(150);
 const REPOSITORIES_PER_STORE: usize = 2;
-/// Most repositories created until each store has some: placement is random.
+/// Maximum number of repositories to create until each store has some, because placement is random.
 const MAX_REPOSITORIES: usize = 60;
 /// The number at the end of the store's name, for the newest repository.
 const NEWEST_PLACEMENT: &str =

@@ -29,7 +29,7 @@ on_profiles! {
 
 /// Far more than the buffers between git-svc and a client that does not read.
 const FILE_BYTES: usize = 64 << 20;
-/// Most bytes that a reader still gets after its permission was revoked: the contents of buffers.
+/// Maximum number of bytes that a reader still gets from buffers after its permission was revoked.
 const MAX_BUFFERED_BYTES: usize = 40 << 20;
 /// Time limit for everything of a revoked caller to end, with some room for a busy machine.
 const REVOCATION_TIMEOUT: Duration = Duration::from_secs(12);

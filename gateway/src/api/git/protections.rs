@@ -23,7 +23,7 @@ use crate::http::request::{Fields, Flag, Kind, Mistakes, NonEmpty, OrDefault, Re
 use crate::http::response::{Created, Either, Json, List, NoContent};
 use crate::http::routes::variant;
 
-/// Most accounts in one rule.
+/// Maximum number of accounts in one rule.
 const MAX_PUSH_USERS: usize = 100;
 /// Stands for a pattern that is not UTF-8. No rule has this pattern.
 const UNPARSABLE_PATTERN: &str = "\u{fffd}";
