@@ -12,7 +12,7 @@ use crate::load::{Event, Kind, Load, Repeats};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause between a ready process and the next stop.
-const PAUSE: Duration = Duration::from_millis(700);
+const RESTART_PAUSE: Duration = Duration::from_millis(700);
 
 #[test]
 fn a_rolling_restart_fails_no_request_twice() {
@@ -62,7 +62,7 @@ async fn rolling_restart(cluster: &Cluster) {
             cluster.wait_replica_ready(role, number);
         });
         let mended = Instant::now();
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RESTART_PAUSE).await;
         let name = format!("restart {} {number}", role.command());
         let event = Event { name, began, mended, ended: Instant::now() };
         eprintln!("{}", event.line(&load.samples()));
@@ -70,7 +70,7 @@ async fn rolling_restart(cluster: &Cluster) {
     }
     let before = load.samples().len();
     use_schema_of_a_later_version(cluster).await;
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(RESTART_PAUSE).await;
     assert!(load.samples().len() > before, "no process continues on the schema of a later version");
     load.finish(cluster).await;
     let samples = load.samples();
