@@ -1,7 +1,5 @@
 //! Reads return a version, and writes that require it succeed once. On both databases.
 
-use std::time::Duration;
-
 use ferrite_core::Secret;
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
@@ -16,17 +14,16 @@ use ferrite_proto::repo::topic_service_client::TopicServiceClient;
 use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
 use ferrite_proto::repo::watch_service_client::WatchServiceClient;
 use ferrite_proto::repo::*;
-use ferrite_rpc::grpc::Channel;
 use futures_util::future::join_all;
 use tonic::{Code, Request, Response, Status};
 
 use super::organizations;
 use super::releases::Fixture;
-use crate::testing::{Harness, StoreMode, with_token};
+use crate::testing::{Harness, with_token};
 
 const KEY: &str = include_str!("../../model/key/examples/ed25519.pub");
 /// Concurrent writers.
-const WRITERS: usize = 8;
+pub(super) const WRITERS: usize = 8;
 
 /// Asks for the version in the response.
 pub(super) fn asking<T>(message: T, token: &str) -> Request<T> {
@@ -80,7 +77,7 @@ macro_rules! done_once {
     }};
 }
 
-async fn fixture(url: Secret) -> Fixture {
+pub(super) async fn fixture(url: Secret) -> Fixture {
     Fixture::new(Harness::start_on(url).await).await
 }
 
@@ -303,332 +300,6 @@ async fn a_version_is_not_of_what_others_change() {
         let topic = AddTopicRequest { repository: fixture.repository(), topic: "git".to_owned() };
         TopicServiceClient::new(harness.service.clone()).add_topic(with_token(topic, ada)).await.unwrap();
         assert_ne!(version(ada).await, before);
-    })
-    .await;
-}
-
-fn branch_change(fixture: &Fixture, default_branch: Option<&str>, description: &str) -> UpdateRepositoryRequest {
-    UpdateRepositoryRequest {
-        repository: fixture.repository(),
-        default_branch: default_branch.map(str::to_owned),
-        description: Some(description.to_owned()),
-        ..UpdateRepositoryRequest::default()
-    }
-}
-
-async fn update(harness: &Harness, request: Request<UpdateRepositoryRequest>) -> Result<Repository, Status> {
-    Ok(harness.repository().update_repository(request).await?.into_inner().repository.unwrap())
-}
-
-/// Returns the repository and its version as a precondition.
-async fn shown(fixture: &Fixture) -> (Repository, String) {
-    let read = GetRepositoryRequest { repository: fixture.repository() };
-    let shown = fixture.harness.repository().get_repository(asking(read, &fixture.ada)).await.unwrap();
-    let version = told(&shown);
-    (shown.into_inner().repository.unwrap(), version)
-}
-
-/// How often the store was asked to move HEAD or create a tag since the last call.
-fn asked(harness: &Harness, wanted: &str) -> usize {
-    harness.take_asked_stores().iter().filter(|(call, _)| *call == wanted).count()
-}
-
-async fn until_asked(harness: &Harness, wanted: &str) {
-    while asked(harness, wanted) == 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
-const MOVE_HEAD: &str = "set default branch";
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn head_moves_only_for_a_change_that_has_won() {
-    on_each_url(|url| async move {
-        let fixture = fixture(url).await;
-        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
-        let (_, version) = shown(&fixture).await;
-        let conditional =
-            |branch: Option<&str>, text: &str| requiring(branch_change(&fixture, branch, text), ada, &version);
-        let never = requiring(branch_change(&fixture, Some("dev"), "x"), ada, "never");
-        assert!(is_refused(&update(harness, never).await));
-        assert_eq!(asked(harness, MOVE_HEAD), 0);
-
-        // The change is committed although the store has not moved HEAD yet.
-        harness.set_store(StoreMode::Waits);
-        let first = update(harness, conditional(Some("dev"), "first"));
-        let others = async {
-            until_asked(harness, MOVE_HEAD).await;
-            for branch in [Some("dev"), Some("main"), None] {
-                assert!(is_refused(&update(harness, conditional(branch, "late")).await), "{branch:?}");
-            }
-            let described = update(harness, with_token(branch_change(&fixture, None, "second"), ada)).await.unwrap();
-            assert_eq!((described.default_branch.as_str(), described.description.as_str()), ("dev", "second"));
-            harness.set_store(StoreMode::Works);
-        };
-        let (done, ()) = tokio::join!(first, others);
-        assert_eq!(done.unwrap().default_branch, "dev");
-        assert_eq!(asked(harness, MOVE_HEAD), 0, "once in all");
-        let (shown, _) = shown(&fixture).await;
-        assert_eq!((shown.default_branch.as_str(), shown.description.as_str()), ("dev", "second"));
-        assert_eq!(shown.size_bytes, 4_711);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_changes_of_the_default_branch_at_once_each_waits_for_the_one_before() {
-    on_each_url(|url| async move {
-        let fixture = fixture(url).await;
-        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
-        harness.set_store(StoreMode::Waits);
-        let change = |branch: &str| update(harness, with_token(branch_change(&fixture, Some(branch), branch), ada));
-        let second = async {
-            until_asked(harness, MOVE_HEAD).await;
-            let second = change("main");
-            tokio::pin!(second);
-            let waited = tokio::time::timeout(Duration::from_millis(300), &mut second).await;
-            assert!(waited.is_err() && asked(harness, MOVE_HEAD) == 0);
-            harness.set_store(StoreMode::Works);
-            second.await
-        };
-        let (first, second) = tokio::join!(change("dev"), second);
-        first.unwrap();
-        assert_eq!(second.unwrap().default_branch, "main");
-        assert_eq!(shown(&fixture).await.0.default_branch, "main");
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_of_the_default_branch_that_the_store_missed_is_made_later() {
-    on_each_url(|url| async move {
-        let fixture = fixture(url).await;
-        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
-        let (_, version) = shown(&fixture).await;
-        harness.set_store(StoreMode::KeepsHead);
-        let change = || requiring(branch_change(&fixture, Some("dev"), "changed"), ada, &version);
-        let failed = update(harness, change()).await.unwrap_err();
-        assert_eq!(reason(&failed).as_deref(), Some("STORE_UNAVAILABLE"));
-        assert!(is_refused(&update(harness, change()).await));
-        let decided = shown(&fixture).await;
-        assert_eq!((decided.0.default_branch.as_str(), decided.0.description.as_str()), ("dev", "changed"));
-        assert_eq!(asked(harness, MOVE_HEAD), 1);
-
-        // As after a crash.
-        let (state, db) = (harness.state().await, harness.db().await);
-        let sweep = || state.heads.sweep();
-        sweep().await.unwrap();
-        assert_eq!(asked(harness, MOVE_HEAD), 0, "somebody may be at it");
-        db.execute("UPDATE repositories SET head_claimed_us = 1", &[]).await.unwrap();
-        harness.set_store(StoreMode::Works);
-        let left = async || {
-            let sql = "SELECT COUNT(*) FROM repositories WHERE new_default_branch IS NOT NULL";
-            let (count,): (i64,) = db.one(sql, &[]).await.unwrap();
-            count
-        };
-        // The service sweeps too.
-        while left().await > 0 {
-            sweep().await.unwrap();
-        }
-        assert_eq!(asked(harness, MOVE_HEAD), 1);
-        assert_eq!(shown(&fixture).await.1, decided.1);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repeat_of_a_change_of_the_default_branch_gets_its_response() {
-    on_each_url(|url| async move {
-        let fixture = fixture(url).await;
-        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
-        let (_, version) = shown(&fixture).await;
-        let change = || {
-            let mut request = requiring(branch_change(&fixture, Some("dev"), "changed"), ada, &version);
-            request.metadata_mut().insert("idempotency-key", "k1".parse().unwrap());
-            request
-        };
-        let first = update(harness, change()).await.unwrap();
-        assert_eq!((first.default_branch.as_str(), first.size_bytes), ("dev", 4_711));
-        assert_eq!(update(harness, change()).await.unwrap(), first);
-        assert_eq!(asked(harness, MOVE_HEAD), 1);
-    })
-    .await;
-}
-
-struct Draft {
-    fixture: Fixture,
-    id: i64,
-}
-
-impl Draft {
-    async fn new(url: Secret) -> Self {
-        let fixture = fixture(url).await;
-        let id = fixture.create("v1", true).await.unwrap().id;
-        Self { fixture, id }
-    }
-
-    fn client(&self) -> ReleaseServiceClient<Channel> {
-        ReleaseServiceClient::new(self.fixture.harness.service.clone())
-    }
-
-    async fn version(&self) -> String {
-        let by = Some(By::ReleaseId(self.id));
-        let read = GetReleaseRequest { repository: self.fixture.repository(), by };
-        told(&self.client().get_release(asking(read, &self.fixture.ada)).await.unwrap())
-    }
-
-    /// Publishes it with another tag, with a precondition unless that is empty.
-    async fn publish(&self, tag_name: &str, precondition: &str) -> Result<Release, Status> {
-        let change = UpdateReleaseRequest {
-            repository: self.fixture.repository(),
-            release_id: self.id,
-            tag_name: Some(tag_name.to_owned()),
-            is_draft: Some(false),
-            ..UpdateReleaseRequest::default()
-        };
-        let ada = &self.fixture.ada;
-        let request = match precondition {
-            "" => with_token(change, ada),
-            precondition => requiring(change, ada, precondition),
-        };
-        Ok(self.client().update_release(request).await?.into_inner().release.unwrap())
-    }
-
-    /// The tags that the store created.
-    fn tags(&self) -> Vec<String> {
-        self.fixture.harness.tags().into_iter().map(|tag| tag.tag_name).collect()
-    }
-}
-
-const MAKE_TAG: &str = "create tag";
-/// Claims the tag names of all releases.
-const CLAIM: &str = "INSERT INTO tag_claims (repository_id, tag_name, claimed_us) \
-     SELECT repository_id, tag_name, CAST($1 AS BIGINT) FROM releases";
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_publications_with_one_version_at_once_one_makes_a_tag() {
-    on_each_url(|url| async move {
-        let draft = Draft::new(url).await;
-        let version = draft.version().await;
-        let names: Vec<_> = (0..WRITERS).map(|number| format!("x-{number}")).collect();
-        let outcomes = join_all(names.iter().map(|name| draft.publish(name, &version))).await;
-        let (done, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(Result::is_ok);
-        assert_eq!((done.len(), refused.len()), (1, WRITERS - 1));
-        assert!(refused.iter().all(is_refused));
-        let published: Vec<_> = done.into_iter().map(|release| release.unwrap().tag_name).collect();
-        assert_eq!(draft.tags(), published);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_is_left_alone_while_its_tag_is_made() {
-    on_each_url(|url| async move {
-        let draft = Draft::new(url).await;
-        let (harness, version) = (&draft.fixture.harness, draft.version().await);
-        harness.set_store(StoreMode::Waits);
-        let others = async {
-            until_asked(harness, MAKE_TAG).await;
-            let delete = DeleteReleaseRequest { repository: draft.fixture.repository(), release_id: draft.id };
-            let request = requiring(delete, &draft.fixture.ada, &version);
-            let mut client = draft.client();
-            let (deleted, published) = (client.delete_release(request), draft.publish("x-2", ""));
-            let uploaded = draft.fixture.upload(draft.id, "a.txt", "");
-            tokio::pin!(deleted, published, uploaded);
-            let pause = Duration::from_millis(300);
-            assert!(tokio::time::timeout(pause, &mut deleted).await.is_err());
-            assert!(tokio::time::timeout(pause, &mut published).await.is_err());
-            // The version that the first request required covers the files.
-            assert!(tokio::time::timeout(pause, &mut uploaded).await.is_err());
-            assert_eq!(draft.tags(), ["x-1"]);
-            harness.set_store(StoreMode::Works);
-            uploaded.await.unwrap();
-            (deleted.await, published.await)
-        };
-        let (first, (deleted, second)) = tokio::join!(draft.publish("x-1", &version), others);
-        assert_eq!(first.unwrap().assets.len(), 0);
-        assert!(is_refused(&deleted));
-        assert_eq!(second.unwrap().tag_name, "x-2");
-        assert_eq!(draft.tags(), ["x-1", "x-2"]);
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_of_a_release_ends_with_a_failure_and_with_a_crash() {
-    on_each_url(|url| async move {
-        let draft = Draft::new(url).await;
-        let (harness, version) = (&draft.fixture.harness, draft.version().await);
-        let db = harness.db().await;
-        let claims = async || {
-            let (count,): (i64,) = db.one("SELECT COUNT(*) FROM tag_claims", &[]).await.unwrap();
-            count
-        };
-        harness.set_store(StoreMode::Refuses);
-        assert_eq!(draft.publish("x-1", &version).await.unwrap_err().code(), Code::InvalidArgument);
-        assert_eq!(claims().await, 0);
-
-        // Nobody knows whether the tag will be created, so the names `v1` and `x-1` stay claimed.
-        harness.set_store(StoreMode::Down);
-        assert_eq!(draft.publish("x-1", &version).await.unwrap_err().code(), Code::Unavailable);
-        assert_eq!(claims().await, 2);
-        harness.set_store(StoreMode::Works);
-        let mut waiting = Box::pin(draft.publish("x-1", &version));
-        assert!(tokio::time::timeout(Duration::from_millis(300), &mut waiting).await.is_err());
-        assert_eq!(draft.tags(), Vec::<String>::new());
-
-        // As if the claims were old.
-        db.execute("UPDATE tag_claims SET claimed_us = 1", &[]).await.unwrap();
-        assert_eq!(waiting.await.unwrap().tag_name, "x-1");
-        assert_eq!(claims().await, 0);
-
-        // A crash with a clock that was far ahead.
-        db.execute(CLAIM, &args![i64::MAX / 2]).await.unwrap();
-        assert_eq!(draft.publish("x-2", "").await.unwrap().tag_name, "x-2");
-        assert_eq!((draft.tags(), claims().await), (vec!["x-1".to_owned(), "x-2".to_owned()], 0));
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_of_a_claimed_release_ends_before_its_caller_gives_up() {
-    on_each_url(|url| async move {
-        let draft = Draft::new(url).await;
-        let state = draft.fixture.harness.state().await;
-        state.db.execute(CLAIM, &args![state.clock.now_us()]).await.unwrap();
-        let delete = DeleteReleaseRequest { repository: draft.fixture.repository(), release_id: draft.id };
-        let mut client = draft.client();
-        let deleted = client.delete_release(with_token(delete, &draft.fixture.ada));
-        // The gateway gives up after 20 seconds.
-        let deleted = tokio::time::timeout(Duration::from_secs(18), deleted).await.expect("a response");
-        assert_eq!(reason(&deleted.unwrap_err()).as_deref(), Some("INTERRUPTED"));
-    })
-    .await;
-}
-
-/// Claims made by a clock that was far ahead.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_default_branch_claimed_in_the_future_is_finished_and_changed() {
-    on_each_url(|url| async move {
-        let fixture = fixture(url).await;
-        let (harness, ada) = (&fixture.harness, fixture.ada.as_str());
-        let (state, db) = (harness.state().await, harness.db().await);
-        let change = |branch: &str| update(harness, with_token(branch_change(&fixture, Some(branch), branch), ada));
-        let wrong = "UPDATE repositories SET new_default_branch = 'main', head_claimed_us = $1";
-        db.execute(wrong, &args![i64::MAX / 2]).await.unwrap();
-        assert_eq!(change("dev").await.unwrap().default_branch, "dev");
-
-        db.execute(wrong, &args![i64::MAX / 2]).await.unwrap();
-        let left = async || {
-            let sql = "SELECT COUNT(*) FROM repositories WHERE new_default_branch IS NOT NULL";
-            let (count,): (i64,) = db.one(sql, &[]).await.unwrap();
-            count
-        };
-        // The service sweeps too.
-        while left().await > 0 {
-            state.heads.sweep().await.unwrap();
-        }
-        assert_eq!(shown(&fixture).await.0.default_branch, "main");
     })
     .await;
 }
