@@ -12,6 +12,7 @@ mod imports;
 mod protections;
 mod releases;
 mod repositories;
+mod statuses;
 
 use ferrite_listener::service;
 use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};
@@ -24,6 +25,7 @@ use ferrite_proto::{
         mirror_service_server::MirrorServiceServer,
         protection_service_server::ProtectionServiceServer,
         release_storage_service_server::ReleaseStorageServiceServer,
+        status_service_server::StatusServiceServer,
         storage_service_server::{StorageService, StorageServiceServer},
         *,
     },
@@ -54,6 +56,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(MigrationServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MirrorServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ReleaseStorageServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(StatusServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(StorageServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }

@@ -22,7 +22,7 @@ use tonic::Request;
 use super::finish;
 use crate::{
     admission::limiter::ClientKey,
-    db::{ImportTable, MaintenanceTable, MirrorTable, ProtectionTable, RepositoryTable},
+    db::{ImportTable, MaintenanceTable, MirrorTable, ProtectionTable, RepositoryTable, StatusTable},
     rpc_error::RpcError,
     state::AppState,
 };
@@ -169,6 +169,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     ProtectionTable::delete_all(&mut tx, id).await?;
     ImportTable::forget(&mut tx, id).await?;
     MirrorTable::forget(&mut tx, id).await?;
+    StatusTable::delete_all(&mut tx, id).await?;
     tx.commit().await?;
     // Requests admitted earlier may still fill caches, so they are cleared again after the move.
     state.caches.forget(id);

@@ -30,7 +30,8 @@ fn sender_id(fact: &Fact) -> i64 {
         | Fact::ProtectionChanged(_)
         | Fact::HookChanged(_)
         | Fact::MigrationEnded(_)
-        | Fact::MirrorChanged(_) => 0,
+        | Fact::MirrorChanged(_)
+        | Fact::StatusCreated(_) => 0,
     }
 }
 

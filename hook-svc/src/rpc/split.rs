@@ -52,7 +52,8 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
             | Fact::ProtectionChanged(_)
             | Fact::HookChanged(_)
             | Fact::MigrationEnded(_)
-            | Fact::MirrorChanged(_),
+            | Fact::MirrorChanged(_)
+            | Fact::StatusCreated(_),
         )
         | None => return Vec::new(),
     };
