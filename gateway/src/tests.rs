@@ -268,6 +268,7 @@ async fn a_missing_token_is_the_first_error() {
             (401, "credentials are required"),
             "{method} {path}"
         );
+        assert_eq!(response.headers["www-authenticate"], "Bearer realm=\"Ferrite\"", "{method} {path}");
         for wrong in [BASIC, ("authorization", "nonsense")] {
             assert_eq!(send_to(router.clone(), method, path, &[wrong]).await.status, 401, "{method} {path}");
         }

@@ -184,9 +184,9 @@ impl FromRequestParts<ApiState> for BasicAuth {
                 let credential = BasicCredential { username, password: password.expose().to_owned() };
                 Ok(Self(ApiCall::of(parts, state, None)?, credential))
             }
-            Ok(Credential::Absent) => Err(ApiError::credentials_required().with_challenge()),
-            Ok(Credential::Token(_)) => Err(ApiError::password_required().with_challenge()),
-            Err(InvalidCredential) => Err(ApiError::bad_credentials().with_challenge()),
+            Ok(Credential::Absent) => Err(ApiError::credentials_required().asking_for_password()),
+            Ok(Credential::Token(_)) => Err(ApiError::password_required().asking_for_password()),
+            Err(InvalidCredential) => Err(ApiError::bad_credentials().asking_for_password()),
         }
     }
 }

@@ -16,7 +16,10 @@ use super::json;
 use ferrite_api_types::convert::MissingField;
 use ferrite_api_types::links::Links;
 
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");
+/// Challenges of a 401 (RFC 9110, section 11.6.1). For `Basic`, browsers ask their user for a
+/// password, which only a few operations take.
+const TOKEN_CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"Ferrite\"");
+const PASSWORD_CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");
 /// For missing and hidden repositories.
 const REPOSITORY_NOT_FOUND: &str = "repository does not exist";
 /// `Retry-After` if the service names no time.
@@ -34,7 +37,8 @@ pub(crate) struct ApiError {
     message: Cow<'static, str>,
     errors: Vec<FieldError>,
     retry_after: Option<u64>,
-    challenge: bool,
+    /// Whether a 401 asks for a password instead of a token.
+    asks_for_password: bool,
     moved_to: Option<PresentName>,
 }
 
@@ -77,8 +81,14 @@ impl From<FieldViolation> for FieldError {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
-        let message = message.into();
-        Self { status, message, errors: Vec::new(), retry_after: None, challenge: false, moved_to: None }
+        Self {
+            status,
+            message: message.into(),
+            errors: Vec::new(),
+            retry_after: None,
+            asks_for_password: false,
+            moved_to: None,
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
@@ -141,10 +151,9 @@ impl ApiError {
         self.moved_to.as_ref()
     }
 
-    /// Adds `WWW-Authenticate: Basic` to a 401.
-    pub(crate) fn with_challenge(mut self) -> Self {
-        self.challenge = self.status == StatusCode::UNAUTHORIZED;
-        self
+    /// Makes a 401 ask for a password. Other errors stay as they are.
+    pub(crate) fn asking_for_password(self) -> Self {
+        Self { asks_for_password: true, ..self }
     }
 }
 
@@ -228,8 +237,9 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.challenge {
-            response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+        if self.status == StatusCode::UNAUTHORIZED {
+            let challenge = if self.asks_for_password { PASSWORD_CHALLENGE } else { TOKEN_CHALLENGE };
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         response.extensions_mut().insert(self);
         response

@@ -352,7 +352,11 @@ fn headers() -> Value {
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
         "Preference-Applied": {"schema": {"type": "string"}},
         "Retry-After": {"schema": {"type": "integer", "minimum": 0}, "required": true},
-        "WWW-Authenticate": {"schema": {"type": "string"}, "description": "Present where a password is accepted."},
+        "WWW-Authenticate": {
+            "schema": {"type": "string"},
+            "required": true,
+            "description": "`Bearer`, or `Basic` where only a password is accepted.",
+        },
         "X-Total-Count": {"schema": {"type": "integer", "minimum": 0}},
     })
 }
