@@ -128,7 +128,9 @@ fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiErr
     };
     let Some(value) = single_header(&parts.headers, NAME).map_err(|_| invalid())? else { return Ok(None) };
     let text = value.to_str().map_err(|_| invalid())?;
-    if text.is_empty() || text.len() > MAX_IDEMPOTENCY_KEY_BYTES {
+    // A header may also have tabs.
+    let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if text.is_empty() || text.len() > MAX_IDEMPOTENCY_KEY_BYTES || !is_printable {
         return Err(invalid());
     }
     MetadataValue::try_from(text).map(Some).map_err(|_| invalid())
