@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ferrite_proto::error::{FieldViolation, detail, reason, violations};
@@ -39,6 +39,8 @@ pub(crate) struct ApiError {
     retry_after: Option<u64>,
     /// Whether a 401 asks for a password instead of a token.
     asks_for_password: bool,
+    /// Whether the body is refused because it is compressed.
+    is_compressed: bool,
     moved_to: Option<PresentName>,
 }
 
@@ -87,6 +89,7 @@ impl ApiError {
             errors: Vec::new(),
             retry_after: None,
             asks_for_password: false,
+            is_compressed: false,
             moved_to: None,
         }
     }
@@ -118,6 +121,12 @@ impl ApiError {
 
     pub(crate) fn too_large() -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request body is too large")
+    }
+
+    /// 415: the body has another content coding than `identity`.
+    pub(crate) fn compressed() -> Self {
+        let message = "content encoding must be identity: send the body uncompressed";
+        Self { is_compressed: true, ..Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message) }
     }
 
     pub(crate) fn internal() -> Self {
@@ -240,6 +249,9 @@ impl IntoResponse for ApiError {
         if self.status == StatusCode::UNAUTHORIZED {
             let challenge = if self.asks_for_password { PASSWORD_CHALLENGE } else { TOKEN_CHALLENGE };
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        if self.is_compressed {
+            response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         response.extensions_mut().insert(self);
         response
