@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{Extensions, HeaderMap, StatusCode};
 use ferrite_api_types::schema::Shape;
 use futures_util::StreamExt;
 use http_body::Body as _;
@@ -25,16 +25,29 @@ const MIN_BYTES_PER_SECOND: usize = 8 * 1024;
 /// others wait for.
 const MIN_LARGE_BYTES_PER_SECOND: usize = 32 * 1024;
 
+/// Extension of a request with a mistake in its headers: reading the body fails with this error. So
+/// the caller learns about it when it would learn about a mistake in the body, after all checks of
+/// credentials and permissions.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedBody(pub(crate) ApiError);
+
+impl RefusedBody {
+    pub(super) fn check(extensions: &Extensions) -> Result<(), ApiError> {
+        extensions.get::<Self>().map_or(Ok(()), |Self(error)| Err(error.clone()))
+    }
+}
+
 /// A request body that is not read yet: a handler checks permissions first.
 pub(crate) struct JsonBody {
     headers: HeaderMap,
+    extensions: Extensions,
     body: Body,
 }
 
 impl JsonBody {
     pub(super) fn of(request: Request) -> Self {
         let (parts, body) = request.into_parts();
-        Self { headers: parts.headers, body }
+        Self { headers: parts.headers, extensions: parts.extensions, body }
     }
 
     fn declared_bytes(&self) -> Option<usize> {
@@ -78,14 +91,16 @@ impl JsonBody {
     /// Reads the raw body, whatever its content type.
     ///
     /// # Errors
-    /// 415 for another encoding, 413, 401, 408 and 503 as [`Self::object`], 400 for a truncated body.
+    /// The error of [`RefusedBody`]. 415 for another encoding, 413, 401, 408 and 503 as
+    /// [`Self::object`], 400 for a truncated body.
     pub(crate) async fn bytes(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, BodyPermit), ApiError> {
+        RefusedBody::check(&self.extensions)?;
         check_encoding(&self.headers)?;
         let declared = self.declared_bytes();
         if declared.is_some_and(|declared| declared > max_bytes) {
             return Err(ApiError::too_large());
         }
-        let Self { headers, body } = self;
+        let Self { headers, body, .. } = self;
         let mut permit = limits.permit(&headers);
         if declared.is_some_and(|declared| declared > MAX_UNVERIFIED_BODY_BYTES) {
             permit.check(limits, &headers).await?;
@@ -123,6 +138,26 @@ impl JsonBody {
         }
     }
 }
+
+/// The body of a POST that takes none. A handler reads it as any other body, for [`RefusedBody`].
+pub(crate) struct NoBody(Extensions);
+
+impl<S: Send + Sync> FromRequest<S> for NoBody {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(request.into_parts().0.extensions))
+    }
+}
+
+impl NoBody {
+    /// Ignores what the client sent.
+    pub(crate) fn read(&self) -> Result<(), ApiError> {
+        RefusedBody::check(&self.0)
+    }
+}
+
+impl Input for NoBody {}
 
 /// A body with a text of at most `MAX_BYTES` bytes, of any content type, that is not read yet.
 pub(crate) struct TextBody<const MAX_BYTES: usize>(JsonBody);
@@ -273,7 +308,7 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, value.parse().unwrap());
         }
-        let body = JsonBody { headers: map, body };
+        let body = JsonBody { headers: map, extensions: Extensions::default(), body };
         let read = body.object(&limits(), max_bytes, None).await;
         read.map(|(object, _permit)| object).map_err(|error| error.status.as_u16())
     }
@@ -314,6 +349,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_refused_body_is_not_read() {
+        let error = ApiError::invalid_field("If-Match", "invalid", "is not supported");
+        let request = |body: Body| {
+            let mut request = Request::new(body);
+            request.extensions_mut().insert(RefusedBody(error.clone()));
+            request
+        };
+        let read = JsonBody::of(request(endless())).object(&limits(), MAX_JSON_BYTES, None).await;
+        assert_eq!(read.err().map(|error| error.status.as_u16()), Some(422));
+        let Ok(none) = <NoBody as FromRequest<()>>::from_request(request(Body::empty()), &()).await;
+        assert_eq!(none.read().unwrap_err().status.as_u16(), 422);
+        let Ok(none) = <NoBody as FromRequest<()>>::from_request(Request::new(endless()), &()).await;
+        assert!(none.read().is_ok());
+    }
+
+    #[tokio::test]
     async fn a_body_that_breaks_off_is_400_and_another_type_415() {
         let broken = futures_util::stream::iter([Ok("{"), Err(std::io::Error::other("gone"))]);
         assert_eq!(read(&[], Body::from_stream(broken), MAX_JSON_BYTES).await.unwrap_err(), 400);
@@ -350,7 +401,7 @@ mod tests {
         if is_declared {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(frames * 1024));
         }
-        let body = JsonBody { headers, body: Body::from_stream(body) };
+        let body = JsonBody { headers, extensions: Extensions::default(), body: Body::from_stream(body) };
         let status =
             body.object(limits, MAX_JSON_BYTES, None).await.map_or_else(|error| error.status.as_u16(), |_| 200);
         (read.load(Ordering::Relaxed), status)
@@ -415,7 +466,7 @@ mod tests {
         let body = || Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>("{}")]));
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_LENGTH, HeaderValue::from(MAX_FILE_BODY_BYTES));
-        let body = JsonBody { headers, body: body() };
+        let body = JsonBody { headers, extensions: Extensions::default(), body: body() };
         let (bytes, _) = body.bytes(&limits(), MAX_FILE_BODY_BYTES).await.unwrap();
         assert!(bytes.capacity() < 1024, "{}", bytes.capacity());
     }
