@@ -268,6 +268,7 @@ async fn a_missing_token_is_the_first_error() {
             (401, "credentials are required"),
             "{method} {path}"
         );
+        assert_eq!(response.headers["www-authenticate"], "Bearer realm=\"Ferrite\"", "{method} {path}");
         for wrong in [BASIC, ("authorization", "nonsense")] {
             assert_eq!(send_to(router.clone(), method, path, &[wrong]).await.status, 401, "{method} {path}");
         }
@@ -329,11 +330,14 @@ async fn every_response_has_a_request_id_and_keeps_a_safe_one() {
 #[tokio::test]
 async fn a_malformed_idempotency_key_is_422_and_only_for_writes() {
     let long = "k".repeat(256);
-    let key = ("idempotency-key", long.as_str());
-    let response = send("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
-    assert_eq!(response.status, 422);
-    assert!(response.body.contains(r#""field":"Idempotency-Key""#));
-    assert_eq!(send("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
+    let message = "`Idempotency-Key`: must be a single header of 1 to 255 printable ASCII characters";
+    for malformed in [long.as_str(), "", "a\tb"] {
+        let key = ("idempotency-key", malformed);
+        let response = send("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
+        assert_eq!((response.status, response.message().as_str()), (422, message), "{malformed:?}");
+        assert!(response.body.contains(r#""field":"Idempotency-Key""#));
+        assert_eq!(send("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
+    }
 }
 
 /// Returns the gateway's layers around a list and a handler that panics.

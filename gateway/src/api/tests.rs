@@ -54,6 +54,7 @@ mod slow_bodies;
 mod stores;
 mod tokens;
 mod tracker;
+mod unset_fields;
 
 const GOOD: &str = "token good";
 const BAD: &str = "token bad";

@@ -41,7 +41,7 @@ operations! {
 fields! {
     /// A branch protection rule. It replaces the rule with the same pattern.
     struct NewProtection {
-        ..settings: ChangedProtection,
+        ..settings: ProtectionSettings,
         /// The name of a branch. `*` matches any text, including slashes. Required, here or as
         /// `rule_name`.
         pattern: NonEmpty<Text<200>> = "release/*",
@@ -51,8 +51,19 @@ fields! {
 }
 
 fields! {
-    /// The settings of a branch protection rule.
+    /// The settings of the branch protection rule in the path.
     struct ChangedProtection {
+        ..settings: ProtectionSettings,
+        /// If given, the pattern in the path.
+        pattern: NonEmpty<Text<200>> = "release/*",
+        /// As `pattern`, under Gitea's name.
+        rule_name: NonEmpty<Text<200>> = "release/*",
+    }
+}
+
+fields! {
+    /// The settings of a branch protection rule.
+    struct ProtectionSettings {
         /// Whether force pushes are allowed.
         allow_force: OrDefault<Flag> = false,
         /// Whether the branch can be deleted.
@@ -145,15 +156,15 @@ async fn create(
 ) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
     let access = call.access(&path, operation::SET_PROTECTION).await?;
     let read = body.read_with(&call.body_limits, |object, mistakes| {
-        let given = |name: &str| object.get(name).filter(|value| !value.is_null() && value.as_str() != Some(""));
-        match (given("pattern"), given("rule_name")) {
-            (None, None) => mistakes.note("pattern", "required", "is required"),
-            (Some(pattern), Some(name)) if pattern != name => {
-                mistakes.note("rule_name", "invalid", "must be the same as `pattern`");
-            }
-            _ => {}
+        let is_given =
+            |name: &str| object.get(name).is_some_and(|value| !value.is_null() && value.as_str() != Some(""));
+        if !["pattern", "rule_name"].into_iter().any(is_given) {
+            mistakes.note("pattern", "required", "is required");
         }
         let NewProtection { settings, pattern, rule_name } = NewProtection::read(object, mistakes)?;
+        if pattern.as_ref().zip(rule_name.as_ref()).is_some_and(|(pattern, name)| pattern != name) {
+            mistakes.note("rule_name", "invalid", "must be the same as `pattern`");
+        }
         Some((pattern.or(rule_name)?, settings))
     });
     let ((pattern, rule), _permit) = read.await?;
@@ -170,8 +181,14 @@ async fn replace(
     let read = body.read_with(&call.body_limits, |object, mistakes| {
         let pattern = String::from_utf8(path.rest).ok();
         let pattern = pattern.or_else(|| mistakes.add("pattern", "invalid", "must be UTF-8"));
-        let rule = ChangedProtection::read(object, mistakes);
-        Some((pattern?, rule?))
+        let changed = ChangedProtection::read(object, mistakes);
+        let (in_path, ChangedProtection { settings, pattern, rule_name }) = (pattern?, changed?);
+        for (name, given) in [("pattern", pattern), ("rule_name", rule_name)] {
+            if given.is_some_and(|given| given != in_path) {
+                mistakes.note(name, "invalid", "must be the pattern in the path");
+            }
+        }
+        Some((in_path, settings))
     });
     let ((pattern, rule), _permit) = read.await?;
     let access = call.confirm(access, operation::SET_PROTECTION).await?;
@@ -195,9 +212,9 @@ async fn set(
     call: &ApiCall,
     access: &ResolvedAccess,
     pattern: String,
-    rule: ChangedProtection,
+    rule: ProtectionSettings,
 ) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
-    let ChangedProtection { allow_force, allow_delete, push_users } = rule;
+    let ProtectionSettings { allow_force, allow_delete, push_users } = rule;
     let push_user_ids = user_ids(call, &push_users).await?;
     let request = SetProtectionRequest { repository_id: access.id, pattern, allow_force, allow_delete, push_user_ids };
     let request = call.request_with_grant(&access.grant, request);

@@ -420,11 +420,29 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
     for body in [
         json!({"rule_name": "release/*", "allow_force": true, "push_whitelist_usernames": ["bob"]}),
         json!({"pattern": "release/*", "rule_name": "release/*", "allow_force": true, "push_users": ["bob"],
-               "push_whitelist_usernames": ["eve"]}),
+               "push_whitelist_usernames": ["bob"]}),
         json!({"pattern": "release/*", "rule_name": "", "allow_force": true, "push_users": ["bob"]}),
     ] {
         assert_eq!(case.send("POST", "/branch_protections", &body).await.0, 201, "{body}");
         case.check_request(&rpc, set.clone());
+        assert_eq!(case.send("PUT", "/branch_protections/release/*", &body).await.0, 201, "{body}");
+        case.check_request(&rpc, set.clone());
+    }
+    // A field and its other name.
+    let two_users = json!({"pattern": "x", "push_users": ["bob"], "push_whitelist_usernames": ["eve"]});
+    for (method, path, body, fields) in [
+        ("POST", "/branch_protections", two_users.clone(), &["push_whitelist_usernames"][..]),
+        ("PUT", "/branch_protections/x", two_users, &["push_whitelist_usernames"]),
+        ("POST", "/branch_protections", json!({"pattern": "x", "rule_name": "y"}), &["rule_name"]),
+        ("POST", "/branch_protections", json!({"pattern": "x", "rule_name": 7}), &["rule_name"]),
+        ("PUT", "/branch_protections/x", json!({"rule_name": "y"}), &["rule_name"]),
+        ("PUT", "/branch_protections/x", json!({"pattern": "y", "rule_name": "y"}), &["pattern", "rule_name"]),
+    ] {
+        let (status, refused, _) = case.send(method, path, &body).await;
+        let errors = refused["errors"].as_array().unwrap();
+        let named: Vec<_> = errors.iter().map(|error| error["field"].as_str().unwrap()).collect();
+        assert_eq!((status, named.as_slice()), (422, fields), "{method} {body}");
+        assert!(case.script.take_request::<git::SetProtectionRequest>(&rpc).is_none());
     }
     let body = json!({"pattern": "x", "push_users": ["bob", "eve"]});
     let (status, refused, _) = case.send("POST", "/branch_protections", &body).await;

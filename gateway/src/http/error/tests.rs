@@ -95,10 +95,25 @@ fn field_errors_and_retry_after_reach_the_client() {
     assert_eq!(response.headers()[RETRY_AFTER], "3");
 }
 
+#[test]
+fn every_401_and_no_other_error_has_a_challenge() {
+    let challenge = |error: ApiError| error.into_response().headers().get(WWW_AUTHENTICATE).cloned();
+    let refusals = || {
+        [ApiError::credentials_required(), ApiError::bad_credentials(), of(Kind::Unauthenticated, "BAD_CREDENTIALS")]
+    };
+    for refusal in refusals() {
+        assert_eq!(challenge(refusal), Some(TOKEN_CHALLENGE));
+    }
+    for refusal in refusals() {
+        assert_eq!(challenge(refusal.asking_for_password()), Some(PASSWORD_CHALLENGE));
+    }
+    assert_eq!(challenge(of(Kind::RateLimited, "TOO_MANY_ATTEMPTS").asking_for_password()), None);
+}
+
 #[tokio::test]
 async fn an_error_is_an_object_with_message_and_url() {
     let links = Links::new("http://git.example.com", "h:22");
-    let response = render(ApiError::bad_request("a <b> & c").with_challenge().into_response(), &links);
+    let response = render(ApiError::bad_request("a <b> & c").asking_for_password().into_response(), &links);
     assert_eq!(response.headers()[CONTENT_TYPE], "application/json; charset=UTF-8");
     let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
     let expected = r#"{"message":"a \u003cb\u003e \u0026 c","url":"http://git.example.com/docs/api"}"#;

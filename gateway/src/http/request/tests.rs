@@ -215,7 +215,7 @@ fields! {
 }
 
 #[test]
-fn the_first_of_two_names_counts_and_both_have_mistakes() {
+fn two_names_have_one_value_and_both_have_mistakes() {
     let read = |body: &str| {
         let (mut object, mut mistakes) = (parse_object(body.as_bytes(), None).unwrap(), Mistakes::default());
         let read = Rendered::read(&mut object, &mut mistakes);
@@ -224,14 +224,18 @@ fn the_first_of_two_names_counts_and_both_have_mistakes() {
     };
     for (body, expected) in [
         ("{}", ""),
-        ("{\"text\":\"a\",\"Text\":\"b\",\"mode\":\"c\"}", "ac"),
+        ("{\"text\":\"a\",\"Text\":\"a\",\"mode\":\"c\"}", "ac"),
         ("{\"text\":null,\"Text\":\"b\"}", "b"),
-        ("{\"text\":\"\",\"Text\":\"b\"}", ""),
+        ("{\"text\":\"b\",\"Text\":null}", "b"),
+        ("{\"text\":\"\",\"Text\":\"\"}", ""),
     ] {
         assert_eq!(read(body), Ok(expected.to_owned()), "{body}");
     }
     assert_eq!(read("{\"text\":\"a\",\"Text\":1,\"mode\":2}"), Err(vec!["Text".to_owned(), "mode".to_owned()]));
     assert_eq!(read("{\"text\":1,\"Text\":\"a\"}"), Err(vec!["text".to_owned()]));
+    for body in ["{\"text\":\"a\",\"Text\":\"b\"}", "{\"text\":\"\",\"Text\":\"b\"}"] {
+        assert_eq!(read(body), Err(vec!["Text".to_owned()]), "{body}");
+    }
 }
 
 fn request(body: &str) -> RequestBody<Rendered> {

@@ -132,6 +132,7 @@ fn described_error(status: u16, description: &str) -> Value {
         301 | 307 => response["headers"] = header_references(&["Location"]),
         401 => response["headers"] = header_references(&["WWW-Authenticate"]),
         412 => response["headers"] = header_references(&["ETag"]),
+        415 => response["headers"] = header_references(&["Accept-Encoding"]),
         429 | 503 => response["headers"] = header_references(&["Retry-After"]),
         _ => {}
     }
@@ -342,6 +343,7 @@ fn shared_parameters() -> Value {
 
 fn headers() -> Value {
     json!({
+        "Accept-Encoding": {"schema": {"const": "identity"}, "description": "Present if the body was compressed."},
         "Accept-Ranges": {"schema": {"const": "bytes"}},
         "Content-Disposition": {"schema": {"type": "string"}},
         "Content-Range": {"schema": {"type": "string"}},
@@ -352,7 +354,11 @@ fn headers() -> Value {
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
         "Preference-Applied": {"schema": {"type": "string"}},
         "Retry-After": {"schema": {"type": "integer", "minimum": 0}, "required": true},
-        "WWW-Authenticate": {"schema": {"type": "string"}, "description": "Present where a password is accepted."},
+        "WWW-Authenticate": {
+            "schema": {"type": "string"},
+            "required": true,
+            "description": "`Bearer`, or `Basic` where only a password is accepted.",
+        },
         "X-Total-Count": {"schema": {"type": "integer", "minimum": 0}},
     })
 }
