@@ -127,7 +127,7 @@ fn parse_users(mut users: Vec<i64>) -> Result<Vec<i64>, GitError> {
 }
 
 fn parse_contexts(mut contexts: Vec<String>) -> Result<Vec<String>, GitError> {
-    const FIELD: &str = "required_contexts";
+    const FIELD: &str = "status_check_contexts";
     contexts.retain(|context| !context.is_empty());
     contexts.sort_unstable();
     contexts.dedup();

@@ -389,18 +389,24 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         allow_force: true,
         push_user_ids,
         created_time: Some(timestamp(0)),
+        updated_time: Some(timestamp(1_000_000)),
+        requires_checks: true,
+        required_contexts: vec!["ci/*".into()],
         ..Default::default()
     };
     let set = git::SetProtectionRequest {
         repository_id: 7,
         pattern: "release/*".into(),
         allow_force: true,
-        allow_delete: false,
         push_user_ids: vec![3],
+        ..Default::default()
     };
     let shown = |users: &[&str]| {
         json!({"pattern": "release/*", "rule_name": "release/*", "allow_force": true, "allow_delete": false,
-               "push_users": users, "push_whitelist_usernames": users, "created_at": "1970-01-01T00:00:00Z"})
+               "push_users": users, "push_whitelist_usernames": users, "created_at": "1970-01-01T00:00:00Z",
+               "updated_at": "1970-01-01T00:00:01Z", "enable_force_push": true, "enable_push": true,
+               "enable_push_whitelist": !users.is_empty(), "enable_status_check": true,
+               "status_check_contexts": ["ci/*"]})
     };
     for (method, path, is_new, expected) in [
         ("POST", "/branch_protections", true, 201),
