@@ -317,6 +317,8 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     let protections = demo("/branch_protections");
     add(ada, "SetProtection", "POST", protections.clone(), json!({"pattern": "more"}));
     ada.post(&protections, &json!({"pattern": "one"})).await.expect(201);
+    add(ada, "UpdateProtection", "PATCH", format!("{protections}/one"), json!({"allow_force": true}));
+    add(ada, "CreateStatus", "POST", demo("/statuses/main"), json!({"state": "success"}));
     add(ada, "DeleteProtection", "DELETE", format!("{protections}/one"), nothing());
     let release = ada.post(&demo("/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
     let release = demo(&format!("/releases/{}", id(&release)));
