@@ -28,7 +28,7 @@ const ORDER: &[(&str, &str)] = &[
     ("kit/rpc", "write_limit auth rate_limit grpc version redis service_key"),
     (
         "kit/db",
-        "startup run idempotency reach full_text cache migrate vacuum handle sqlite_connections \
+        "startup run idempotency reach full_text cache migrate vacuum checkpoint handle sqlite_connections \
          connections measure script query statement config data_version error lock value",
     ),
     (

@@ -242,6 +242,10 @@ fn children_do_not_outlive_a_launcher_that_was_killed() {
     let mut up = Up::start(&data, &http, &[]);
     let children = up.children();
     up.process.kill();
+        for name in ["repo", "issue", "hook", "git"] {
+            let log = data.join(format!("{name}.db-wal")).metadata().map_or(0, |file| file.len());
+            assert_eq!(log, 0, "{name}.db is not the whole database");
+        }
     all_end(&children);
     let again = Up::start(&data, &http, &[]);
     assert_eq!(again.http_status(), Some(200));
