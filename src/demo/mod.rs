@@ -45,7 +45,7 @@ pub(crate) fn start(args: &DemoArgs) -> ExitCode {
 async fn demo(args: &DemoArgs) -> Result<(), Failure> {
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
     git_svc::check_git(args.git_program.as_deref()).await.map_err(|error| error_chain(&error))?;
-    launcher::free_port(&args.http)?;
+    launcher::free_port(&args.http, "choose another address with --http")?;
     let password = password::generate().map_err(|error| format!("cannot get random bytes from the system: {error}"))?;
     let receiver = Receiver::bind().await?;
     let folder = tempfile::Builder::new()

@@ -98,7 +98,7 @@ fn a_second_launcher_is_refused_and_the_first_goes_on() {
     let data = folder();
     let first = Up::start(&data, &format!("{}:0", servers::address()), &[]);
     let stderr = error_line(&outcome(&mut command(&data, &format!("{}:0", servers::address()))));
-    assert!(stderr.contains("another launcher"), "{stderr}");
+    assert!(stderr.contains("in use by another `ferrite up`; choose another with --data"), "{stderr}");
     assert_eq!(first.http_status(), Some(200));
 }
 
@@ -108,10 +108,10 @@ fn failures_to_start_print_one_line_and_leave_no_process() {
     let holder = std::net::TcpListener::bind(format!("{}:0", servers::address())).unwrap();
     let taken = holder.local_addr().unwrap().to_string();
     let stderr = error_line(&outcome(&mut command(&data, &taken)));
-    assert!(stderr.contains(&taken), "{stderr}");
+    assert!(stderr.contains(&taken) && stderr.contains("--http (FERRITE_HTTP)"), "{stderr}");
     let free = format!("{}:0", servers::address());
     let stderr = error_line(&outcome(command(&data, &free).args(["--ssh", &taken])));
-    assert!(stderr.contains(&taken), "{stderr}");
+    assert!(stderr.contains(&taken) && stderr.contains("--ssh (FERRITE_SSH)"), "{stderr}");
     let stderr = error_line(&outcome(command(&data, &free).args(["--git-program", "/nonexistent/git"])));
     assert!(stderr.contains("/nonexistent/git"), "{stderr}");
     let file = data.join("file");
@@ -442,6 +442,26 @@ fn the_command_line_explains_itself() {
     }
     for arguments in
         [&[][..], &["nonsense"], &["repo-svc"], &["up", "--nonsense"], &["git-svc", "--listen", "nonsense"]]
+#[test]
+fn administration_names_what_does_not_exist() {
+    let data = folder();
+    let admin = |words: &[&str]| {
+        let mut command = ferrite();
+        command.arg("admin").args(words).arg("--data").arg(&data);
+        command
+    };
+    let stderr = error_line(&outcome(&mut admin(&["store", "list"])));
+    assert!(stderr.contains("has no repo.db; choose another with --data (FERRITE_DATA)"), "{stderr}");
+    assert!(!data.join("repo.db").exists());
+    let url = format!("sqlite://{}/repo.db", data.display());
+    let listed = outcome(ferrite().args(["admin", "store", "list", "--database-url", &url]));
+    assert!(listed.status.success(), "{listed:?}");
+    for words in [&["store", "weight", "git-9", "1"][..], &["store", "remove", "git-9"]] {
+        let stderr = error_line(&outcome(&mut admin(words)));
+        assert!(stderr.contains("store git-9 does not exist; `ferrite admin store list`"), "{stderr}");
+    }
+}
+
     {
         let output = outcome(ferrite().args(arguments));
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
