@@ -50,7 +50,7 @@ const ORDER: &[(&str, &str)] = &[
     ("git-svc", "config rpc http telemetry state imports maintenance transfer ref_updates admission db rpc_error"),
     ("gateway", "state listeners config docs api ssh git auth avatar blocking upstream http telemetry"),
     ("benches", "rounds cpu memory installation databases processes history remote receiver git"),
-    (".", "cli settings demo admin secrets health launcher password role usage output"),
+    (".", "cli settings demo admin secrets health launcher password role environment usage output"),
 ];
 
 /// Modules used only by tests, and the folder of binaries, each of which is a separate crate.

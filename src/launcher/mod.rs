@@ -25,6 +25,7 @@ use sd_notify::NotifyState;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::environment;
 use crate::output::{Failure, error_chain, print_line};
 use crate::role::{StopSignals, in_runtime, stop_with_stdin};
 pub(crate) use args::UpArgs;
@@ -36,15 +37,17 @@ use plan::Plan;
 pub(crate) use plan::{KEY_FOLDER, REPO_DATABASE_FILE, admin_sockets, connectable, is_passed_on};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-
 const CHOOSE_HTTP: &str = "choose another address with --http (FERRITE_HTTP)";
-pub(crate) fn start(args: &UpArgs) -> ExitCode {
-    in_runtime("up", Some(1), up(args))
+
+/// Runs the launcher. Logs `warnings` first.
+pub(crate) fn start(args: &UpArgs, warnings: &[String]) -> ExitCode {
+    in_runtime("up", Some(1), up(args, warnings))
 }
 
-async fn up(args: &UpArgs) -> Result<(), Failure> {
+async fn up(args: &UpArgs, warnings: &[String]) -> Result<(), Failure> {
     // The launcher exports no traces; its children do.
     telemetry::init_without_export("up", &args.telemetry).map_err(|error| error.to_string())?;
+    environment::log(warnings);
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
     telemetry::check_export().map_err(|error| Failure::of_settings(error.to_string()))?;
     let http = address("--http (FERRITE_HTTP)", &args.http)?;

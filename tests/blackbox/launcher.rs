@@ -124,6 +124,16 @@ fn failures_to_start_print_one_line_and_leave_no_process() {
 }
 
 #[test]
+fn a_variable_that_is_no_setting_is_warned_about() {
+    let mut command = command(Path::new("/proc/ferrite-data"), &format!("{}:0", servers::address()));
+    command.env("FERRITE_GRACE", "1").env("FERRITE_TEST_SEED", "1");
+    let stderr = String::from_utf8(outcome(&mut command).stderr).unwrap();
+    let warning = "FERRITE_GRACE is not a setting and has no effect; did you mean FERRITE_GRACE_SECONDS?";
+    assert!(stderr.contains(warning) && !stderr.contains("FERRITE_TEST_SEED"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 2, "the warning and the error: {stderr}");
+}
+
+#[test]
 fn a_wrong_setting_of_any_process_ends_the_launcher_before_it_starts_one() {
     let data = folder().join("data");
     let free = format!("{}:0", servers::address());
@@ -232,6 +242,10 @@ fn signals_stop_everything_in_order_and_it_starts_again() {
         assert!(place("git-svc") < place("repo-svc"));
         assert!(stopped.iter().all(|line| line.contains("exit status: 0")), "{stopped:#?}");
         assert_eq!(up.log.errors(), Vec::<String>::new());
+        for name in ["repo", "issue", "hook", "git"] {
+            let log = data.join(format!("{name}.db-wal")).metadata().map_or(0, |file| file.len());
+            assert_eq!(log, 0, "{name}.db is not the whole database");
+        }
     }
 }
 
@@ -242,10 +256,6 @@ fn children_do_not_outlive_a_launcher_that_was_killed() {
     let mut up = Up::start(&data, &http, &[]);
     let children = up.children();
     up.process.kill();
-        for name in ["repo", "issue", "hook", "git"] {
-            let log = data.join(format!("{name}.db-wal")).metadata().map_or(0, |file| file.len());
-            assert_eq!(log, 0, "{name}.db is not the whole database");
-        }
     all_end(&children);
     let again = Up::start(&data, &http, &[]);
     assert_eq!(again.http_status(), Some(200));
@@ -433,16 +443,6 @@ fn accounts_are_made_from_the_command_line() {
 }
 
 #[test]
-fn the_command_line_explains_itself() {
-    let version = outcome(ferrite().arg("--version"));
-    assert_eq!(String::from_utf8(version.stdout).unwrap(), concat!("ferrite ", env!("CARGO_PKG_VERSION"), "\n"));
-    let help = String::from_utf8(outcome(ferrite().arg("help")).stdout).unwrap();
-    for command in ["up", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "demo", "keys", "admin"] {
-        assert!(help.contains(command), "{command}: {help}");
-    }
-    for arguments in
-        [&[][..], &["nonsense"], &["repo-svc"], &["up", "--nonsense"], &["git-svc", "--listen", "nonsense"]]
-#[test]
 fn administration_names_what_does_not_exist() {
     let data = folder();
     let admin = |words: &[&str]| {
@@ -462,6 +462,16 @@ fn administration_names_what_does_not_exist() {
     }
 }
 
+#[test]
+fn the_command_line_explains_itself() {
+    let version = outcome(ferrite().arg("--version"));
+    assert_eq!(String::from_utf8(version.stdout).unwrap(), concat!("ferrite ", env!("CARGO_PKG_VERSION"), "\n"));
+    let help = String::from_utf8(outcome(ferrite().arg("help")).stdout).unwrap();
+    for command in ["up", "gateway", "repo-svc", "issue-svc", "hook-svc", "git-svc", "demo", "keys", "admin"] {
+        assert!(help.contains(command), "{command}: {help}");
+    }
+    for arguments in
+        [&[][..], &["nonsense"], &["repo-svc"], &["up", "--nonsense"], &["git-svc", "--listen", "nonsense"]]
     {
         let output = outcome(ferrite().args(arguments));
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
