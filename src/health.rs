@@ -24,7 +24,7 @@ pub(crate) struct HealthArgs {
     address: Option<Address>,
 
     /// Data folder of `ferrite up`.
-    #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
+    #[arg(long, env = "FERRITE_DATA", value_name = "FOLDER", default_value = "./ferrite-data")]
     data: PathBuf,
 
     /// Timeout, in seconds.

@@ -41,7 +41,7 @@ pub(crate) fn start(args: AdminArgs) -> ExitCode {
 #[derive(Args, Debug)]
 struct AdminDatabaseArgs {
     /// Data folder of `ferrite up`; ignored if a database URL is given.
-    #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
+    #[arg(long, env = "FERRITE_DATA", value_name = "FOLDER", default_value = "./ferrite-data")]
     data: PathBuf,
 
     /// Database URL of repo-svc, `postgres://…` or `sqlite://PATH`, instead of a data folder.
