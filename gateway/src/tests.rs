@@ -277,9 +277,16 @@ async fn a_missing_token_is_the_first_error() {
 #[tokio::test]
 async fn operations_open_to_all_refuse_a_password_and_nonsense() {
     for path in ["/api/v1/repos/search", "/api/v1/repos/ada/demo", "/api/v1/users/ada"] {
-        for wrong in [BASIC, ("authorization", "nonsense"), ("authorization", "token ")] {
+        for (wrong, message) in [
+            (
+                BASIC,
+                "an access token is required, not a password: create one with POST /api/v1/users/{username}/tokens",
+            ),
+            (("authorization", "nonsense"), "credentials are not valid"),
+            (("authorization", "token "), "credentials are not valid"),
+        ] {
             let response = send("GET", path, &[wrong]).await;
-            assert_eq!((response.status, response.message().as_str()), (401, "credentials are not valid"), "{path}");
+            assert_eq!((response.status, response.message().as_str()), (401, message), "{path}");
         }
     }
 }
