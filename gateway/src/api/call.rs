@@ -146,7 +146,8 @@ impl FromRequestParts<ApiState> for MaybeAuthenticated {
         let token = match Credential::of(&parts.headers) {
             Ok(Credential::Absent) => None,
             Ok(Credential::Token(token)) => Some(token),
-            Ok(Credential::Basic { .. }) | Err(InvalidCredential) => return Err(ApiError::bad_credentials()),
+            Ok(Credential::Basic { .. }) => return Err(ApiError::token_required()),
+            Err(InvalidCredential) => return Err(ApiError::bad_credentials()),
         };
         ApiCall::of(parts, state, token).map(Self)
     }

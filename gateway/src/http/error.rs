@@ -107,6 +107,13 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "a user name and password are required, not a token")
     }
 
+    /// 401: a password was sent, but only a token is accepted.
+    pub(crate) fn token_required() -> Self {
+        let message =
+            "an access token is required, not a password: create one with POST /api/v1/users/{username}/tokens";
+        Self::new(StatusCode::UNAUTHORIZED, message)
+    }
+
     pub(crate) fn bad_credentials() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "credentials are not valid")
     }
