@@ -308,6 +308,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     // Files, releases and branch protection
     let content = json!({"message": "m", "content": "dGV4dA=="});
     add(ada, "PutContents", "PUT", demo("/contents/more"), content.clone());
+    add(ada, "CreateContents", "POST", demo("/contents/three"), content.clone());
     let made = ada.put(&demo("/contents/one"), &content).await.expect(201).json();
     let sha = made["content"]["sha"].clone();
     add(ada, "DeleteContents", "DELETE", demo("/contents/one"), json!({"message": "m", "sha": sha}));

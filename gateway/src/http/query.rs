@@ -36,7 +36,7 @@ impl Query {
         self.query.split('&').filter(|pair| !pair.is_empty())
     }
 
-    pub(super) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+    pub(crate) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.pairs().find_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             is_named(key, name).then(|| decode(&value.replace('+', " ")))

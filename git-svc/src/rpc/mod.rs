@@ -39,7 +39,7 @@ pub(crate) use self::repositories::remove_deleted;
 use self::{
     branches::{get_branch, list_branches, set_default_branch},
     commits::{describe_updates, get_commit, list_pushed_commits},
-    contents::{change_files, delete_contents, get_contents, put_contents},
+    contents::{change_files, create_contents, delete_contents, get_contents, put_contents},
     repositories::{create_repository, delete_repository, get_store_status},
 };
 use crate::{rpc_error::RpcError, state::AppState};
@@ -66,6 +66,7 @@ service!(GitService for AppState {
     get_branch(GetBranchRequest) -> GetBranchResponse;
     get_commit(GetCommitRequest) -> GetCommitResponse;
     get_contents(GetContentsRequest) -> GetContentsResponse;
+    create_contents(CreateContentsRequest) -> CreateContentsResponse;
     put_contents(PutContentsRequest) -> PutContentsResponse;
     delete_contents(DeleteContentsRequest) -> DeleteContentsResponse;
     change_files(ChangeFilesRequest) -> ChangeFilesResponse;

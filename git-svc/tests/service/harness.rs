@@ -410,6 +410,7 @@ operations! {
     GetBranchRequest = GET_BRANCH,
     GetCommitRequest = GET_COMMIT,
     GetContentsRequest = GET_CONTENTS,
+    CreateContentsRequest = CREATE_CONTENTS,
     PutContentsRequest = PUT_CONTENTS,
     ListCommitsRequest = LIST_COMMITS,
     ListTagsRequest = LIST_TAGS,
@@ -446,7 +447,7 @@ pub(crate) fn put_request(repository: i64, path: &str, content: &[u8]) -> PutCon
     PutContentsRequest {
         repository_id: repository,
         path: path.as_bytes().to_vec(),
-        content: content.to_vec().into(),
+        content: Some(content.to_vec().into()),
         message: format!("Write {path}\n"),
         ..PutContentsRequest::default()
     }

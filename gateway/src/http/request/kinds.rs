@@ -8,7 +8,9 @@ use prost_types::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Kind, Mistakes};
-use crate::http::times::{MUST_BE_RFC_3339, OffsetTime, parse_duration, parse_offset_time, parse_time};
+use crate::http::times::{
+    GO_ZERO_TIME, MUST_BE_COMMIT_TIME, MUST_BE_RFC_3339, OffsetTime, parse_duration, parse_offset_time, parse_time,
+};
 use crate::http::words::{Words, meaning, word_schema};
 
 /// Maximum text that is passed on to a service. No field can be longer, and the whole message has
@@ -178,11 +180,12 @@ impl Kind for OffsetTime {
 
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Self> {
         let text = read_text(name, value, mistakes)?;
-        parse_offset_time(&text).or_else(|| mistakes.add(name, "invalid", MUST_BE_RFC_3339))
+        let time = parse_offset_time(&text).filter(|parsed| parsed.time.seconds >= 0);
+        time.or_else(|| mistakes.add(name, "invalid", MUST_BE_COMMIT_TIME))
     }
 
     fn is_empty(value: &Value) -> bool {
-        is_empty_text(value)
+        is_empty_text(value) || value.as_str() == Some(GO_ZERO_TIME)
     }
 
     fn schema(schemas: &mut Schemas) -> Schema {

@@ -12,7 +12,18 @@ pub(super) const ROWS: &[Row] = &[
     ("GetTagObject", "sha", "string", "The id of the annotated tag."),
     ("GetRef", "name", "string", "The name of the ref without `refs/`, or a prefix of ref names."),
     ("GetContents", "file", "string", "The path of the file or directory. It can contain slashes."),
-    ("GetRawFile", "file", "string", "A revision, followed by the path of the file. Both can contain slashes."),
+    (
+        "GetRawFile",
+        "file",
+        "string",
+        "A revision, followed by the path of the file; with `ref`, only the path. Both can contain slashes.",
+    ),
+    (
+        "GetRawFileAsMedia",
+        "file",
+        "string",
+        "As for raw files. A pointer of Git LFS, which is not supported, is a file as others are.",
+    ),
     ("", "file", "string", "The path of the file. It can contain slashes."),
     ("", "archive", "string", "The revision, followed by `.zip` or `.tar.gz`."),
 ];
