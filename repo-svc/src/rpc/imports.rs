@@ -18,7 +18,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::migration_service_server::MigrationService;
 use ferrite_proto::repo::{self, *};
 use ferrite_rpc::auth::AuthError;
-use ferrite_rpc::grpc::with_timeout;
+use ferrite_rpc::grpc::{is_connection_lost, with_timeout};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 
@@ -246,6 +246,7 @@ async fn start_on_store(state: &AppState, import: &Import, epoch: i64, checked: 
 
 fn is_temporary(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
+        || is_connection_lost(status)
 }
 
 /// Whether the store has definitely not started the import.
