@@ -278,7 +278,7 @@ impl ServiceError for RepoError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::TooManyAttempts { retry_after } | Self::TooManyCreations { retry_after, .. } => Some(*retry_after),
-            Self::Busy | Self::StoreUnavailable | Self::NoOpenStore => Some(Duration::from_secs(1)),
+            Self::Busy | Self::StoreUnavailable | Self::NoOpenStore | Self::Interrupted => Some(Duration::from_secs(1)),
             Self::Store(error) => error.retry_after(),
             _ => None,
         }
@@ -331,6 +331,12 @@ mod tests {
         ] {
             assert_eq!(RepoError::of_store(&status).reason(), expected, "{status:?}");
         }
+    }
+
+    #[test]
+    fn an_interrupted_write_can_be_repeated_soon() {
+        let error = RepoError::Interrupted;
+        assert_eq!((error.kind(), error.retry_after()), (Kind::Aborted, Some(Duration::from_secs(1))));
     }
 
     #[test]
