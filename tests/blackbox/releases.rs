@@ -92,6 +92,8 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     let wrong = json!({"tag_name": "a b", "name": "x\ny", "target_commitish": "\t"});
     let fields = [("tag_name", "invalid"), ("target_commitish", "invalid"), ("name", "invalid")];
     ada.post(&path, &wrong).await.refused_fields(&fields);
+    let backwards = json!({"tag_name": "a\u{202e}b", "target_commitish": "a\u{202e}b"});
+    ada.post(&path, &backwards).await.refused_fields(&fields[..2]);
     let nameless = json!({"name": "n".repeat(256)});
     ada.post(&path, &nameless).await.refused_fields(&[("tag_name", "required"), ("name", "too_long")]);
     let draft = new_release(&ada, json!({"tag_name": "v2", "draft": true, "target_commitish": "nowhere"})).await;
