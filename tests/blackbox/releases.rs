@@ -104,6 +104,8 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     let edit = json!({"draft": false, "target_commitish": "main", "prerelease": true, "body": "x"});
     let published = ada.patch(&draft_path, &edit).await.expect(200).json();
     assert!(published["published_at"].is_string() && published["body"] == "x", "{published}");
+    let moved = ada.patch(&draft_path, &json!({"tag_name": "v2", "target_commitish": "nowhere"})).await;
+    assert_eq!(moved.expect(200).json()["target_commitish"], "main", "the tag stays");
     assert_eq!(tags(&ada).await, ["v1/rc", "v2"]);
     assert_eq!(ada.get(&format!("{path}/latest")).await.expect(200).json()["id"], first["id"], "v2 is a prerelease");
     let listed = ada.get(&format!("{path}?limit=1&page=2")).await.expect(200);

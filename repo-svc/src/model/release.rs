@@ -127,14 +127,19 @@ impl ReleaseChange {
         }
     }
 
+    /// The target of a published release whose tag stays does not change: the tag stays on its
+    /// commit. That is no error, because clients send a commit with every edit.
     pub(crate) fn apply(&self, before: &ReleaseFields) -> ReleaseFields {
         let text = |new: &Option<String>, old: &String| new.as_ref().unwrap_or(old).clone();
+        let tag_name = text(&self.tag_name, &before.tag_name);
+        let is_draft = self.is_draft.unwrap_or(before.is_draft);
+        let keeps_tag = !before.is_draft && !is_draft && tag_name == before.tag_name;
         ReleaseFields {
-            tag_name: text(&self.tag_name, &before.tag_name),
-            target: text(&self.target, &before.target),
+            target: if keeps_tag { before.target.clone() } else { text(&self.target, &before.target) },
+            tag_name,
             title: text(&self.title, &before.title),
             body: text(&self.body, &before.body),
-            is_draft: self.is_draft.unwrap_or(before.is_draft),
+            is_draft,
             is_prerelease: self.is_prerelease.unwrap_or(before.is_prerelease),
         }
     }
@@ -273,6 +278,28 @@ mod tests {
         let text = "a\u{202e}b";
         for refused in [tag_name(text), target(text), AssetName::parse(text).map(|name| name.as_str().to_owned())] {
             assert_eq!(refused.unwrap_err().message, "must not contain control or bidirectional characters");
+        }
+    }
+
+    #[test]
+    fn a_published_release_keeps_its_target_with_its_tag() {
+        let target = |is_draft, change: UpdateReleaseRequest| {
+            let before = ReleaseFields { tag_name: "v1".into(), target: "main".into(), is_draft, ..Default::default() };
+            let change = UpdateReleaseRequest { target: Some("dev".into()), ..change };
+            ReleaseChange::check(&change).unwrap().apply(&before).target
+        };
+        let renamed = |tag: &str| UpdateReleaseRequest { tag_name: Some(tag.into()), ..Default::default() };
+        let drafted = |is_draft| UpdateReleaseRequest { is_draft: Some(is_draft), ..Default::default() };
+        for (was_draft, change, expected) in [
+            (false, UpdateReleaseRequest::default(), "main"),
+            (false, renamed("v1"), "main"),
+            (false, drafted(false), "main"),
+            (false, renamed("v2"), "dev"),
+            (false, drafted(true), "dev"),
+            (true, UpdateReleaseRequest::default(), "dev"),
+            (true, drafted(false), "dev"),
+        ] {
+            assert_eq!(target(was_draft, change.clone()), expected, "{was_draft} {change:?}");
         }
     }
 
