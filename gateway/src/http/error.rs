@@ -223,8 +223,12 @@ impl From<Status> for ApiError {
             .map(|(field, code, message)| FieldError { field, code: code.into(), message })
             .collect();
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay).map(whole_seconds);
-        let is_temporary = matches!(http, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        let retry_after = if is_temporary { after.or(Some(DEFAULT_RETRY_SECONDS)) } else { None };
+        let retry_after = match http {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => after.or(Some(DEFAULT_RETRY_SECONDS)),
+            // Only if the same request may succeed: not with an outdated `sha`.
+            StatusCode::CONFLICT => after,
+            _ => None,
+        };
         Self { errors, retry_after, ..Self::new(http, message) }
     }
 }

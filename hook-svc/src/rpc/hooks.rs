@@ -176,8 +176,7 @@ async fn delete_hook(state: &AppState, request: Request<DeleteHookRequest>) -> R
     once(state.store.db(), key.as_ref(), delete).await
 }
 
-/// Like [`IdempotencyKey::of`], with fingerprints in place of the secrets in the options. After the
-/// sealing key changes, a repeated request still matches as long as the old key is configured.
+/// Returns the idempotency key of a request with secrets in its options.
 fn redacted_key<T: Message + Clone>(
     request: &Request<T>,
     caller: i64,
@@ -185,24 +184,14 @@ fn redacted_key<T: Message + Clone>(
     sealer: &Sealer,
     options: impl Fn(&mut T) -> &mut BTreeMap<String, String>,
 ) -> Result<Option<IdempotencyKey>, IdempotencyError> {
-    let mut key: Option<IdempotencyKey> = None;
-    for fingerprint in sealer.fingerprints() {
-        let mut redacted = Request::new(request.get_ref().clone());
-        *redacted.metadata_mut() = request.metadata().clone();
-        *redacted.extensions_mut() = request.extensions().clone();
-        let options = options(redacted.get_mut());
+    IdempotencyKey::of_redacted(request, caller, method, sealer, |content, fingerprint| {
+        let options = options(content);
         for name in SECRET_OPTIONS {
             if let Some(value) = options.get_mut(name) {
                 *value = fingerprint(value);
             }
         }
-        let Some(found) = IdempotencyKey::of(&redacted, caller, method)? else { return Ok(None) };
-        key = Some(match key {
-            Some(key) => key.or_for(found),
-            None => found,
-        });
-    }
-    Ok(key)
+    })
 }
 
 /// Input of a webhook's version: the response of a read, plus the sealed URL and secrets, which a

@@ -64,7 +64,7 @@ fields! {
         /// The tag, with the rules for a new release. An empty name changes nothing.
         tag_name: NonEmpty<Text<250>> = "v1.0.1",
         /// The branch or commit from which the tag is created if it does not exist. An empty text
-        /// changes nothing.
+        /// changes nothing. Ignored if the tag of a published release stays.
         target_commitish: NonEmpty<Text<1000>> = "main",
         /// The title. An empty text changes nothing.
         name: NonEmpty<Text<255>> = "Version 1.0.1",

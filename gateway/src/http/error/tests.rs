@@ -23,7 +23,8 @@ impl ServiceError for TestError {
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        (self.0 == Kind::RateLimited).then(|| Duration::from_millis(2_500))
+        matches!(self.classify(), (Kind::RateLimited, _) | (Kind::Aborted, "INTERRUPTED"))
+            .then(|| Duration::from_millis(2_500))
     }
 }
 
@@ -91,8 +92,10 @@ fn field_errors_and_retry_after_reach_the_client() {
     let error = of(Kind::InvalidArgument, "BAD");
     let field = FieldError { field: "name".into(), code: "too_long".into(), message: "at most 100 characters".into() };
     assert_eq!(error.errors, [field]);
-    let response = of(Kind::RateLimited, "TOO_MANY_ATTEMPTS").into_response();
-    assert_eq!(response.headers()[RETRY_AFTER], "3");
+    for (kind, reason) in [(Kind::RateLimited, "TOO_MANY_ATTEMPTS"), (Kind::Aborted, "INTERRUPTED")] {
+        assert_eq!(of(kind, reason).into_response().headers()[RETRY_AFTER], "3", "{reason}");
+    }
+    assert!(!of(Kind::Aborted, "STALE_BLOB").into_response().headers().contains_key(RETRY_AFTER));
 }
 
 #[test]

@@ -193,10 +193,11 @@ impl Kind for OffsetTime {
     }
 }
 
-/// A duration: a number of seconds, or a text in Go's format.
-pub(crate) enum Seconds {}
+/// A duration: a number of seconds, or a text in Go's format. The service rejects more than `MAX`
+/// seconds.
+pub(crate) enum Seconds<const MAX: i64> {}
 
-impl Kind for Seconds {
+impl<const MAX: i64> Kind for Seconds<MAX> {
     type Value = i64;
 
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<i64> {
@@ -214,7 +215,9 @@ impl Kind for Seconds {
     }
 
     fn schema(schemas: &mut Schemas) -> Schema {
-        json!({"anyOf": [{"type": "string"}, <i64 as Shape>::schema(schemas)]})
+        let mut number = <i64 as Shape>::schema(schemas);
+        number["maximum"] = MAX.into();
+        json!({"anyOf": [{"type": "string"}, number]})
     }
 }
 

@@ -36,7 +36,7 @@ fields! {
         from: NonEmpty<Time> = "2026-01-02T03:04:05Z",
         date: NonEmpty<OffsetTime> = "2026-01-02T03:04:05Z",
         due_on: Clearable<Time> = "2026-01-02T03:04:05Z",
-        interval: NonEmpty<Seconds> = "8h0m0s",
+        interval: NonEmpty<Seconds<86_400>> = "8h0m0s",
         emails: Required<Texts<10>> = ["a@b"],
         topics: Present<Texts> = ["rust"],
         events: Optional<Texts>,
@@ -363,6 +363,16 @@ fn a_body_is_described_as_it_is_read() {
         ("title", json!({"type": ["string", "null"], "maxLength": 50, "examples": ["a title"]})),
         ("private", json!({"type": ["boolean", "null"], "examples": [true]})),
         ("bytes", json!({"type": ["integer", "null"], "format": "int64", "examples": [7]})),
+        (
+            "interval",
+            json!({
+                "anyOf": [
+                    {"anyOf": [{"type": "string"}, {"type": "integer", "format": "int64", "maximum": 86_400}]},
+                    {"type": "null"},
+                ],
+                "examples": ["8h0m0s"],
+            }),
+        ),
         (
             "emails",
             json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 10, "examples": [["a@b"]]}),

@@ -121,8 +121,12 @@ fn error_response(status: u16, reasons: &BTreeSet<String>) -> Value {
     if reasons.is_empty() {
         return json!({"$ref": format!("#/components/responses/{status}")});
     }
-    let reasons: Vec<_> = reasons.iter().map(String::as_str).collect();
-    described_error(status, &format!("{}: {}", reason_phrase(status), reasons.join(", ")))
+    let list: Vec<_> = reasons.iter().map(String::as_str).collect();
+    let mut response = described_error(status, &format!("{}: {}", reason_phrase(status), list.join(", ")));
+    if reasons.contains("INTERRUPTED") {
+        response["headers"] = header_references(&["Retry-After"]);
+    }
+    response
 }
 
 fn described_error(status: u16, description: &str) -> Value {

@@ -173,7 +173,7 @@ fn durations_are_texts_or_seconds() {
     let wrong = ["\"a\\u0000b\"", "\"2026-01-02T03:04:05Z\"", "\"2026-13-02T03:04:05Z\""];
     let wrong = wrong.map(|text| (text, plain(NO_DURATION))).to_vec();
     let other = "field type: must be a duration or a whole number of seconds";
-    assert_reads::<NonEmpty<Seconds>>(other, &[numbers, rows(&texts), wrong, of_absence("None")].concat());
+    assert_reads::<NonEmpty<Seconds<86_400>>>(other, &[numbers, rows(&texts), wrong, of_absence("None")].concat());
 }
 
 #[test]
