@@ -57,7 +57,7 @@ pub(crate) use organization::{CheckedOrganization, CheckedTeam, OrganizationChan
 pub(crate) use profile::{parse_location, parse_user_website};
 pub(crate) use release::{AssetName, NewAsset, ReleaseChange, ReleaseFields};
 pub(crate) use repository_search::RepositorySearch;
-pub(crate) use repository_settings::{RepositoryChange, RepositorySettings};
+pub(crate) use repository_settings::{Feature, RepositoryChange, RepositorySettings, parse_new_branch};
 pub(crate) use search_text::SearchText;
 pub(crate) use text::{Description, Email, FullName, Password, check_length, check_templates, refuse_nul};
 pub(crate) use token::{RepositoryPath, parse_expiry, parse_scopes};

@@ -4,7 +4,7 @@ use ferrite_core::text::{check_line, is_control_or_direction};
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseRequest, UpdateReleaseRequest};
 
-use super::text::{check_length, refuse_nul};
+use super::text::{check_length, is_misleading_ref, is_ref_name, refuse_nul};
 use super::violations::Violations;
 use crate::error::RepoError;
 
@@ -29,14 +29,10 @@ fn tag_name(text: &str) -> Result<String, FieldViolation> {
     if text.len() > MAX_TAG_NAME_BYTES {
         return refuse("too_long", "must have at most 250 bytes");
     }
-    let is_bad_char = |char: char| char <= ' ' || char == '\u{7f}' || "~^:?*[\\".contains(char);
-    let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
-    let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
-    if text.contains(is_bad_char) || has_bad_pair || text.split('/').any(is_bad_part) {
+    if !is_ref_name(text) {
         return refuse("invalid", "is not a valid tag name");
     }
-    let is_id = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_id || text.starts_with('-') || text.starts_with("refs/") || text == "refs" || text == "HEAD" {
+    if is_misleading_ref(text) {
         return refuse("invalid", "looks like an option, a ref or an object id");
     }
     Ok(text.to_owned())
