@@ -46,7 +46,7 @@ mod wiki;
 pub(crate) use account::CheckedUser;
 pub use account::{NewUser, User};
 pub(crate) use avatar::Avatar;
-pub(crate) use clone_address::{CloneAddress, mirror_interval};
+pub(crate) use clone_address::{CloneAddress, GivenCredentials, mirror_interval};
 pub(crate) use collaborator::{level_named, parse_level};
 pub(crate) use git_store::{DEFAULT_STORE_WEIGHT, check_store_weight, parse_store_name};
 pub(crate) use issue_tracker::{IssueTracker, IssueTrackerChange, TrackerStyle};

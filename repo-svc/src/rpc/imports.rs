@@ -29,7 +29,7 @@ use super::{change, encode, lost_rights, repeat};
 use crate::access::Viewer;
 use crate::config::Config;
 use crate::error::RepoError;
-use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_interval};
+use crate::model::{CloneAddress, Description, GivenCredentials, RepoName, Violations, mirror_interval};
 use crate::state::{AppState, Parts};
 use crate::store::{
     Action, Entry, Import, NewImport, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey, RepositoryTable,
@@ -68,7 +68,7 @@ async fn migrate_repository(
 ) -> Result<MigrateRepositoryResponse, RepoError> {
     let checked = check(request.get_ref(), &state.config, authorized.user()?);
     let (metadata, extensions, message) = request.into_parts();
-    let uid = UserId(message.uid);
+    let (uid, owner) = (UserId(message.uid), message.repo_owner.clone());
     let key = match &checked {
         Ok(checked) => {
             let request = Request::from_parts(metadata, extensions, without_credentials(message, checked));
@@ -77,9 +77,9 @@ async fn migrate_repository(
         Err(_) => None,
     };
     let caller = authorized.clone();
-    let access = async { find_owner(state, &caller, uid).await.map(drop) };
+    let access = async { find_owner(state, &caller, uid, &owner).await.map(drop) };
     let work = async {
-        let owner = find_owner(state, &authorized, uid).await?;
+        let owner = find_owner(state, &authorized, uid, &owner).await?;
         let mut checked = checked?;
         state.creation_limit.count(authorized.identity()?).await?;
         checked.new.store = state.stores.place().await?;
@@ -96,13 +96,15 @@ async fn migrate_repository(
 /// Strips everything that could help to guess a password: the hash of the request is stored to
 /// detect repeated requests.
 fn without_credentials(request: MigrateRepositoryRequest, checked: &CheckedImport) -> MigrateRepositoryRequest {
-    MigrateRepositoryRequest { clone_addr: checked.address.url.clone(), auth_password: String::new(), ..request }
+    let (clone_addr, auth_password, auth_token) = (checked.address.url.clone(), String::new(), String::new());
+    MigrateRepositoryRequest { clone_addr, auth_password, auth_token, ..request }
 }
 
 fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -> Result<CheckedImport, RepoError> {
     let (mut violations, policy) = (Violations::default(), config.outbound.policy());
-    let (username, password) = (&request.auth_username, &request.auth_password);
-    let address = CloneAddress::parse(&request.clone_addr, username, password, &policy, &mut violations);
+    let (username, password, token) = (&request.auth_username, &request.auth_password, &request.auth_token);
+    let given = GivenCredentials { username, password, token };
+    let address = CloneAddress::parse(&request.clone_addr, given, &policy, &mut violations);
     let name = violations.take(RepoName::parse(&request.repo_name, "repo_name"));
     let description = violations.take(Description::parse_imported(&request.description, "description"));
     let interval = match request.is_mirror {
@@ -126,13 +128,18 @@ fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -
 }
 
 /// The account that will own the repository: the caller, an organization that the caller owns, or
-/// any account if the caller is a site administrator.
-async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId) -> Result<Owner, RepoError> {
+/// any account if the caller is a site administrator. By its id, or by `name` if that is not empty.
+async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId, name: &str) -> Result<Owner, RepoError> {
+    let field = if name.is_empty() { "uid" } else { "repo_owner" };
+    let unknown = || RepoError::field(field, "unknown", "does not exist");
+    let uid = match name {
+        "" => uid,
+        name => state.accounts.find(name).await?.ok_or_else(unknown)?.id,
+    };
     if uid == authorized.user()? {
         return Ok(Owner::caller(authorized)?);
     }
-    let found = state.accounts.find_active(uid).await?;
-    let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "does not exist"))?;
+    let found = state.accounts.find_active(uid).await?.ok_or_else(unknown)?;
     if !authorized.viewer().is_site_administrator() {
         if !found.is_organization {
             return Err(AuthError::AdminRequired.into());
@@ -198,6 +205,7 @@ async fn register(
         name: checked.new.name.as_str(),
         interval_secs: checked.interval_secs,
         wiki_id,
+        original_url: &checked.address.url,
         actor: &authorized.actor()?,
     };
     state.imports.insert(&mut tx, &new, now).await?;
