@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 43] = [
+const GROUPS: [(&str, &str); 45] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -43,6 +43,8 @@ const GROUPS: [(&str, &str); 43] = [
     ("git/asset", "Releases"),
     ("git/", "Git"),
     ("gateway/markdown", "Markdown"),
+    ("gateway/settings", "Service"),
+    ("gateway/version", "Service"),
 ];
 
 pub(super) fn group(operation: &str) -> &'static str {
