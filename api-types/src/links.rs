@@ -122,6 +122,12 @@ impl RepositoryLinks {
         format!("{}/api/v1/repos/{}", self.links.root, self.path)
     }
 
+    /// Returns the API URL of the languages of the repository.
+    #[must_use]
+    pub fn languages(&self) -> String {
+        format!("{}/languages", self.api())
+    }
+
     /// Returns the API URL of the caller's subscription to the repository.
     #[must_use]
     pub fn subscription(&self) -> String {

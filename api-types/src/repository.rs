@@ -26,35 +26,66 @@ crate::shape! {
         full_name: String,
         description: String,
         private: bool,
+        /// Always false: a repository is public or private.
+        internal: bool,
         fork: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         parent: Option<Box<Repository>>,
         empty: bool,
         mirror: bool,
+        /// The size in bytes.
         size: i64,
+        url: String,
         html_url: String,
         ssh_url: String,
         clone_url: String,
+        languages_url: String,
+        /// The address that it was imported from. Only for administrators of the repository.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        original_url: Option<String>,
         website: String,
         stars_count: i64,
         forks_count: i64,
         watchers_count: i64,
         open_issues_count: i64,
+        /// The number of published releases.
+        release_counter: i64,
         default_branch: String,
+        object_format_name: ObjectFormat,
         archived: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        archived_at: Option<Time>,
         has_issues: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         external_tracker: Option<ExternalTracker>,
         has_wiki: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         external_wiki: Option<ExternalWiki>,
+        /// False: there are no pull requests.
+        has_pull_requests: bool,
+        /// Always true.
+        has_releases: bool,
         topics: Vec<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         mirror_info: Option<MirrorInfo>,
+        /// The interval between two syncs of a mirror.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mirror_interval: Option<String>,
+        /// The last successful sync of a mirror. Only for administrators of the repository.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mirror_updated: Option<Time>,
         created_at: Time,
         updated_at: Time,
         #[serde(skip_serializing_if = "Option::is_none")]
         permissions: Option<Permissions>,
+    }
+}
+
+crate::word_shape! {
+    /// The hash function of object ids.
+    #[derive(Clone, Copy, Debug)]
+    enum ObjectFormat {
+        Sha1 = "sha1",
     }
 }
 
@@ -132,6 +163,10 @@ impl MirrorInfo {
         };
         Ok(Self { interval: go_duration(mirror.interval_seconds), schedule })
     }
+
+    fn last_sync(&self) -> Option<Time> {
+        self.schedule.as_ref()?.last_sync_at.clone()
+    }
 }
 
 /// Formats seconds like Go's durations: `8h0m0s`, `10m0s`, `45s`.
@@ -184,6 +219,8 @@ impl Repository {
             }
             _ => None,
         };
+        let mirror_info = repository.mirror.map(|mirror| MirrorInfo::new(mirror, permission)).transpose()?;
+        let is_administrator = permission >= Permission::Admin;
         Ok(Self {
             id: repository.id,
             full_name: urls.full_name().to_owned(),
@@ -191,36 +228,47 @@ impl Repository {
             name: repository.name,
             description: repository.description,
             private: repository.is_private,
+            internal: false,
             fork: repository.is_fork,
             parent,
             empty: repository.is_empty,
             mirror: repository.is_mirror,
             size: repository.size_bytes,
+            url: urls.api(),
             html_url: urls.html(),
             ssh_url: urls.clone_ssh(),
             clone_url: urls.clone_http(),
+            languages_url: urls.languages(),
+            original_url: Some(repository.original_url).filter(|url| is_administrator && !url.is_empty()),
             website: repository.website,
             stars_count: repository.star_count,
             forks_count: repository.fork_count,
             watchers_count: repository.watcher_count,
             open_issues_count: repository.open_issue_count,
+            release_counter: repository.release_count,
             default_branch: repository.default_branch,
+            object_format_name: ObjectFormat::Sha1,
             archived: repository.is_archived,
+            archived_at: Time::optional(repository.archive_time, "archive_time")?,
             has_issues: repository.has_issues,
             external_tracker: repository.external_tracker.map(ExternalTracker::from),
             has_wiki: repository.has_wiki,
             external_wiki: Some(repository.external_wiki_url)
                 .filter(|url| !url.is_empty())
                 .map(|external_wiki_url| ExternalWiki { external_wiki_url }),
+            has_pull_requests: false,
+            has_releases: true,
             topics: repository.topics,
-            mirror_info: repository.mirror.map(|mirror| MirrorInfo::new(mirror, permission)).transpose()?,
+            mirror_interval: mirror_info.as_ref().map(|info| info.interval.clone()),
+            mirror_updated: mirror_info.as_ref().and_then(MirrorInfo::last_sync),
+            mirror_info,
             created_at: Time::new(repository.create_time, "create_time")?,
             updated_at: Time::new(repository.update_time, "update_time")?,
             permissions: Some(permission.into()),
         })
     }
 
-    /// Removes `permissions`, which search results omit.
+    /// Removes `permissions`, which webhooks omit.
     pub fn hide_permissions(&mut self) {
         self.permissions = None;
     }

@@ -38,6 +38,13 @@ mod contract;
 mod openapi;
 
 const TOKEN: (&str, &str) = ("authorization", "token 0123456789012345678901234567890123456789");
+const PUBLIC: [&str; 5] = [
+    "/api/v1/version",
+    "/api/v1/settings/api",
+    "/api/v1/settings/attachment",
+    "/api/v1/settings/repository",
+    "/api/v1/settings/ui",
+];
 /// `ada:secret`
 const BASIC: (&str, &str) = ("authorization", "Basic YWRhOnNlY3JldA==");
 
@@ -234,6 +241,8 @@ fn every_route_but_the_documentation_names_an_operation_of_the_contracts() {
         operation::RAW,
         operation::ARCHIVE,
         operation::ASSET,
+        operation::GET_SETTINGS,
+        operation::GET_VERSION,
     ];
     for route in operations() {
         assert!(rpcs.contains(route.operation) || bodies.contains(&route.operation), "{route:?}");
@@ -273,9 +282,11 @@ async fn a_missing_token_is_the_first_error() {
         "/api/v1/repos/{owner}/{repo}/releases/{id}",
         "/api/v1/repos/{owner}/{repo}/releases/{id}/assets",
         "/api/v1/repos/{owner}/{repo}/releases/{id}/assets/{asset}",
+        "/api/v1/repositories/{id}",
     ];
     let needs_token = |(method, path): &(&str, &str)| {
         let is_open = (open.contains(path) && *method == "GET") || path.starts_with("/api/v1/markdown");
+        let is_open = is_open || PUBLIC.contains(path);
         path.starts_with("/api/v1") && !is_open && !path.contains("/tokens")
     };
     let listed: Vec<_> =
@@ -312,6 +323,26 @@ async fn operations_open_to_all_refuse_a_password_and_nonsense() {
             assert_eq!((response.status, response.message().as_str()), (401, message), "{path}");
         }
     }
+}
+
+#[tokio::test]
+async fn facts_about_the_server_are_told_whatever_the_credentials() {
+    for path in PUBLIC {
+        let mut seen = BTreeSet::new();
+        for headers in [&[][..], &[TOKEN], &[BASIC], &[("authorization", "nonsense")]] {
+            let response = send("GET", path, headers).await;
+            assert_eq!(response.status, 200, "{path} {headers:?}");
+            seen.insert(response.body);
+        }
+        assert_eq!(seen.len(), 1, "{path}");
+        let response = send("GET", &format!("{path}?token=nonsense"), &[]).await;
+        assert_eq!(response.status, 200, "{path}");
+        let tag = response.headers["etag"].to_str().unwrap();
+        assert_eq!(send("GET", path, &[("if-none-match", tag)]).await.status, 304, "{path}");
+    }
+    let version = send("GET", "/api/v1/version", &[]).await.body;
+    let expected = format!(r#"{{"version":"1.25.0+ferrite.{}"}}"#, env!("CARGO_PKG_VERSION"));
+    assert_eq!(version.trim_end(), expected);
 }
 
 #[tokio::test]

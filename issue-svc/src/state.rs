@@ -65,6 +65,22 @@ impl AppState {
         self.store.milestone(self.store.reader(), repository, id).await?.ok_or(IssueError::MilestoneNotFound)
     }
 
+    /// Returns the milestone with the id, or else with the title, which may be empty.
+    pub(crate) async fn milestone_or(
+        &self,
+        repository: RepositoryId,
+        id: i64,
+        or_title: &str,
+    ) -> Result<Milestone, IssueError> {
+        match self.milestone(repository, id).await {
+            Err(IssueError::MilestoneNotFound) if !or_title.is_empty() => {
+                let named = self.store.milestone_named(self.store.reader(), repository, or_title).await?;
+                self.milestone(repository, named.ok_or(IssueError::MilestoneNotFound)?).await
+            }
+            found => found,
+        }
+    }
+
     /// Finds the users and issues that a text of `author` mentions. Asks repo-svc about other
     /// repositories.
     pub(crate) async fn targets(

@@ -24,6 +24,10 @@ pub const UPLOAD_ASSET: &str = "git/upload-asset";
 pub const ARCHIVE: &str = "git/archive";
 /// Render Markdown, in the gateway.
 pub const RENDER_MARKDOWN: &str = "gateway/markdown";
+/// Read settings of the site that clients need, in the gateway.
+pub const GET_SETTINGS: &str = "gateway/settings";
+/// Read the version, in the gateway.
+pub const GET_VERSION: &str = "gateway/version";
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +96,10 @@ pub fn takes_access_away(operation: &str) -> bool {
 const RPCS: &[Operation] = &include!(concat!(env!("OUT_DIR"), "/operation_rows.rs"));
 
 /// Operations that are not RPCs: HTTP bodies of git-svc, and operations in the gateway.
-const OTHERS: [Operation; 7] = [
+const OTHERS: [Operation; 9] = [
     read(RENDER_MARKDOWN, Rule::Anyone),
+    read(GET_SETTINGS, Rule::Public),
+    read(GET_VERSION, Rule::Public),
     read(ARCHIVE, on_repository(Permission::Read, false)),
     read(ASSET, on_repository(Permission::Read, true)),
     read(RAW, on_repository(Permission::Read, false)),

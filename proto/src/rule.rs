@@ -9,6 +9,8 @@ pub enum Rule {
     Service,
     /// Nothing. Credentials must still be valid if present, and decide what the response shows.
     Anyone,
+    /// Nothing. Credentials are not looked at, so that invalid ones are no error.
+    Public,
     /// The password of the account that the request is about.
     Password,
     /// An authenticated user. A token needs this scope, if there is one.

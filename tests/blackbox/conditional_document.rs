@@ -81,6 +81,7 @@ impl World {
             ("/repos/{owner}/{repo}/milestones/{id}", format!("{repo}/milestones/{milestone}")),
             ("/repos/{owner}/{repo}/releases/{id}", release.clone()),
             ("/repos/{owner}/{repo}/releases/{id}/assets/{asset}", format!("{release}/assets/{}", asset["id"])),
+            ("/repos/{owner}/{repo}/releases/tags/{tag}", format!("{repo}/releases/tags/v1")),
             ("/repos/{owner}/{repo}/subscription", format!("{repo}/subscription")),
             ("/repos/{owner}/{repo}/topics", format!("{repo}/topics")),
             ("/repos/{owner}/{repo}/transfer", transfer),

@@ -36,6 +36,7 @@ on_outward_installations! {
         a_caller_that_does_not_wait_finds_the_import_at_its_place
         credentials_are_nowhere_while_they_are_used
         repositories_are_imported_to_accounts_of_the_caller
+        what_programs_for_gitea_ask_for_is_imported_or_named
     }
     production Production {
         a_repository_is_brought_with_its_branches_tags_notes_and_wiki
@@ -292,7 +293,32 @@ async fn repositories_are_imported_to_accounts_of_the_caller(cluster: &Cluster) 
     import(&ada, &url, "a b", Value::Null).await.refused_field("repo_name");
     import(&cluster.anonymous(), &url, "x", Value::Null).await.refused(401);
     let response = ada.post("/repos/migrate", &json!({})).await;
-    response.refused_fields(&[("clone_addr", "required"), ("uid", "required"), ("repo_name", "required")]);
+    response.refused_fields(&[("clone_addr", "required"), ("repo_name", "required"), ("uid", "required")]);
+}
+
+async fn what_programs_for_gitea_ask_for_is_imported_or_named(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    git.small("work").await;
+    git.run("", &["clone", "-q", "--bare", "work", "demo.git"]).await;
+    let server = GitServer::with_login(&git, Some(("oauth2", SECRET))).await;
+    let (url, organization) = (server.url("demo.git"), ada.new_organization("acme").await);
+    let more = json!({
+        "uid": 0, "repo_owner": organization, "auth_token": SECRET, "service": "github", "mirror": true, "wiki": false,
+        "mirror_interval": "8h0m0s", "lfs": false, "issues": true, "labels": true, "milestones": true,
+        "pull_requests": true, "releases": true,
+    });
+    let made = import(&ada, &url, "demo", more).await.expect(201).json();
+    assert_eq!(made["full_name"], format!("{organization}/demo"));
+    assert_eq!((&made["original_url"], &made["mirror_interval"]), (&json!(url), &json!("8h0m0s")));
+    assert_eq!(made["mirror_updated"], made["mirror_info"]["last_sync_at"]);
+    let seen = cluster.anonymous().get(&format!("/repos/{organization}/demo")).await.expect(200).json();
+    assert_eq!((seen.get("original_url"), seen.get("mirror_updated")), (None, None));
+    let parts = json!({"auth_token": SECRET, "service": "github", "issues": true, "releases": true, "lfs": true});
+    let refused = import(&ada, &url, "parts", parts).await;
+    refused.refused_fields(&[("lfs", "invalid"), ("issues", "invalid"), ("releases", "invalid")]);
+    let unknown = json!({"repo_owner": "no-such-account", "auth_token": SECRET});
+    import(&ada, &url, "parts", unknown).await.refused_field("repo_owner");
+    import(&ada, &url, "parts", json!({"uid": null})).await.refused_fields(&[("uid", "required")]);
 }
 
 fn processes(cluster: &Cluster) -> HashSet<u32> {

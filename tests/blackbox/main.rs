@@ -96,6 +96,7 @@ mod reserved_names;
 mod revocation;
 mod rolling;
 mod scopes;
+mod service;
 mod service_keys;
 mod shapes;
 mod ssh;

@@ -9,6 +9,7 @@ on_profiles! {
         get_milestones_lists_by_id_and_state
         patch_milestones_changes_what_is_named_and_keeps_the_date
         patch_milestones_opens_and_closes_with_a_real_time
+        a_milestone_can_be_named_by_its_title
         delete_milestones_takes_them_from_their_issues
         milestone_counts_are_true_after_every_change
     }
@@ -76,6 +77,25 @@ async fn get_milestones_lists_by_id_and_state(cluster: &Cluster) {
     assert_eq!(ada.get(&format!("{path}?page=2")).await.expect(200).text(), "[]");
     for absent in ["999999999", "0", "-1", "a", "99999999999999999999"] {
         ada.get(&format!("{path}/{absent}")).await.refused(404);
+    }
+}
+
+async fn a_milestone_can_be_named_by_its_title(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("tracker", json!({})).await;
+    let path = format!("{repo}/milestones");
+    let first = ada.new_milestone(&repo, "v1.0 / final").await;
+    let number = ada.new_milestone(&repo, &first.to_string()).await;
+    let by_title = format!("{path}/v1.0%20%2F%20final");
+    let shown = ada.get(&by_title).await.expect(200).json();
+    assert_eq!(shown["id"], first);
+    assert_eq!(ada.get(&format!("{path}/{first}")).await.expect(200).json(), shown, "an id counts before a title");
+    let closed = ada.patch(&by_title, &json!({"title": "v1.0 / final", "state": "closed"})).await.expect(200).json();
+    assert_eq!((&closed["id"], &closed["state"]), (&json!(first), &json!("closed")));
+    ada.delete(&by_title).await.empty(204);
+    assert_eq!(ada.get(&path).await.expect(200).ids("id"), [number]);
+    for absent in [by_title.as_str(), &format!("{path}/V1"), &format!("{path}/%00"), &format!("{path}/%ff")] {
+        ada.get(absent).await.refused_with_message(404, "milestone does not exist");
     }
 }
 

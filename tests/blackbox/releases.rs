@@ -16,6 +16,7 @@ on_profiles! {
     }
     embedded {
         drafts_are_hidden_from_readers
+        releases_are_listed_by_kind_and_deleted_by_tag
         downloads_have_ranges_and_tags
         wrong_uploads_are_refused
         releases_of_an_archived_repository_cannot_be_changed
@@ -124,6 +125,40 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     let feed = ada.eventually(&path, |feed| told(feed, "release", "/release/tag_name").len() >= 2).await;
     assert_eq!(told(&feed, "release", "/release/tag_name"), ["v2", "v1/rc"], "the deleted release is hidden");
     assert_eq!(told(&feed, "create", "/ref"), ["main", "v1/rc", "v2"]);
+}
+
+async fn releases_are_listed_by_kind_and_deleted_by_tag(cluster: &Cluster) {
+    let ada = owner(cluster, false).await;
+    let path = ada.repo("demo", "/releases");
+    for (tag, draft, prerelease) in [("v1", false, false), ("v2/rc", false, true), ("v3", true, false)] {
+        new_release(&ada, json!({"tag_name": tag, "draft": draft, "prerelease": prerelease})).await;
+    }
+    let reader = cluster.anonymous();
+    for (query, to_owner, to_reader) in [
+        ("", &["v1", "v2/rc", "v3"][..], &["v1", "v2/rc"][..]),
+        ("draft=true", &["v3"], &[]),
+        ("draft=false", &["v1", "v2/rc"], &["v1", "v2/rc"]),
+        ("pre-release=true", &["v2/rc"], &["v2/rc"]),
+        ("draft=false&pre-release=false", &["v1"], &["v1"]),
+        ("draft=&pre-release=", &["v1", "v2/rc", "v3"], &["v1", "v2/rc"]),
+    ] {
+        for (caller, expected) in [(&ada, to_owner), (&reader, to_reader)] {
+            let listed = caller.get(&format!("{path}?{query}")).await.expect(200);
+            assert_eq!(listed.each("tag_name"), expected, "{query}");
+            assert_eq!(listed.header("x-total-count"), expected.len().to_string(), "{query}");
+        }
+    }
+    ada.get(&format!("{path}?draft=maybe")).await.refused_field("draft");
+    let count = async || ada.get(&ada.repo("demo", "")).await.expect(200).json()["release_counter"].clone();
+    assert_eq!(count().await, 2);
+    let release = format!("{path}/tags/v2/rc");
+    cluster.outsider().await.delete(&release).await.refused(403);
+    ada.delete(&release).await.empty(204);
+    assert_eq!((count().await, tags(&ada).await), (json!(1), vec!["v1".to_owned(), "v2/rc".to_owned()]));
+    for tag in ["v2/rc", "never"] {
+        ada.delete(&format!("{path}/tags/{tag}")).await.refused_with_message(404, "release does not exist");
+    }
+    assert_eq!(ada.get(&path).await.expect(200).each("tag_name"), ["v1", "v3"]);
 }
 
 async fn of_releases_of_one_tag_at_once_one_has_it_at_its_target(cluster: &Cluster) {

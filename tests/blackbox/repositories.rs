@@ -1,20 +1,24 @@
 //! Repositories: created, listed, searched, read, deleted.
 
+use reqwest::header::IF_NONE_MATCH;
 use serde_json::{Value, json};
 
 use crate::harness::client::unique;
-use crate::harness::{Cluster, Git};
+use crate::harness::{Cluster, Git, User};
 
 on_profiles! {
     both {
         simultaneous_requests_take_a_name_once
         search_is_literal_and_shows_what_the_caller_may_see
+        searches_are_narrowed_by_role_star_and_visibility
+        a_repository_is_found_by_its_number
         a_deleted_repository_is_gone_from_every_interface
     }
     production {
         a_new_repository_has_the_shape_of_the_contract
         a_first_commit_is_made_from_templates
         templates_that_do_not_exist_are_named
+        a_new_repository_has_the_default_branch_that_it_is_given
         repository_names_follow_the_rules
         a_hidden_repository_looks_like_a_missing_one
         lists_show_what_the_caller_may_see
@@ -88,6 +92,61 @@ async fn templates_that_do_not_exist_are_named(cluster: &Cluster) {
     let body =
         json!({"name": "half", "auto_init": true, "gitignores": "", "license": "", "readme": "", "description": null});
     ada.post("/user/repos", &body).await.expect(201);
+}
+
+async fn a_new_repository_has_the_default_branch_that_it_is_given(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    let of_gitea = json!({
+        "auto_init": true, "default_branch": "trunk", "object_format_name": "sha1", "trust_model": "default",
+        "template": false, "issue_labels": "",
+    });
+    assert_eq!(ada.new_repository("begun", of_gitea).await["default_branch"], "trunk");
+    assert_eq!(ada.get(&ada.repo("begun", "/branches")).await.expect(200).each("name"), ["trunk"]);
+    let organization = ada.new_organization("acme").await;
+    let body = json!({"name": "later", "default_branch": "a/b"});
+    ada.post(&format!("/orgs/{organization}/repos"), &body).await.expect(201);
+    let url = ada.git_url(&organization, "later");
+    git.run("", &["clone", "-q", &url, "work"]).await;
+    git.commit("work", "first", "x").await;
+    git.run("work", &["push", "-q", "origin", "HEAD:other", "HEAD:a/b"]).await;
+    assert!(git.run("", &["ls-remote", "--symref", &url, "HEAD"]).await.starts_with("ref: refs/heads/a/b\tHEAD"));
+    let shown = ada.get(&format!("/repos/{organization}/later")).await.expect(200).json();
+    assert_eq!(shown["default_branch"], "a/b");
+
+    ada.post("/user/repos", &json!({"name": "x", "default_branch": "a..b"})).await.refused_field("default_branch");
+    let other = json!({
+        "name": "x", "object_format_name": "sha256", "trust_model": "committer", "template": true,
+        "issue_labels": "Default",
+    });
+    ada.post("/user/repos", &other).await.refused_fields(&[
+        ("object_format_name", "unknown"),
+        ("trust_model", "unknown"),
+        ("template", "invalid"),
+        ("issue_labels", "invalid"),
+    ]);
+}
+
+async fn a_repository_is_found_by_its_number(cluster: &Cluster) {
+    let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
+    let of = |repository: &Value| format!("/repositories/{}", repository["id"]);
+    let open = ada.new_repository("open", json!({})).await;
+    let hidden = ada.new_repository("hidden", json!({"private": true})).await;
+    for caller in [&ada, &outsider, &cluster.anonymous()] {
+        let shown = caller.get(&of(&open)).await.expect(200);
+        assert_eq!(shown.json(), caller.get(&ada.repo("open", "")).await.expect(200).json());
+        let again = caller.get_with(&of(&open), IF_NONE_MATCH, &shown.header("etag")).await;
+        assert_eq!(again.status, 304);
+    }
+    assert_eq!(ada.get(&of(&hidden)).await.expect(200).json(), hidden);
+    for caller in [&outsider, &cluster.anonymous()] {
+        let missing = caller.get("/repositories/999999999").await.refused(404);
+        assert_eq!(caller.get(&of(&hidden)).await.refused(404).body, missing.body);
+    }
+    ada.get("/repositories/open").await.refused_with_message(404, "repository does not exist");
+    ada.patch(&ada.repo("open", ""), &json!({"name": "renamed"})).await.expect(200);
+    assert_eq!(ada.get(&of(&open)).await.expect(200).json()["name"], "renamed");
+    ada.delete(&ada.repo("renamed", "")).await.expect(204);
+    ada.get(&of(&open)).await.refused(404);
 }
 
 async fn repository_names_follow_the_rules(cluster: &Cluster) {
@@ -185,11 +244,11 @@ async fn search_is_literal_and_shows_what_the_caller_may_see(cluster: &Cluster) 
     ada.new_repository(&format!("a-{word}"), json!({})).await;
     ada.new_repository(&format!("b-{word}"), json!({"private": true})).await;
     ada.new_repository("by-description", json!({"description": format!("100% {} _x", word.to_uppercase())})).await;
-    let find = |caller: crate::harness::User, query: String| async move {
+    let find = |caller: User, query: String| async move {
         let response = caller.get(&format!("/repos/search?{query}")).await.expect(200).json();
         assert_eq!(response["ok"], true);
         assert!(
-            response["data"].as_array().unwrap().iter().all(|found| found.get("permissions").is_none()),
+            response["data"].as_array().unwrap().iter().all(|found| found["permissions"]["pull"] == true),
             "{response}"
         );
         names(&response["data"]).join(",")
@@ -208,6 +267,44 @@ async fn search_is_literal_and_shows_what_the_caller_may_see(cluster: &Cluster) 
     assert_eq!(find(ada.clone(), format!("q={word}&uid=987654321")).await, "");
     assert_eq!(find(ada.clone(), format!("q={word}&limit=1&page=2")).await, format!("b-{word}"));
     assert_ne!(find(ada.clone(), "limit=50".to_owned()).await, "");
+}
+
+async fn searches_are_narrowed_by_role_star_and_visibility(cluster: &Cluster) {
+    let (ada, bob, word) = (cluster.user("ada").await, cluster.user("bob").await, unique("narrow"));
+    for (user, name, private) in [(&ada, "a", false), (&ada, "b", true), (&bob, "c", false), (&bob, "d", true)] {
+        user.new_repository(&format!("{name}-{word}"), json!({"private": private})).await;
+    }
+    for name in ["c", "d"] {
+        bob.share(&bob.repo(&format!("{name}-{word}"), ""), &ada, "write").await;
+    }
+    ada.put_nothing(&format!("/user/starred/{}/c-{word}", bob.name)).await.empty(204);
+    let topics = json!({"topics": [word]});
+    ada.put(&ada.repo(&format!("a-{word}"), "/topics"), &topics).await.empty(204);
+    let find = async |caller: &User, query: &str| {
+        let found = caller.get(&format!("/repos/search?q={word}&{query}")).await.expect(200).json();
+        names(&found["data"]).iter().map(|name| &name[..1]).collect::<String>()
+    };
+    let (mine, theirs) = (ada.id, bob.id);
+    for (query, expected) in [
+        (String::new(), "abcd"),
+        (format!("uid={mine}"), "abcd"),
+        (format!("uid={mine}&exclusive=true"), "ab"),
+        (format!("uid={mine}&mode=collaborative"), "cd"),
+        (format!("uid={theirs}"), "cd"),
+        ("is_private=true".to_owned(), "bd"),
+        ("is_private=false&archived=false".to_owned(), "ac"),
+        ("private=false".to_owned(), "ac"),
+        ("mode=collaborative&private=true".to_owned(), "cd"),
+        (format!("starredBy={mine}"), "c"),
+        (format!("starredBy={theirs}"), ""),
+        ("topic=true".to_owned(), "a"),
+        ("sort=alpha&order=desc".to_owned(), "dcba"),
+    ] {
+        assert_eq!(find(&ada, &query).await, expected, "{query}");
+    }
+    assert_eq!(find(&cluster.anonymous(), "is_private=false").await, "ac");
+    assert_eq!(find(&cluster.anonymous(), &format!("starredBy={mine}")).await, "");
+    ada.get("/repos/search?is_private=perhaps").await.refused_field("is_private");
 }
 
 async fn only_owners_delete(cluster: &Cluster) {

@@ -21,6 +21,7 @@ on_profiles! {
     }
     embedded {
         settings_name_the_field_that_is_wrong_and_change_nothing
+        parts_of_a_repository_are_switched_with_its_settings
     }
     production {
         a_transfer_waits_for_its_receiver_or_happens_at_once
@@ -113,6 +114,8 @@ async fn settings_name_the_field_that_is_wrong_and_change_nothing(cluster: &Clus
         ("default_branch", json!("a..b"), "invalid"),
         ("private", json!("yes"), "type"),
         ("archived", json!(1), "type"),
+        ("has_wiki", json!("no"), "type"),
+        ("template", json!(true), "invalid"),
     ] {
         let mut body = json!({"description": "two", "archived": true});
         body[field] = wrong;
@@ -133,6 +136,24 @@ async fn settings_name_the_field_that_is_wrong_and_change_nothing(cluster: &Clus
     let logged = cluster.admin().await.get(&format!("/admin/audit?target={}/demo", ada.name)).await.expect(200).json();
     let updates = logged.as_array().unwrap().iter().filter(|entry| entry["action"] == "repository.update").count();
     assert_eq!(updates, 1, "{logged}");
+}
+
+async fn parts_of_a_repository_are_switched_with_its_settings(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = ada.new_tracker("demo", json!({"auto_init": true})).await;
+    let of_gitea = json!({
+        "has_issues": false, "has_wiki": false, "template": false, "website": "http://example.com", "private": true,
+        "has_pull_requests": true, "allow_merge_commits": true,
+    });
+    let shown = set(&ada, "demo", of_gitea).await;
+    let seen = ["has_issues", "has_wiki", "has_pull_requests", "private", "website"].map(|field| shown[field].clone());
+    assert_eq!(json!(seen), json!([false, false, false, true, "http://example.com"]));
+    ada.post(&format!("{repo}/issues"), &json!({"title": "One"})).await.refused(404);
+    let shown = set(&ada, "demo", json!({"has_issues": true, "archived": true})).await;
+    assert_eq!((&shown["has_issues"], &shown["has_wiki"]), (&json!(true), &json!(false)));
+    assert!(shown["archived_at"].is_string(), "{shown}");
+    assert_eq!(set(&ada, "demo", json!({"archived": false})).await.get("archived_at"), None);
+    ada.new_issue(&repo, "One", json!({})).await;
 }
 
 async fn a_default_branch_is_changed_on_the_store_and_in_the_api(cluster: &Cluster) {

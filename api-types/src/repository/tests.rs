@@ -16,6 +16,7 @@ fn message() -> repo::Repository {
         has_issues: true,
         has_wiki: true,
         topics: vec!["rust".into(), "web".into()],
+        release_count: 3,
         ..Default::default()
     }
 }
@@ -38,11 +39,16 @@ fn a_repository_has_the_shape_of_the_contract() {
       "forks_count": 0,
       "full_name": "bob/demo",
       "has_issues": true,
+      "has_pull_requests": false,
+      "has_releases": true,
       "has_wiki": true,
       "html_url": "http://git.example.com/bob/demo",
       "id": 2,
+      "internal": false,
+      "languages_url": "http://git.example.com/api/v1/repos/bob/demo/languages",
       "mirror": false,
       "name": "demo",
+      "object_format_name": "sha1",
       "open_issues_count": 0,
       "owner": {
         "avatar_url": "http://git.example.com/avatars/1",
@@ -58,6 +64,7 @@ fn a_repository_has_the_shape_of_the_contract() {
         "push": true
       },
       "private": false,
+      "release_counter": 3,
       "size": 0,
       "ssh_url": "git@git.example.com:bob/demo.git",
       "stars_count": 0,
@@ -66,6 +73,7 @@ fn a_repository_has_the_shape_of_the_contract() {
         "web"
       ],
       "updated_at": "1970-01-01T00:00:02Z",
+      "url": "http://git.example.com/api/v1/repos/bob/demo",
       "watchers_count": 0,
       "website": ""
     });
@@ -103,6 +111,27 @@ fn a_tracker_and_a_wiki_elsewhere_are_shown_with_their_addresses() {
 }
 
 #[test]
+fn only_administrators_see_where_a_repository_came_from_and_all_see_when_it_was_archived() {
+    let imported = |permission: repo::Permission| {
+        let imported = repo::Repository {
+            original_url: "https://example.com/them/demo.git".into(),
+            archive_time: Some(prost_types::Timestamp { seconds: 3, nanos: 0 }),
+            permission: permission.into(),
+            ..message()
+        };
+        let value = to_json(imported, Viewer::Authenticated);
+        (value.get("original_url").cloned(), value["archived_at"].clone())
+    };
+    let archived_at = serde_json::json!("1970-01-01T00:00:03Z");
+    assert_eq!(imported(repo::Permission::Write), (None, archived_at.clone()));
+    let url = serde_json::json!("https://example.com/them/demo.git");
+    assert_eq!(imported(repo::Permission::Admin), (Some(url), archived_at));
+    let value =
+        to_json(repo::Repository { permission: repo::Permission::Owner.into(), ..message() }, Viewer::Anonymous);
+    assert!(value.get("original_url").is_none() && value.get("archived_at").is_none());
+}
+
+#[test]
 fn only_administrators_see_the_schedule_of_a_mirror() {
     let mirror = repo::MirrorState {
         interval_seconds: 8 * 3600,
@@ -122,6 +151,15 @@ fn only_administrators_see_the_schedule_of_a_mirror() {
         "last_error": "address cannot be reached"
     });
     assert_eq!(mirror_info(repo::Permission::Admin), whole);
+    let synced = repo::MirrorState { last_sync_time: Some(prost_types::Timestamp { seconds: 2, nanos: 0 }), ..mirror };
+    for (permission, updated) in
+        [(repo::Permission::Read, None), (repo::Permission::Admin, Some("1970-01-01T00:00:02Z"))]
+    {
+        let mirrored = repo::Repository { mirror: Some(synced.clone()), permission: permission.into(), ..message() };
+        let value = to_json(mirrored, Viewer::Authenticated);
+        assert_eq!(value["mirror_interval"], "8h0m0s");
+        assert_eq!(value.get("mirror_updated").and_then(serde_json::Value::as_str), updated);
+    }
     assert!(to_json(message(), Viewer::Authenticated).get("mirror_info").is_none());
 }
 

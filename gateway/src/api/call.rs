@@ -1,6 +1,7 @@
 //! Shared by all handlers: the API call, extractors for the kinds of credentials, and macros for
 //! routes.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::ops::Deref;
 
@@ -153,6 +154,17 @@ impl FromRequestParts<ApiState> for MaybeAuthenticated {
     }
 }
 
+/// Extracts nothing: marks an operation that looks at no credentials.
+pub(crate) struct Public;
+
+impl FromRequestParts<ApiState> for Public {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, _: &ApiState) -> Result<Self, Infallible> {
+        Ok(Self)
+    }
+}
+
 /// Extracts a call with a token; rejects all others.
 pub(crate) struct Authenticated(pub(crate) ApiCall);
 
@@ -168,6 +180,8 @@ impl FromRequestParts<ApiState> for Authenticated {
 impl Input for Authenticated {}
 
 impl Input for MaybeAuthenticated {}
+
+impl Input for Public {}
 
 impl Input for BasicAuth {}
 

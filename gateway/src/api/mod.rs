@@ -1,8 +1,8 @@
 //! REST v1: one folder per group of resources, with one file per resource and its routes.
 //!
 //! Modules from top to bottom: `admin` → `accounts`, `organizations`, `repositories`, `hooks`,
-//! `releases` → `issues`, `git`, `markdown` → `access` → `call`, `response_layer` → `conditional`,
-//! `state`.
+//! `releases` → `issues`, `git`, `markdown` → `access` → `service` → `call`, `response_layer` →
+//! `conditional`, `state`.
 
 mod access;
 mod accounts;
@@ -17,6 +17,7 @@ mod organizations;
 mod releases;
 mod repositories;
 mod response_layer;
+mod service;
 mod state;
 
 use self::call::groups;
@@ -26,7 +27,7 @@ pub use self::issues::ASSIGNEE_WORDS;
 pub(crate) use self::response_layer::{Responder, respond};
 pub(crate) use self::state::{ApiParts, ApiState};
 
-groups! { accounts admin git hooks issues markdown organizations releases repositories }
+groups! { accounts admin git hooks issues markdown organizations releases repositories service }
 
 #[cfg(test)]
 mod tests;

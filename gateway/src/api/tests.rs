@@ -50,6 +50,7 @@ mod markdown;
 mod mirrors;
 mod operations;
 mod quotas;
+mod repositories;
 mod script;
 mod slow_bodies;
 mod stores;

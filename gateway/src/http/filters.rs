@@ -81,6 +81,21 @@ impl Filter for Flag {
     }
 }
 
+/// `true` or `false`, also as `1` and `0`. An empty text counts as absent.
+pub(crate) enum OptionalFlag {}
+
+impl Filter for OptionalFlag {
+    type Value = Option<bool>;
+
+    fn read(query: &Query, name: &str) -> Result<Option<bool>, FieldError> {
+        query.word(name, &[("true", true), ("false", false), ("1", true), ("0", false)])
+    }
+
+    fn schema() -> Schema {
+        json!({"type": "boolean"})
+    }
+}
+
 /// An empty text counts as absent.
 impl Filter for Integer {
     type Value = Option<i64>;
@@ -260,6 +275,23 @@ mod tests {
             /// A direction.
             kind as "type": Word<Direction> = "up",
         }
+    }
+
+    #[test]
+    fn an_optional_flag_has_three_states() {
+        let read =
+            |text: &str| OptionalFlag::read(&Query::new("/", text), "on").map_err(|error| error.code.into_owned());
+        for (text, expected) in [
+            ("", None),
+            ("on=", None),
+            ("on=true", Some(true)),
+            ("on=1", Some(true)),
+            ("on=false", Some(false)),
+            ("on=0", Some(false)),
+        ] {
+            assert_eq!(read(text), Ok(expected), "{text}");
+        }
+        assert_eq!(read("on=yes"), Err("unknown".to_owned()));
     }
 
     fn query(text: &str) -> QueryOf<Sample> {

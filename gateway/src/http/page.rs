@@ -77,6 +77,13 @@ pub(crate) struct PageQuery<const DEFAULT: i32, const MAX: i32, const ZERO: i32,
     pub(crate) page: Page,
 }
 
+/// How many entries a page of a list has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageSizes {
+    pub(crate) default: i32,
+    pub(crate) max: i32,
+}
+
 /// For lists that existing clients expect as a whole.
 pub(crate) type WholeList = PageQuery<1000, 1000, 1000>;
 /// For issues, of which there can be very many.
@@ -101,6 +108,8 @@ impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const ZERO: i32, const 
 impl<const DEFAULT: i32, const MAX: i32, const ZERO: i32, const HAS_PAGE_SIZE: bool>
     PageQuery<DEFAULT, MAX, ZERO, HAS_PAGE_SIZE>
 {
+    pub(crate) const SIZES: PageSizes = PageSizes { default: DEFAULT, max: MAX };
+
     /// Values that are not positive numbers count as absent, except for `limit=0`.
     fn of(query: Query) -> Self {
         let at_least_one = |value: i64| i32::try_from(value.min(i64::from(i32::MAX))).ok().filter(|value| *value > 0);

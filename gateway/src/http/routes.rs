@@ -6,11 +6,13 @@ use ferrite_proto::operation;
 use super::describe::{Description, Success};
 
 /// Names in the OpenAPI document of operations that are not RPCs.
-const OTHER_NAMES: [(&str, &str); 4] = [
+const OTHER_NAMES: [(&str, &str); 6] = [
     (operation::RAW, "GetRawFile"),
     (operation::ARCHIVE, "GetArchive"),
     (operation::ASSET, "DownloadReleaseAsset"),
     (operation::RENDER_MARKDOWN, "RenderMarkdown"),
+    (operation::GET_SETTINGS, "GetSettings"),
+    (operation::GET_VERSION, "GetVersion"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

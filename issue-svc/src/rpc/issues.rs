@@ -177,9 +177,8 @@ async fn filter(
         ANY => Some(Condition::Any),
         // If several milestones have this title, the newest one counts.
         text => {
-            let all = store.milestone_titles(repository).await?;
-            let Some((id, _)) = IdOrName::new(text).find(&all, |(id, title)| (*id, title)) else { return Ok(None) };
-            Some(Condition::Is(*id))
+            let Some(id) = store.milestone_named(store.reader(), repository, text).await? else { return Ok(None) };
+            Some(Condition::Is(id))
         }
     };
     let assignee = request.assignee.and_then(|filter| filter.condition).map(|condition| match condition {

@@ -45,8 +45,9 @@ async fn get_milestone(
     request: Request<GetMilestoneRequest>,
 ) -> Result<GetMilestoneResponse, IssueError> {
     state.authorize_settings(&request, request.get_ref().repository_id).await?;
-    let GetMilestoneRequest { repository_id, milestone_id } = request.into_inner();
-    let milestone = encode::milestone(state.milestone(RepositoryId(repository_id), milestone_id).await?);
+    let GetMilestoneRequest { repository_id, milestone_id, or_title } = request.into_inner();
+    let found = state.milestone_or(RepositoryId(repository_id), milestone_id, &or_title).await?;
+    let milestone = encode::milestone(found);
     version::tell(&milestone);
     Ok(GetMilestoneResponse { milestone: Some(milestone) })
 }
@@ -82,12 +83,13 @@ async fn update_milestone(
 ) -> Result<UpdateMilestoneResponse, IssueError> {
     let grant = state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateMilestone")?;
-    let request = request.into_inner();
+    let mut request = request.into_inner();
     let (repository, id) = (RepositoryId(request.repository_id), request.milestone_id);
+    let or_title = std::mem::take(&mut request.or_title);
     let update = async {
         let change = decode_change(request)?;
         let mut write = state.writer.begin(repository, CounterChange::default()).await?;
-        let milestone = write.change_milestone(id, change).await?;
+        let milestone = write.change_milestone(id, &or_title, change).await?;
         let (id, response) = (milestone.id, UpdateMilestoneResponse { milestone: Some(encode::milestone(milestone)) });
         write.commit_with_subject(key.as_ref(), response, id).await
     };
@@ -128,7 +130,7 @@ async fn delete_milestone(
     let request = request.into_inner();
     let delete = async {
         let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
-        write.delete_milestone(request.milestone_id).await?;
+        write.delete_milestone(request.milestone_id, &request.or_title).await?;
         write.commit(key.as_ref(), DeleteMilestoneResponse {}).await
     };
     once(state.store.db(), key.as_ref(), delete).await

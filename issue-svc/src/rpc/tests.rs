@@ -9,12 +9,12 @@ use ferrite_proto::issue::label_service_client::LabelServiceClient;
 use ferrite_proto::issue::milestone_service_client::MilestoneServiceClient;
 use ferrite_proto::issue::{
     ChangeIssueLabelsRequest, CreateCommentRequest, CreateIssueRequest, CreateLabelRequest, CreateMilestoneRequest,
-    LabelChange, ListCommentsRequest, ListIssuesRequest, UpdateCommentRequest, UpdateIssueRequest,
-    UpdateMilestoneRequest,
+    DeleteMilestoneRequest, GetMilestoneRequest, IssueState, LabelChange, ListCommentsRequest, ListIssuesRequest,
+    UpdateCommentRequest, UpdateIssueRequest, UpdateMilestoneRequest,
 };
 use ferrite_proto::operation::{
-    CHANGE_ISSUE_LABELS, CREATE_COMMENT, CREATE_ISSUE, CREATE_LABEL, CREATE_MILESTONE, LIST_COMMENTS, LIST_ISSUES,
-    UPDATE_COMMENT, UPDATE_ISSUE, UPDATE_MILESTONE,
+    CHANGE_ISSUE_LABELS, CREATE_COMMENT, CREATE_ISSUE, CREATE_LABEL, CREATE_MILESTONE, DELETE_MILESTONE, GET_MILESTONE,
+    LIST_COMMENTS, LIST_ISSUES, UPDATE_COMMENT, UPDATE_ISSUE, UPDATE_MILESTONE,
 };
 use tonic::{Code, Status};
 
@@ -88,6 +88,60 @@ async fn edits_of_a_milestone_count_with_the_bytes_that_they_store() {
         assert_eq!(count(&service, "idempotency").await, edits + 1);
         assert!(longest_response(&service).await <= MAX_STORED_RESPONSE_BYTES);
         service.create(&TestCaller::user(8, Permission::Read), issue(String::new())).await.unwrap();
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_milestone_is_found_by_its_title_if_none_has_the_id() {
+    on_each_url(|url| async move {
+        let service = Service::start(&url).await;
+        let client = MilestoneServiceClient::new(service.channel.clone());
+        let mut ids = Vec::new();
+        for title in ["V1", "v1", "\u{c4}rger"] {
+            let new =
+                CreateMilestoneRequest { repository_id: REPOSITORY, title: title.to_owned(), ..Default::default() };
+            let made = client.clone().create_milestone(ada().request(CREATE_MILESTONE, new)).await.unwrap();
+            ids.push(made.into_inner().milestone.unwrap().id);
+        }
+        let get = async |milestone_id, or_title: &str| {
+            let or_title = or_title.to_owned();
+            let request = GetMilestoneRequest { repository_id: REPOSITORY, milestone_id, or_title };
+            let found = client.clone().get_milestone(ada().request(GET_MILESTONE, request)).await?;
+            Ok::<_, Status>(found.into_inner().milestone.unwrap().id)
+        };
+        for (id, title, expected) in
+            [(i64::MAX, "V1", ids[1]), (i64::MAX, "\u{e4}RGER", ids[2]), (ids[0], "v1", ids[0]), (ids[0], "", ids[0])]
+        {
+            assert_eq!(get(id, title).await.unwrap(), expected, "{id} {title}");
+        }
+        for (id, title) in [(i64::MAX, "v2"), (i64::MAX, ""), (i64::MAX, "a\0")] {
+            assert_eq!(reason(&get(id, title).await.unwrap_err()), "MILESTONE_NOT_FOUND", "{title}");
+        }
+        let change = |title: &str| UpdateMilestoneRequest {
+            repository_id: REPOSITORY,
+            milestone_id: i64::MAX,
+            or_title: title.to_owned(),
+            state: IssueState::Closed.into(),
+            ..UpdateMilestoneRequest::default()
+        };
+        let update = async |title: &'static str| {
+            client.clone().update_milestone(ada().with_key(title).request(UPDATE_MILESTONE, change(title))).await
+        };
+        for _ in 0..2 {
+            let closed = update("v1").await.unwrap().into_inner().milestone.unwrap();
+            assert_eq!((closed.id, closed.title.as_str(), closed.state()), (ids[1], "v1", IssueState::Closed));
+        }
+        assert_eq!(reason(&update("v2").await.unwrap_err()), "MILESTONE_NOT_FOUND");
+        let delete = async |title: &str| {
+            let or_title = title.to_owned();
+            let request = DeleteMilestoneRequest { repository_id: REPOSITORY, milestone_id: i64::MAX, or_title };
+            client.clone().delete_milestone(ada().request(DELETE_MILESTONE, request)).await
+        };
+        delete("v1").await.unwrap();
+        assert_eq!(get(i64::MAX, "v1").await.unwrap(), ids[0]);
+        assert_eq!(reason(&delete("v2").await.unwrap_err()), "MILESTONE_NOT_FOUND");
         service.stop().await;
     })
     .await;

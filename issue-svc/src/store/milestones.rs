@@ -1,5 +1,6 @@
 //! Milestones of repositories. Their issue counts are those of their lists.
 
+use ferrite_core::id_or_name::IdOrName;
 use ferrite_core::page::Page;
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -25,6 +26,7 @@ const INSERT: &str = "INSERT INTO milestones (repository_id, title, description,
 const UPDATE: &str = "UPDATE milestones SET title = $2, description = $3, is_closed = $4, due_us = $5, closed_us = $6 \
      WHERE id = $1";
 const DELETE: &str = "DELETE FROM milestones WHERE repository_id = $1 AND id = $2";
+const TITLES: &str = "SELECT id, title FROM milestones WHERE repository_id = $1 ORDER BY id";
 
 #[derive(FromRow)]
 struct MilestoneRow {
@@ -108,10 +110,16 @@ impl IssueTable {
         Ok(row.map(Milestone::from))
     }
 
-    /// Returns the ids and titles of all milestones of the repository, by id. The caller compares
-    /// titles, because the databases fold only ASCII case.
-    pub(crate) async fn milestone_titles(&self, repository: RepositoryId) -> Result<Vec<(i64, String)>, DbError> {
-        self.db.all("SELECT id, title FROM milestones WHERE repository_id = $1 ORDER BY id", &args![repository]).await
+    /// Returns the id of the milestone that a text names by its id, or else by its title: of several
+    /// the newest. Compares all titles here, because the databases fold only ASCII case.
+    pub(crate) async fn milestone_named(
+        &self,
+        reader: Reader<'_>,
+        repository: RepositoryId,
+        text: &str,
+    ) -> Result<Option<i64>, DbError> {
+        let all: Vec<(i64, String)> = reader.all(TITLES, &args![repository]).await?;
+        Ok(IdOrName::new(text).find(&all, |(id, title)| (*id, title)).map(|(id, _)| *id))
     }
 
     /// Returns a page of the repository's milestones by id, and their total number. `is_closed`

@@ -35,9 +35,17 @@ impl Write<'_> {
         Ok(store.insert_milestone(&mut self.tx, repository, title, description, due_us, now_us).await?)
     }
 
-    /// Returns a milestone, after checking the request's precondition against it.
-    async fn required_milestone(&mut self, id: i64) -> Result<Milestone, IssueError> {
-        let milestone = self.writer.store.milestone(Reader::Tx(&mut self.tx), self.repository, id).await?;
+    /// Returns the milestone with the id, or else with the title, which may be empty, after checking
+    /// the request's precondition against it.
+    async fn required_milestone(&mut self, id: i64, or_title: &str) -> Result<Milestone, IssueError> {
+        let (store, repository) = (&self.writer.store, self.repository);
+        let mut milestone = store.milestone(Reader::Tx(&mut self.tx), repository, id).await?;
+        if milestone.is_none()
+            && !or_title.is_empty()
+            && let Some(named) = store.milestone_named(Reader::Tx(&mut self.tx), repository, or_title).await?
+        {
+            milestone = store.milestone(Reader::Tx(&mut self.tx), repository, named).await?;
+        }
         let milestone = milestone.ok_or(IssueError::MilestoneNotFound)?;
         if is_conditional() {
             self.tx.require_version(Some(&encode::milestone(milestone.clone())))?;
@@ -46,8 +54,13 @@ impl Write<'_> {
     }
 
     /// Changes a milestone. Closing it again keeps its closing time.
-    pub(crate) async fn change_milestone(&mut self, id: i64, change: MilestoneChange) -> Result<Milestone, IssueError> {
-        let old = self.required_milestone(id).await?;
+    pub(crate) async fn change_milestone(
+        &mut self,
+        id: i64,
+        or_title: &str,
+        change: MilestoneChange,
+    ) -> Result<Milestone, IssueError> {
+        let old = self.required_milestone(id, or_title).await?;
         let is_closed = change.is_closed.unwrap_or(old.is_closed);
         let closed_us = match (old.is_closed, is_closed) {
             (true, true) => old.closed_us,
@@ -67,10 +80,8 @@ impl Write<'_> {
     }
 
     /// Deletes a milestone from the repository and its issues.
-    pub(crate) async fn delete_milestone(&mut self, id: i64) -> Result<(), IssueError> {
-        if is_conditional() {
-            self.required_milestone(id).await?;
-        }
+    pub(crate) async fn delete_milestone(&mut self, id: i64, or_title: &str) -> Result<(), IssueError> {
+        let id = self.required_milestone(id, or_title).await?.id;
         if !self.writer.store.delete_milestone(&mut self.tx, self.repository, id).await? {
             return Err(IssueError::MilestoneNotFound);
         }

@@ -13,6 +13,17 @@ const DEFAULT_MIRROR_INTERVAL_SECS: i64 = 8 * 3600;
 /// A scheme that git stores accept only if the operator lists it, and its default port.
 const GIT_SCHEME: &str = "git://";
 const GIT_PORT: u16 = 9418;
+/// The user with which GitHub, GitLab, Gitea and others take a token as the password.
+const TOKEN_USER: &str = "oauth2";
+
+/// Credentials in the fields of a request. All may be empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GivenCredentials<'a> {
+    pub(crate) username: &'a str,
+    pub(crate) password: &'a str,
+    /// Takes precedence over the password.
+    pub(crate) token: &'a str,
+}
 
 /// The address of a remote repository. The URL contains no credentials.
 #[derive(Clone, Debug)]
@@ -25,21 +36,27 @@ pub(crate) struct CloneAddress {
 }
 
 impl CloneAddress {
-    /// Checks a URL and its credentials. `username` and `password` override those in the URL.
-    /// Violations are for `clone_addr`, `auth_username` and `auth_password`.
+    /// Checks a URL and its credentials. Those in `given` override those in the URL. Violations are
+    /// for `clone_addr`, `auth_username`, `auth_password` and `auth_token`.
     pub(crate) fn parse(
         text: &str,
-        username: &str,
-        password: &str,
+        given: GivenCredentials<'_>,
         policy: &Policy,
         violations: &mut Violations,
     ) -> Option<Self> {
         let address = violations.take(parse_url(text, policy));
-        let username = violations.take(check_username(username));
-        let password = violations.take(check_credential(password, "auth_password"));
+        let username = violations.take(check_username(given.username));
+        let password = violations.take(match given.token {
+            "" => check_credential(given.password, "auth_password"),
+            token => check_credential(token, "auth_token"),
+        });
         let ((url, url_user, url_password), username, password) = (address?, username?, password?);
-        let given = |field: &str, in_url: String| if field.is_empty() { in_url } else { field.to_owned() };
-        Some(Self { url, username: given(username, url_user), password: Secret::new(given(password, url_password)) })
+        let first = |field: &str, in_url: String| if field.is_empty() { in_url } else { field.to_owned() };
+        let username = match first(username, url_user) {
+            user if user.is_empty() && !given.token.is_empty() => TOKEN_USER.to_owned(),
+            user => user,
+        };
+        Some(Self { url, username, password: Secret::new(first(password, url_password)) })
     }
 }
 
@@ -114,7 +131,8 @@ mod tests {
 
     fn parse(text: &str, username: &str, password: &str) -> Result<CloneAddress, Vec<(String, &'static str)>> {
         let mut violations = Violations::default();
-        let parsed = CloneAddress::parse(text, username, password, &Policy::default(), &mut violations);
+        let given = GivenCredentials { username, password, token: "" };
+        let parsed = CloneAddress::parse(text, given, &Policy::default(), &mut violations);
         match (parsed, violations.into_error()) {
             (Some(address), RepoError::Invalid(list)) if list.is_empty() => Ok(address),
             (None, RepoError::Invalid(list)) => Err(list.into_iter().map(|one| (one.field, one.code)).collect()),
@@ -136,6 +154,28 @@ mod tests {
             assert_eq!((address.url.as_str(), address.username.as_str(), address.password.expose()), expected);
             assert!(!format!("{address:?}").contains("x y"));
         }
+    }
+
+    #[test]
+    fn a_token_is_the_password_of_a_user_that_hosts_take() {
+        let credentials = |text: &str, username: &str| {
+            let (given, mut violations) =
+                (GivenCredentials { username, password: "x", token: "secret" }, Violations::default());
+            let address = CloneAddress::parse(text, given, &Policy::default(), &mut violations).unwrap();
+            (address.username, address.password.expose().to_owned())
+        };
+        for (text, username, expected) in [
+            ("https://example.com/a.git", "", "oauth2"),
+            ("https://example.com/a.git", "bob", "bob"),
+            ("https://ada:y@example.com/a.git", "", "ada"),
+        ] {
+            assert_eq!(credentials(text, username), (expected.to_owned(), "secret".to_owned()), "{text}");
+        }
+        let (given, mut violations) =
+            (GivenCredentials { token: "a\nb", ..GivenCredentials::default() }, Violations::default());
+        assert!(CloneAddress::parse("https://example.com/a.git", given, &Policy::default(), &mut violations).is_none());
+        let RepoError::Invalid(list) = violations.into_error() else { panic!("of another kind") };
+        assert_eq!(list[0].field, "auth_token");
     }
 
     #[test]

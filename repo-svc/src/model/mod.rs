@@ -46,7 +46,7 @@ mod wiki;
 pub(crate) use account::CheckedUser;
 pub use account::{NewUser, User};
 pub(crate) use avatar::Avatar;
-pub(crate) use clone_address::{CloneAddress, mirror_interval};
+pub(crate) use clone_address::{CloneAddress, GivenCredentials, mirror_interval};
 pub(crate) use collaborator::{level_named, parse_level};
 pub(crate) use git_store::{DEFAULT_STORE_WEIGHT, check_store_weight, parse_store_name};
 pub(crate) use issue_tracker::{IssueTracker, IssueTrackerChange, TrackerStyle};
@@ -57,7 +57,7 @@ pub(crate) use organization::{CheckedOrganization, CheckedTeam, OrganizationChan
 pub(crate) use profile::{parse_location, parse_user_website};
 pub(crate) use release::{AssetName, NewAsset, ReleaseChange, ReleaseFields};
 pub(crate) use repository_search::RepositorySearch;
-pub(crate) use repository_settings::{RepositoryChange, RepositorySettings};
+pub(crate) use repository_settings::{Feature, RepositoryChange, RepositorySettings, parse_new_branch};
 pub(crate) use search_text::SearchText;
 pub(crate) use text::{Description, Email, FullName, Password, check_length, check_templates, refuse_nul};
 pub(crate) use token::{RepositoryPath, parse_expiry, parse_scopes};

@@ -4,7 +4,7 @@ use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseRequest, UpdateReleaseRequest};
 
-use super::text::{check_length, refuse_nul};
+use super::text::{check_length, is_misleading_ref, is_ref_name, refuse_nul};
 use super::violations::Violations;
 use crate::error::RepoError;
 
@@ -30,14 +30,10 @@ fn tag_name(text: &str) -> Result<String, FieldViolation> {
         return refuse("too_long", "must have at most 250 bytes");
     }
     check_line(text, "tag_name")?;
-    let is_bad_char = |char: char| " ~^:?*[\\".contains(char);
-    let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
-    let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
-    if text.contains(is_bad_char) || has_bad_pair || text.split('/').any(is_bad_part) {
+    if !is_ref_name(text) {
         return refuse("invalid", "is not a valid tag name");
     }
-    let is_id = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_id || text.starts_with('-') || text.starts_with("refs/") || text == "refs" || text == "HEAD" {
+    if is_misleading_ref(text) {
         return refuse("invalid", "looks like an option, a ref or an object id");
     }
     Ok(text.to_owned())

@@ -1,4 +1,4 @@
-use ferrite_proto::id::UserId;
+use ferrite_proto::id::{TeamId, UserId};
 use ferrite_proto::repo::{RepositoryMode, RepositorySort, SearchRepositoriesRequest};
 
 use super::search_text::SearchText;
@@ -18,6 +18,15 @@ pub(crate) struct RepositorySearch {
     pub(crate) topic: Option<Topic>,
     /// True for archived repositories only, false for the others only.
     pub(crate) is_archived: Option<bool>,
+    /// If false, the viewer's own repositories include those of others that it has a role on.
+    pub(crate) is_exclusive: bool,
+    /// True for private repositories only, false for public ones only.
+    pub(crate) is_private: Option<bool>,
+    pub(crate) excludes_private: bool,
+    /// A user who starred them.
+    pub(crate) starred_by: Option<UserId>,
+    /// A team that holds them. The caller checks that the viewer may see it.
+    pub(crate) team: Option<TeamId>,
 }
 
 impl RepositorySearch {
@@ -37,6 +46,11 @@ impl RepositorySearch {
             mode: request.mode(),
             topic,
             is_archived: request.is_archived,
+            is_exclusive: request.is_exclusive,
+            is_private: request.is_private,
+            excludes_private: request.excludes_private,
+            starred_by: (request.starred_by_user_id != 0).then_some(UserId(request.starred_by_user_id)),
+            team: (request.team_id != 0).then_some(TeamId(request.team_id)),
         })
     }
 }

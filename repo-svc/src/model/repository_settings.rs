@@ -5,12 +5,34 @@ use super::changed_fields;
 use super::clone_address::check_mirror_interval;
 use super::name::RepoName;
 use super::profile::parse_website;
-use super::text::Description;
+use super::text::{Description, is_misleading_ref, is_ref_name};
 use super::violations::Violations;
 use crate::error::RepoError;
 
 const MAX_WEBSITE_CHARS: usize = 1_024;
 const MAX_BRANCH_CHARS: usize = 255;
+/// The file system allows 255 bytes for each part of a ref name, and git appends `.lock`.
+const MAX_NEW_BRANCH_BYTES: usize = 250;
+
+/// Whether the issue tracker or the wiki of a repository is on, and whether an external one takes its
+/// place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Feature {
+    pub(crate) is_enabled: bool,
+    pub(crate) is_external: bool,
+}
+
+impl Feature {
+    /// Returns it after a request for the own one, or for none. Without an own one, an external one
+    /// stays.
+    fn wanted(self, is_wanted: Option<bool>) -> Self {
+        match is_wanted {
+            Some(true) => Self { is_enabled: true, is_external: false },
+            Some(false) => Self { is_enabled: self.is_enabled && self.is_external, ..self },
+            None => self,
+        }
+    }
+}
 
 /// Settings that administrators of a repository can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +43,8 @@ pub(crate) struct RepositorySettings {
     pub(crate) website: String,
     pub(crate) is_private: bool,
     pub(crate) is_archived: bool,
+    pub(crate) issues: Feature,
+    pub(crate) wiki: Feature,
 }
 
 impl RepositorySettings {
@@ -32,6 +56,8 @@ impl RepositorySettings {
             ("website", self.website != after.website),
             ("private", self.is_private != after.is_private),
             ("archived", self.is_archived != after.is_archived),
+            ("has_issues", self.issues != after.issues),
+            ("has_wiki", self.wiki != after.wiki),
         ])
     }
 
@@ -54,6 +80,8 @@ pub(crate) struct RepositoryChange {
     website: Option<String>,
     is_private: Option<bool>,
     is_archived: Option<bool>,
+    has_issues: Option<bool>,
+    has_wiki: Option<bool>,
     /// The short name. The store checks that the branch exists.
     pub(crate) default_branch: Option<String>,
     /// Of a mirror, in seconds. The store has checked that it is one.
@@ -76,6 +104,8 @@ impl RepositoryChange {
                 website,
                 is_private: request.is_private,
                 is_archived: request.is_archived,
+                has_issues: request.has_issues,
+                has_wiki: request.has_wiki,
                 default_branch,
                 mirror_interval_secs: interval,
             }),
@@ -90,6 +120,8 @@ impl RepositoryChange {
             website: self.website.as_ref().unwrap_or(&before.website).clone(),
             is_private: self.is_private.unwrap_or(before.is_private),
             is_archived: self.is_archived.unwrap_or(before.is_archived),
+            issues: before.issues.wanted(self.has_issues),
+            wiki: before.wiki.wanted(self.has_wiki),
         }
     }
 }
@@ -106,12 +138,31 @@ fn branch(text: String) -> Result<String, FieldViolation> {
     Ok(text)
 }
 
+/// Checks the default branch of a new repository, by the rules of the store.
+pub(crate) fn parse_new_branch(text: &str, field: &str) -> Result<String, FieldViolation> {
+    let refuse = |code, message: &str| Err(FieldViolation::new(field, code, message));
+    if text.len() > MAX_NEW_BRANCH_BYTES {
+        return refuse("too_long", "must have at most 250 bytes");
+    }
+    if !is_ref_name(text) {
+        return refuse("invalid", "is not a valid branch name");
+    }
+    if is_misleading_ref(text) {
+        return refuse("invalid", "looks like an option, a ref or an object id");
+    }
+    Ok(text.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const OWN: Feature = Feature { is_enabled: true, is_external: false };
+
     fn before() -> RepositorySettings {
         RepositorySettings {
+            issues: OWN,
+            wiki: OWN,
             name: "demo".to_owned(),
             description: "about".to_owned(),
             website: "https://example.com".to_owned(),
@@ -139,6 +190,38 @@ mod tests {
         });
         assert_eq!(before().changed_fields(&rest), ["name", "private", "archived"]);
         assert_eq!(rest.name_key(), before().name_key());
+    }
+
+    #[test]
+    fn an_own_tracker_takes_the_place_of_an_external_one_which_stays_without_it() {
+        let external = Feature { is_enabled: true, is_external: true };
+        let off = Feature { is_enabled: false, is_external: false };
+        let off_and_external = Feature { is_enabled: false, is_external: true };
+        for (feature, without) in [(OWN, off), (external, external), (off, off), (off_and_external, off_and_external)] {
+            assert_eq!(feature.wanted(None), feature);
+            assert_eq!(feature.wanted(Some(true)), OWN, "{feature:?}");
+            assert_eq!(feature.wanted(Some(false)), without, "{feature:?}");
+        }
+        let request = UpdateRepositoryRequest { has_issues: Some(false), has_wiki: Some(false), ..Default::default() };
+        let changed = RepositoryChange::check(request).unwrap().apply(&before());
+        assert_eq!(before().changed_fields(&changed), ["has_issues", "has_wiki"]);
+    }
+
+    #[test]
+    fn the_branch_of_a_new_repository_is_a_plain_name() {
+        let long = "b".repeat(251);
+        for (text, expected) in [
+            ("main", Ok(())),
+            ("team/\u{e4}", Ok(())),
+            ("a..b", Err("invalid")),
+            ("-x", Err("invalid")),
+            ("refs/heads/main", Err("invalid")),
+            ("HEAD", Err("invalid")),
+            (long.as_str(), Err("too_long")),
+        ] {
+            let parsed = parse_new_branch(text, "default_branch").map(drop).map_err(|violation| violation.code);
+            assert_eq!(parsed, expected, "{text}");
+        }
     }
 
     #[test]

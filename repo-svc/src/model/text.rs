@@ -29,6 +29,20 @@ pub(crate) fn refuse_nul(text: &str, field: &str) -> Result<(), FieldViolation> 
     Ok(())
 }
 
+/// Whether git accepts the short name of a branch or tag, by the rules of `git check-ref-format`.
+pub(crate) fn is_ref_name(text: &str) -> bool {
+    let is_bad_char = |char: char| char <= ' ' || char == '\u{7f}' || "~^:?*[\\".contains(char);
+    let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
+    let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
+    !text.contains(is_bad_char) && !has_bad_pair && !text.split('/').any(is_bad_part)
+}
+
+/// Whether the short name of a branch or tag looks like an option, a full ref name or an object id.
+pub(crate) fn is_misleading_ref(text: &str) -> bool {
+    let is_id = text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id || text.starts_with('-') || text.starts_with("refs/") || text == "refs" || text == "HEAD"
+}
+
 /// A display name, may be empty. It has no line breaks, because commits contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FullName(String);

@@ -103,7 +103,7 @@ impl Authorized {
     /// Checks the part of the rule that depends on the caller alone.
     pub(crate) fn check_caller(&self) -> Result<(), RepoError> {
         let scope = match self.operation.rule {
-            Rule::Service | Rule::Anyone | Rule::Password => return Ok(()),
+            Rule::Service | Rule::Anyone | Rule::Public | Rule::Password => return Ok(()),
             // Checked with the repository: only callers who can see it learn which scope is
             // missing.
             Rule::Repository { anonymous: true, .. } => return Ok(()),

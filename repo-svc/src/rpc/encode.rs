@@ -46,7 +46,8 @@ pub(super) fn identity(identity: &repo::Identity) -> repo::User {
 pub(super) fn repository(row: Repository, viewer: &Viewer) -> repo::Repository {
     let permission = repo::Permission::from(row.level(viewer)).into();
     let is_administrator = row.level(viewer) >= Permission::Admin;
-    let mut repository = repo::Repository { permission, ..repository_snapshot(row) };
+    let original_url = if is_administrator { row.original_url.clone() } else { String::new() };
+    let mut repository = repo::Repository { permission, original_url, ..repository_snapshot(row) };
     if let Some(mirror) = repository.mirror.as_mut().filter(|_| !is_administrator) {
         *mirror = repo::MirrorState { interval_seconds: mirror.interval_seconds, ..Default::default() };
     }
@@ -88,7 +89,8 @@ fn readable_parent(parent: &Repository, viewer: &Viewer) -> Option<Box<repo::Rep
     (parent.level(viewer) >= Permission::Read).then(|| Box::new(repository(parent.clone(), viewer)))
 }
 
-/// Encodes a repository for other services: with the owner's address, without a permission.
+/// Encodes a repository for other services: with the owner's address, without a permission and the
+/// address of an import.
 pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
     let (has_issues, has_wiki) = (row.has_issues(), row.has_wiki());
     let (mirror, external_tracker) = (mirror_state(&row), external_tracker(&row));
@@ -115,6 +117,9 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         fork_count: row.fork_count,
         watcher_count: row.watcher_count,
         open_issue_count: row.open_issue_count,
+        release_count: row.release_count,
+        archive_time: (row.archived_us > 0).then(|| timestamp(row.archived_us)),
+        original_url: String::new(),
         create_time: Some(timestamp(row.created_us)),
         update_time: Some(timestamp(row.updated_us)),
         permission: repo::Permission::Unspecified.into(),

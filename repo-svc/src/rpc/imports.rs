@@ -29,7 +29,7 @@ use super::{change, encode, lost_rights, repeat};
 use crate::access::Viewer;
 use crate::config::Config;
 use crate::error::RepoError;
-use crate::model::{CloneAddress, Description, RepoName, Violations, mirror_interval};
+use crate::model::{CloneAddress, Description, GivenCredentials, RepoName, Violations, mirror_interval};
 use crate::state::{AppState, Parts};
 use crate::store::{
     Action, Entry, Import, NewImport, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey, RepositoryTable,
@@ -66,7 +66,8 @@ async fn migrate_repository(
     authorized: Authorized,
     request: Request<MigrateRepositoryRequest>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
-    let (user, uid) = (authorized.user()?, UserId(request.get_ref().uid));
+    let user = authorized.user()?;
+    let (uid, owner) = (UserId(request.get_ref().uid), request.get_ref().repo_owner.clone());
     let checked = check(request.get_ref(), &state.config, user);
     let key = match &checked {
         Ok(CheckedImport { address, .. }) => {
@@ -78,9 +79,9 @@ async fn migrate_repository(
         Err(_) => None,
     };
     let caller = authorized.clone();
-    let access = async { find_owner(state, &caller, uid).await.map(drop) };
+    let access = async { find_owner(state, &caller, uid, &owner).await.map(drop) };
     let work = async {
-        let owner = find_owner(state, &authorized, uid).await?;
+        let owner = find_owner(state, &authorized, uid, &owner).await?;
         let mut checked = checked?;
         state.creation_limit.count(authorized.identity()?).await?;
         checked.new.store = state.stores.place().await?;
@@ -95,7 +96,7 @@ async fn migrate_repository(
 }
 
 /// Replaces the credentials of the remote with their fingerprints. A URL can contain them, and a
-/// user can be a token.
+/// user can be a token. A token is the password of the address.
 fn hide_credentials(
     request: &mut MigrateRepositoryRequest,
     address: &CloneAddress,
@@ -105,12 +106,14 @@ fn hide_credentials(
     request.clone_addr.clone_from(&address.url);
     request.auth_username = hide(&address.username);
     request.auth_password = hide(address.password.expose());
+    request.auth_token.clear();
 }
 
 fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -> Result<CheckedImport, RepoError> {
     let (mut violations, policy) = (Violations::default(), config.outbound.policy());
-    let (username, password) = (&request.auth_username, &request.auth_password);
-    let address = CloneAddress::parse(&request.clone_addr, username, password, &policy, &mut violations);
+    let (username, password, token) = (&request.auth_username, &request.auth_password, &request.auth_token);
+    let given = GivenCredentials { username, password, token };
+    let address = CloneAddress::parse(&request.clone_addr, given, &policy, &mut violations);
     let name = violations.take(RepoName::parse(&request.repo_name, "repo_name"));
     let description = violations.take(Description::parse_imported(&request.description, "description"));
     let interval = match request.is_mirror {
@@ -134,13 +137,18 @@ fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -
 }
 
 /// The account that will own the repository: the caller, an organization that the caller owns, or
-/// any account if the caller is a site administrator.
-async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId) -> Result<Owner, RepoError> {
+/// any account if the caller is a site administrator. By its id, or by `name` if that is not empty.
+async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId, name: &str) -> Result<Owner, RepoError> {
+    let field = if name.is_empty() { "uid" } else { "repo_owner" };
+    let unknown = || RepoError::field(field, "unknown", "does not exist");
+    let uid = match name {
+        "" => uid,
+        name => state.accounts.find(name).await?.ok_or_else(unknown)?.id,
+    };
     if uid == authorized.user()? {
         return Ok(Owner::caller(authorized)?);
     }
-    let found = state.accounts.find_active(uid).await?;
-    let found = found.ok_or_else(|| RepoError::field("uid", "unknown", "does not exist"))?;
+    let found = state.accounts.find_active(uid).await?.ok_or_else(unknown)?;
     if !authorized.viewer().is_site_administrator() {
         if !found.is_organization {
             return Err(AuthError::AdminRequired.into());
@@ -206,6 +214,7 @@ async fn register(
         name: checked.new.name.as_str(),
         interval_secs: checked.interval_secs,
         wiki_id,
+        original_url: &checked.address.url,
         actor: &authorized.actor()?,
     };
     state.imports.insert(&mut tx, &new, now).await?;

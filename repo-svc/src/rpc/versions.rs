@@ -20,6 +20,8 @@ pub(super) fn repository(row: &Repository) -> repo::Repository {
         fork_count: 0,
         watcher_count: 0,
         open_issue_count: 0,
+        release_count: 0,
+        archive_time: None,
         update_time: None,
         store: String::new(),
         ..encode::repository_snapshot(row.clone())

@@ -1,6 +1,6 @@
 //! Imports from other hosts: the jobs as users see them, the repositories they create, and the
-//! state of mirrors. Addresses and credentials are only on the git store. For migrations of the
-//! schema see [`super::migrations`].
+//! state of mirrors. Credentials are only on the git store. For migrations of the schema see
+//! [`super::migrations`].
 
 use ferrite_core::page::Page;
 use ferrite_core::text::is_control_or_direction;
@@ -24,6 +24,7 @@ const COLUMNS: &str = "SELECT m.id, m.repository_id, m.user_id, u.name AS userna
 const INSERT: &str = "INSERT INTO migrations (repository_id, user_id, owner_name, name, phase, object_count, received_bytes, error, \
      interval_secs, wiki_id, token_id, address, request_id, created_us, heard_us, finished_us) \
      VALUES ($1, $2, $3, $4, 'queued', 0, 0, '', $5, $6, $7, $8, $9, $10, $10, 0) RETURNING id";
+const SET_ORIGINAL_URL: &str = "UPDATE repositories SET original_url = $2 WHERE id = $1";
 const DELETE: &str = "DELETE FROM migrations WHERE id = $1 AND finished_us = 0";
 /// The store may report the end while the sweeper gives the import up.
 const UNFINISHED_LOCK: Locking = locking!(" AND m.finished_us = 0", " FOR UPDATE OF m");
@@ -62,6 +63,8 @@ pub(crate) struct NewImport<'a> {
     pub(crate) interval_secs: i64,
     /// Zero if the wiki is not imported.
     pub(crate) wiki_id: i64,
+    /// The address of the remote, without credentials.
+    pub(crate) original_url: &'a str,
     pub(crate) actor: &'a Actor,
 }
 
@@ -189,6 +192,7 @@ impl ImportTable {
             new.actor.request_id.as_str(),
             now_us,
         ];
+        tx.execute_later(SET_ORIGINAL_URL, &args![new.repository, new.original_url]).await?;
         let (id,): (i64,) = tx.one(INSERT, &args).await?;
         Ok(id)
     }

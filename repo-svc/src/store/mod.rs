@@ -56,7 +56,7 @@ pub(crate) use profiles::{EmailRow, FollowDirection, ProfileTable, unverify_emai
 pub(crate) use public_keys::{NewPublicKey, PublicKeyRow, PublicKeyTable};
 pub(crate) use quotas::{OwnLimits, OwnerLimits, OwnerQuota, QuotaRow, QuotaTable, UsageChanges, effective};
 pub(crate) use release_assets::{Asset, AssetKey};
-pub(crate) use releases::{Release, ReleaseKey, ReleaseTable};
+pub(crate) use releases::{Release, ReleaseFilter, ReleaseKey, ReleaseTable};
 pub(crate) use repositories::{CreatedOnDisk, NewRepository, Repository, RepositoryKey, RepositoryTable};
 pub(crate) use repository_lists::RepositoryName;
 pub(crate) use repository_sizes::SizeChange;

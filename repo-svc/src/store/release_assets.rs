@@ -184,6 +184,9 @@ impl ReleaseTable {
     pub(crate) async fn delete(&self, tx: &mut Tx, release: &Release) -> Result<Vec<String>, DbError> {
         let rows: Vec<(String,)> = tx.all(UNCLAIM_RELEASE, &args![release.id, release.repository_id]).await?;
         tx.execute(DELETE_RELEASE, &args![release.id]).await?;
+        if !release.is_draft {
+            self.count_published(tx, RepositoryId(release.repository_id)).await?;
+        }
         Ok(rows.into_iter().map(|(file_id,)| file_id).collect())
     }
 

@@ -38,6 +38,9 @@ const UPDATE: &str = "UPDATE releases SET tag_name = $2, target = $3, title = $4
      published_us = $8 WHERE id = $1";
 const COUNT: &str = "SELECT COUNT(*) FROM releases WHERE repository_id = $1";
 const COUNT_OF: &str = "SELECT COUNT(*) FROM releases WHERE repository_id = ";
+/// Counts all, so that what replicas of the version before did not count is counted, too.
+const SET_COUNT: &str = "UPDATE repositories SET release_count = \
+     (SELECT COUNT(*) FROM releases WHERE repository_id = $1 AND NOT is_draft) WHERE id = $1";
 const TAG_HOLDER: &str = "SELECT id FROM releases WHERE repository_id = $1 AND tag_name = $2";
 
 /// A release with its author.
@@ -63,6 +66,33 @@ pub(crate) struct Release {
     /// In lists: `body` is only the beginning.
     #[sqlx(skip)]
     pub(crate) is_truncated: bool,
+}
+
+/// Which releases to list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReleaseFilter {
+    /// Whether the viewer sees drafts.
+    pub(crate) with_drafts: bool,
+    /// True for drafts only, false for the others only.
+    pub(crate) is_draft: Option<bool>,
+    /// True for prereleases only, false for the others only.
+    pub(crate) is_prerelease: Option<bool>,
+}
+
+impl ReleaseFilter {
+    fn push(self, query: &mut Query) {
+        query.push(if self.with_drafts { "" } else { PUBLISHED });
+        query.push(match self.is_draft {
+            None => "",
+            Some(true) => " AND is_draft",
+            Some(false) => PUBLISHED,
+        });
+        query.push(match self.is_prerelease {
+            None => "",
+            Some(true) => " AND is_prerelease",
+            Some(false) => " AND NOT is_prerelease",
+        });
+    }
 }
 
 /// A release in a list, with an empty body.
@@ -127,21 +157,19 @@ impl ReleaseTable {
         Self { db }
     }
 
-    /// Returns a page of releases, ordered by id, with truncated notes, and the total. Includes
-    /// drafts only `with_drafts`.
+    /// Returns a page of releases, ordered by id, with truncated notes, and the total.
     pub(crate) async fn list(
         &self,
         repository: RepositoryId,
-        with_drafts: bool,
+        filter: ReleaseFilter,
         page: Page,
     ) -> Result<(Vec<Release>, i64), DbError> {
-        let drafts = if with_drafts { "" } else { PUBLISHED };
         let mut count = Query::new(COUNT_OF);
-        count.bind(repository).push(drafts);
+        filter.push(count.bind(repository));
         let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
         // Finds the ids with the index alone, and reads texts only for the page.
         let ids = |query: &mut Query| {
-            query.push("SELECT id FROM releases WHERE repository_id = ").bind(repository).push(drafts);
+            filter.push(query.push("SELECT id FROM releases WHERE repository_id = ").bind(repository));
             query.push(" ORDER BY id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
         };
         let mut max_bytes = MAX_LISTED_NOTES_BYTES;
@@ -197,9 +225,9 @@ impl ReleaseTable {
         &self,
         tx: &mut Tx,
         repository: RepositoryId,
-        id: i64,
+        key: &ReleaseKey,
     ) -> Result<Option<Release>, DbError> {
-        let query = by_key(repository, &ReleaseKey::Id(id));
+        let query = by_key(repository, key);
         tx.optional(query.sql(), query.args()).await
     }
 
@@ -252,7 +280,15 @@ impl ReleaseTable {
         ];
         let inserted: Option<(i64,)> = tx.optional(INSERT, &args).await?;
         let (id,) = inserted.ok_or_else(tag_is_taken)?;
-        self.find_locked(tx, repository, id).await?.ok_or(RepoError::Interrupted)
+        if !fields.is_draft {
+            self.count_published(tx, repository).await?;
+        }
+        self.find_locked(tx, repository, &ReleaseKey::Id(id)).await?.ok_or(RepoError::Interrupted)
+    }
+
+    /// Updates the number of published releases of the repository.
+    pub(super) async fn count_published(&self, tx: &mut Tx, repository: RepositoryId) -> Result<(), DbError> {
+        tx.execute_later(SET_COUNT, &args![repository]).await
     }
 
     /// Replaces the fields of a release.
@@ -275,7 +311,10 @@ impl ReleaseTable {
         ];
         tx.execute(UPDATE, &args).await.map_err(or_taken(tag_is_taken))?;
         let repository = RepositoryId(before.repository_id);
-        self.find_locked(tx, repository, before.id).await?.ok_or(RepoError::Interrupted)
+        if before.is_draft != fields.is_draft {
+            self.count_published(tx, repository).await?;
+        }
+        self.find_locked(tx, repository, &ReleaseKey::Id(before.id)).await?.ok_or(RepoError::Interrupted)
     }
 }
 

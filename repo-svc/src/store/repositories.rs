@@ -25,9 +25,9 @@ pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website,
      r.is_external_tracker, r.external_tracker_url, r.tracker_url_format, r.tracker_issue_style, r.is_archived, r.is_wiki_enabled, \
      r.is_wiki_public, r.is_external_wiki, r.external_wiki_url, r.topics, r.parent_id, r.mirror_interval_secs, r.mirror_last_sync_us, \
      r.mirror_next_sync_us, r.mirror_error, COALESCE(r.new_default_branch, r.default_branch) AS default_branch, \
-     r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.created_us, r.updated_us, \
-     r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, u.email AS owner_email, u.kind AS owner_kind, \
-     u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
+     r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.release_count, r.archived_us, \
+     r.original_url, r.created_us, r.updated_us, r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, \
+     u.email AS owner_email, u.kind AS owner_kind, u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
 /// The tables of a query; the viewer's id follows.
 pub(super) const FROM: &str = " FROM repositories r JOIN users u ON u.id = r.owner_id JOIN placements p ON p.repository_id = r.id \
      LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
@@ -112,6 +112,12 @@ pub(crate) struct Repository {
     pub(crate) fork_count: i64,
     pub(crate) watcher_count: i64,
     pub(crate) open_issue_count: i64,
+    /// Published releases.
+    pub(crate) release_count: i64,
+    /// Zero if it is not archived, or if the time is not known.
+    pub(crate) archived_us: i64,
+    /// The address it was imported from, without credentials; may be empty.
+    pub(crate) original_url: String,
     pub(crate) created_us: i64,
     pub(crate) updated_us: i64,
     pub(crate) owner_id: i64,

@@ -1,7 +1,7 @@
 //! Searches for repositories: chooses the cheapest way to find a page.
 //!
-//! - A search by owner or topic, or for forks or mirrors, has few results: an index finds them all,
-//!   and they are counted.
+//! - A search by owner, topic, team or stars, or for forks, mirrors or repositories to collaborate on,
+//!   has few results: an index finds them all, and they are counted.
 //! - A search for everything, or for a text too short for an index, reads repositories in the order
 //!   of the search until it has the page and at most [`MAX_ROWS_COUNTED_AHEAD`] more.
 //! - SQLite's index returns results in the order of ids, and is read only that far too.
@@ -134,11 +134,13 @@ impl<'a> SearchStatement<'a> {
 
     /// Whether an index other than the full-text one finds all results.
     fn is_narrow(&self) -> bool {
-        let RepositorySearch { text, owner, mode, topic, .. } = self.search;
+        let RepositorySearch { text, owner, mode, topic, starred_by, team, .. } = self.search;
         owner.is_some()
             || text.owner_key.is_some()
             || topic.is_some()
-            || matches!(mode, RepositoryMode::Fork | RepositoryMode::Mirror)
+            || starred_by.is_some()
+            || team.is_some()
+            || matches!(mode, RepositoryMode::Fork | RepositoryMode::Mirror | RepositoryMode::Collaborative)
     }
 
     /// Whether SQLite's index returns ids in the order of the search.
@@ -243,8 +245,15 @@ impl<'a> SearchStatement<'a> {
     /// Adds all filters except the one for the text.
     fn filter_rows(&self, query: &mut Query) {
         let search = self.search;
-        if let Some(owner) = search.owner {
-            query.push(" AND r.owner_id = ").bind(owner);
+        match search.owner {
+            // Others must not learn where somebody collaborates.
+            Some(owner) if !search.is_exclusive && self.viewer.user() == Some(owner) => {
+                visibility::only_of_user(query, owner);
+            }
+            Some(owner) => {
+                query.push(" AND r.owner_id = ").bind(owner);
+            }
+            None => {}
         }
         if let Some(key) = &search.text.owner_key {
             query.push(" AND r.owner_id = (SELECT id FROM users WHERE name_key = ").bind(key).push(")");
@@ -253,18 +262,46 @@ impl<'a> SearchStatement<'a> {
             query.push(" AND r.id IN (SELECT repository_id FROM repository_topics WHERE topic = ");
             query.bind(topic.as_str()).push(")");
         }
-        query.push(match search.mode {
-            RepositoryMode::Unspecified => "",
-            RepositoryMode::Source => " AND r.parent_id IS NULL AND NOT r.is_mirror",
-            RepositoryMode::Fork => " AND r.parent_id IS NOT NULL",
-            RepositoryMode::Mirror => " AND r.is_mirror",
-        });
+        if let Some(user) = search.starred_by {
+            query.push(" AND r.id IN (SELECT x.repository_id FROM stars x WHERE x.user_id = ").bind(user).push(")");
+        }
+        if let Some(team) = search.team {
+            query.push(" AND r.owner_id = (SELECT t.organization_id FROM teams t WHERE t.id = ").bind(team);
+            query.push(") AND (EXISTS (SELECT 1 FROM teams t WHERE t.level = 4 AND t.id = ").bind(team);
+            query.push(") OR r.id IN (SELECT x.repository_id FROM team_repositories x WHERE x.team_id = ").bind(team);
+            query.push("))");
+        }
+        self.filter_mode(query);
         query.push(match search.is_archived {
             None => "",
             Some(true) => " AND r.is_archived",
             Some(false) => " AND NOT r.is_archived",
         });
+        query.push(match search.is_private {
+            None => "",
+            Some(true) => " AND r.is_private",
+            Some(false) => " AND NOT r.is_private",
+        });
+        if search.excludes_private {
+            query.push(" AND NOT r.is_private");
+        }
         visibility::only_visible(query, self.viewer);
+    }
+
+    fn filter_mode(&self, query: &mut Query) {
+        let user = self.viewer.user();
+        query.push(match self.search.mode {
+            RepositoryMode::Unspecified => "",
+            RepositoryMode::Source => " AND r.parent_id IS NULL AND NOT r.is_mirror",
+            RepositoryMode::Fork => " AND r.parent_id IS NOT NULL",
+            RepositoryMode::Mirror => " AND r.is_mirror",
+            RepositoryMode::Collaborative if user.is_none() => " AND FALSE",
+            RepositoryMode::Collaborative => " AND r.owner_id <> ",
+        });
+        if let (RepositoryMode::Collaborative, Some(user)) = (self.search.mode, user) {
+            query.bind(user);
+            visibility::only_of_user(query, user);
+        }
     }
 }
 

@@ -11,14 +11,17 @@ use super::repositories::{Repository, RepositoryTable, lock_owner};
 use super::repository_links;
 use super::sql::{Locking, locking, or_taken};
 use crate::error::RepoError;
-use crate::model::{IssueTracker, RepositorySettings, TrackerStyle};
+use crate::model::{Feature, IssueTracker, RepositorySettings, TrackerStyle};
 
 const LOCK: Locking = locking!(
-    "SELECT owner_id, name, description, website, is_private, is_archived FROM repositories WHERE id = $1 AND state = 'ready'",
+    "SELECT owner_id, name, description, website, is_private, is_archived, is_issues_enabled, is_external_tracker, \
+     is_wiki_enabled, is_external_wiki FROM repositories WHERE id = $1 AND state = 'ready'",
     " FOR NO KEY UPDATE"
 );
 const UPDATE: &str = "UPDATE repositories SET name = $2, name_key = $3, description = $4, description_key = $5, website = $6, \
-     is_private = $7, is_archived = $8, updated_us = CASE WHEN updated_us < $9 THEN $9 ELSE updated_us END WHERE id = $1";
+     is_private = $7, is_archived = $8, archived_us = CASE WHEN NOT $8 THEN 0 WHEN is_archived THEN archived_us ELSE $9 END, \
+     updated_us = CASE WHEN updated_us < $9 THEN $9 ELSE updated_us END, is_issues_enabled = $10, is_external_tracker = $11, \
+     is_wiki_enabled = $12, is_external_wiki = $13 WHERE id = $1";
 const SET_MIRROR_INTERVAL: &str = "UPDATE repositories SET mirror_interval_secs = $2 WHERE id = $1 AND is_mirror";
 const OTHER_OF_NAME: &str = "SELECT id FROM repositories WHERE owner_id = $1 AND name_key = $2 AND id <> $3";
 const PARENT_IS_PRIVATE: &str =
@@ -36,6 +39,20 @@ const UPDATE_TRACKER: &str = "UPDATE repositories SET is_issues_enabled = $2, is
      tracker_url_format = $5, tracker_issue_style = $6, updated_us = CASE WHEN updated_us < $7 THEN $7 ELSE updated_us END \
      WHERE id = $1";
 
+#[derive(Debug, sqlx_macros::FromRow)]
+struct SettingsRow {
+    owner_id: i64,
+    name: String,
+    description: String,
+    website: String,
+    is_private: bool,
+    is_archived: bool,
+    is_issues_enabled: bool,
+    is_external_tracker: bool,
+    is_wiki_enabled: bool,
+    is_external_wiki: bool,
+}
+
 impl RepositoryTable {
     /// Whether the owner has a repository with that folded name other than `id`, finished or not.
     pub(crate) async fn is_name_taken(&self, owner: UserId, name_key: &str, id: RepositoryId) -> Result<bool, DbError> {
@@ -50,9 +67,18 @@ impl RepositoryTable {
         tx: &mut Tx,
         id: RepositoryId,
     ) -> Result<Option<(UserId, RepositorySettings)>, DbError> {
-        let row: Option<(i64, String, String, String, bool, bool)> = tx.optional(LOCK.sql(tx), &args![id]).await?;
-        Ok(row.map(|(owner, name, description, website, is_private, is_archived)| {
-            (UserId(owner), RepositorySettings { name, description, website, is_private, is_archived })
+        let row: Option<SettingsRow> = tx.optional(LOCK.sql(tx), &args![id]).await?;
+        Ok(row.map(|row| {
+            let settings = RepositorySettings {
+                name: row.name,
+                description: row.description,
+                website: row.website,
+                is_private: row.is_private,
+                is_archived: row.is_archived,
+                issues: Feature { is_enabled: row.is_issues_enabled, is_external: row.is_external_tracker },
+                wiki: Feature { is_enabled: row.is_wiki_enabled, is_external: row.is_external_wiki },
+            };
+            (UserId(row.owner_id), settings)
         }))
     }
 
@@ -85,6 +111,10 @@ impl RepositoryTable {
             after.is_private,
             after.is_archived,
             now_us,
+            after.issues.is_enabled,
+            after.issues.is_external,
+            after.wiki.is_enabled,
+            after.wiki.is_external,
         ];
         let taken = || RepoError::repository_exists("name", &repository.owner_name, &after.name);
         tx.execute(UPDATE, &args).await.map_err(or_taken(taken))?;

@@ -50,6 +50,13 @@ pub(super) fn only_own(query: &mut Query, viewer: &Viewer) {
     only_covered(query, viewer);
 }
 
+/// Filters for repositories that a user owns, collaborates on or has a team for, whether the viewer
+/// can see them or not.
+pub(super) fn only_of_user(query: &mut Query, user: UserId) {
+    query.push(" AND r.id IN ");
+    push_own(query, Some(user));
+}
+
 /// Adds an expression that is true for a private fork whose parent is private, unless the viewer's
 /// roles allow reading the parent. The same holds for the parent's parent, up to the first
 /// repository that is public or not a fork. A viewer without an account, such as a deploy key, has

@@ -32,13 +32,16 @@ use Expected::{Allowed, Forbidden, Hidden, Unauthenticated};
 /// organization or team exists.
 pub(super) fn of_operation(operation: &Operation, caller: &Caller, exists: bool) -> Expected {
     let rule = operation.rule;
+    if rule == Rule::Public {
+        return Allowed;
+    }
     if caller.credential == Credential::Invalid {
         return Unauthenticated;
     }
     let is_anonymous = caller.credential == Credential::Nothing;
     let has = |scope: Option<Scope>| scope.is_none_or(|scope| caller.scopes.contain(scope));
     match rule {
-        Rule::Anyone => Allowed,
+        Rule::Public | Rule::Anyone => Allowed,
         Rule::Service if is_anonymous => Unauthenticated,
         Rule::Service => Forbidden,
         Rule::Password => Unauthenticated,

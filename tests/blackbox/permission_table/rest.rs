@@ -32,9 +32,12 @@ enum Target<'a> {
     },
 }
 
-/// The variable parts of a path inside a repository: owner and name, then the others according to
-/// the segment before each.
+/// The variable parts of a path inside a repository: owner and name, or its number, then the others
+/// according to the segment before each.
 fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
+    if path.starts_with("/repositories/") {
+        return vec![repo.id.to_string()];
+    }
     let tracker = repo.tracker;
     let segments: Vec<_> = path.split('/').collect();
     let mut parts = vec![repo.owner_name.clone(), repo.name.clone()];
@@ -107,7 +110,7 @@ fn hidden_message(rule: Rule) -> Option<&'static str> {
         Rule::Organization(..) => Some("organization does not exist"),
         Rule::Team(_) => Some("team does not exist"),
         Rule::Repository { .. } => Some("repository does not exist"),
-        Rule::Service | Rule::Anyone | Rule::Password | Rule::User(_) | Rule::Administrator => None,
+        Rule::Service | Rule::Public | Rule::Anyone | Rule::Password | Rule::User(_) | Rule::Administrator => None,
     }
 }
 
@@ -170,7 +173,7 @@ async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
     let what = format!("{} {} by {} on {}/{}", case.method, case.path, caller.title, repo.owner_name, repo.name);
     check(&response, expected, case.operation.rule, &what);
     if is_compared {
-        let never = Repo { name: ABSENT.to_owned(), private: None, ..repo.clone() };
+        let never = Repo { id: ABSENT_ID, name: ABSENT.to_owned(), private: None, ..repo.clone() };
         let missing = Case { target: Target::Repo(&never), ..case }.send(fixture).await;
         assert_eq!((missing.status, &missing.body), (response.status, &response.body), "{what}");
         let names = |response: &Response| response.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
@@ -237,8 +240,8 @@ pub(super) async fn a_password_gives_access_to_the_tokens_of_its_owner_alone(clu
             }
         }
     }
-    // All other routes reject a password.
-    for operation in OPERATIONS.iter().filter(|operation| operation.rule != Rule::Password) {
+    // All other routes that look at credentials reject a password.
+    for operation in OPERATIONS.iter().filter(|operation| !matches!(operation.rule, Rule::Password | Rule::Public)) {
         for (method, path) in routes(operation) {
             let path = path.replace("{}", "x");
             ask(method.parse().unwrap(), &path, &ada.password).await.refused(401);

@@ -175,7 +175,7 @@ fn hidden_reason(rule: Rule) -> Option<&'static str> {
         Rule::Organization(..) => Some("ORGANIZATION_NOT_FOUND"),
         Rule::Team(_) => Some("TEAM_NOT_FOUND"),
         Rule::Repository { .. } => Some("REPOSITORY_NOT_FOUND"),
-        Rule::Service | Rule::Anyone | Rule::Password | Rule::User(_) | Rule::Administrator => None,
+        Rule::Service | Rule::Public | Rule::Anyone | Rule::Password | Rule::User(_) | Rule::Administrator => None,
     }
 }
 

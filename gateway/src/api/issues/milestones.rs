@@ -57,6 +57,11 @@ fields! {
     }
 }
 
+/// Returns the id in a path, and the title that counts if no milestone has the id.
+fn named(params: &Params) -> (i64, String) {
+    (params.id("id"), params.name("id"))
+}
+
 fn milestone(milestone: Option<issue::Milestone>) -> ApiResult<Milestone> {
     Ok(Milestone::new(require(milestone, "milestone")?)?)
 }
@@ -83,7 +88,8 @@ async fn list(
 
 async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Milestone>> {
     let access = call.access(&path, operation::GET_MILESTONE).await?;
-    let request = GetMilestoneRequest { repository_id: access.id, milestone_id: params.id("id") };
+    let (milestone_id, or_title) = named(&params);
+    let request = GetMilestoneRequest { repository_id: access.id, milestone_id, or_title };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.milestones().get_milestone(request).await?.into_inner();
     Ok(Json(milestone(response.milestone)?))
@@ -112,9 +118,11 @@ async fn update(
 ) -> ApiResult<Json<Milestone>> {
     let (access, ChangedMilestone { due_on, title, description, state }, _permit) =
         call.access_and_body(&path, operation::UPDATE_MILESTONE, body).await?;
+    let (milestone_id, or_title) = named(&params);
     let request = UpdateMilestoneRequest {
         repository_id: access.id,
-        milestone_id: params.id("id"),
+        milestone_id,
+        or_title,
         title,
         description,
         state: state.unwrap_or_default().into(),
@@ -128,7 +136,8 @@ async fn update(
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
     let access = call.access(&path, operation::DELETE_MILESTONE).await?;
-    let request = DeleteMilestoneRequest { repository_id: access.id, milestone_id: params.id("id") };
+    let (milestone_id, or_title) = named(&params);
+    let request = DeleteMilestoneRequest { repository_id: access.id, milestone_id, or_title };
     call.clients.milestones().delete_milestone(call.request_with_grant(&access.grant, request)).await?;
     Ok(NoContent)
 }

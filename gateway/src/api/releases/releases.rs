@@ -12,9 +12,11 @@ use ferrite_rpc::grpc::with_timeout;
 use serde::Serialize;
 
 use super::assets::ReleaseAsset;
+use crate::api::access::PermissionCheck;
 use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
+use crate::http::filters::{OptionalFlag, QueryOf, filters};
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{Checked, Flag, LongText, NonEmpty, Optional, OrDefault, RequestBody, Text, fields};
@@ -29,11 +31,22 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/releases/latest" =>
         get get_latest as variant(operation::GET_RELEASE, "Latest");
     "/api/v1/repos/{owner}/{repo}/releases/tags/{*tag}" =>
-        get get_by_tag as variant(operation::GET_RELEASE, "ByTag");
+        get get_by_tag as variant(operation::GET_RELEASE, "ByTag"),
+        delete remove_by_tag as variant(operation::DELETE_RELEASE, "ByTag");
     "/api/v1/repos/{owner}/{repo}/releases/{id}" =>
         get get as operation::GET_RELEASE,
         patch update as operation::UPDATE_RELEASE,
         delete remove as operation::DELETE_RELEASE;
+}
+
+filters! {
+    /// Filters of releases.
+    struct ReleaseFilters {
+        /// `true` for only drafts, `false` for only published releases. The default is both.
+        is_draft as "draft": OptionalFlag = false,
+        /// `true` for only prereleases, `false` for only others. The default is both.
+        is_prerelease as "pre-release": OptionalFlag = false,
+    }
 }
 
 fields! {
@@ -143,9 +156,17 @@ async fn list(
     MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: WholeList,
+    filters: QueryOf<ReleaseFilters>,
 ) -> ApiResult<TextList<Release>> {
-    let repository = Some(path.repository());
-    let request = ListReleasesRequest { repository, page: query.page.number, page_size: query.page.size };
+    let check = PermissionCheck::of(operation::LIST_RELEASES).on_repository(path.repository());
+    let ReleaseFilters { is_draft, is_prerelease } = call.after_permission(check, filters.read()).await?;
+    let request = ListReleasesRequest {
+        repository: Some(path.repository()),
+        page: query.page.number,
+        page_size: query.page.size,
+        is_draft,
+        is_prerelease,
+    };
     let response = call.clients.releases().list_releases(call.request(request)).await?.into_inner();
     let urls = call.links_of(path.repository()).await?;
     let releases = response.releases.into_iter().map(|release| Release::new(release, &urls));
@@ -162,9 +183,12 @@ async fn get_latest(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath
 }
 
 async fn get_by_tag(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Release>> {
-    // Invalid UTF-8 becomes U+FFFD; repo-svc then finds no such tag.
-    let tag = String::from_utf8_lossy(path.rest.strip_prefix(b"tags/").unwrap_or_default()).into_owned();
-    find(&call, &path, By::TagName(tag)).await
+    find(&call, &path, By::TagName(tag_name(&path))).await
+}
+
+/// Returns the tag in a path. Invalid UTF-8 becomes U+FFFD; repo-svc then finds no such tag.
+fn tag_name(path: &RepoPath) -> String {
+    String::from_utf8_lossy(path.rest.strip_prefix(b"tags/").unwrap_or_default()).into_owned()
 }
 
 async fn find(call: &ApiCall, path: &RepoPath, by: By) -> ApiResult<Json<Release>> {
@@ -220,7 +244,16 @@ async fn update(
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
-    let request = DeleteReleaseRequest { repository: Some(path.repository()), release_id: params.id("id") };
+    delete(&call, &path, params.id("id"), String::new()).await
+}
+
+async fn remove_by_tag(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<NoContent> {
+    delete(&call, &path, 0, tag_name(&path)).await
+}
+
+/// Deletes a release by its id, or by its tag if the id is zero.
+async fn delete(call: &ApiCall, path: &RepoPath, release_id: i64, tag_name: String) -> ApiResult<NoContent> {
+    let request = DeleteReleaseRequest { repository: Some(path.repository()), release_id, tag_name };
     call.clients.releases().delete_release(call.request(request)).await?;
     Ok(NoContent)
 }

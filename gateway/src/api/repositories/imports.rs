@@ -7,7 +7,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use ferrite_api_types::convert::{MissingField, require};
-use ferrite_api_types::schema::Shape;
+use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use ferrite_api_types::{Repository, Time, shape, word_shape};
 use ferrite_proto::MAX_MIRROR_INTERVAL_SECS;
 use ferrite_proto::error::reason;
@@ -18,6 +18,7 @@ use ferrite_proto::repo::{
 };
 use ferrite_rpc::grpc::with_timeout;
 use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -29,9 +30,11 @@ use crate::http::headers::{HeaderNames, Headers};
 use crate::http::page::ExtensionList;
 use crate::http::path::Params;
 use crate::http::request::{
-    Flag, Integer, NonEmpty, Optional, OrDefault, RequestBody, Required, Seconds, Text, fields,
+    AccountName, Fields, Flag, Integer, JsonObject, Mistakes, NonEmpty, Optional, OrDefault, RequestBody, Required,
+    Seconds, Text, Word, fields,
 };
 use crate::http::response::{Accepted, Created, Either, Json, List};
+use crate::http::words::words;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
 /// Longest wait of one call to repo-svc, below the deadline of a call.
@@ -49,14 +52,56 @@ operations! {
     "/api/v1/user/migrations" => get list as operation::LIST_MIGRATIONS;
 }
 
+words! {
+    /// Programs at the remote, each with whether Gitea imports more than git data from it.
+    enum RemoteProgram: bool {
+        "git" = false,
+        "github" = true,
+        "gitea" = true,
+        "gitlab" = true,
+        "gogs" = true,
+        "forgejo" = true,
+        "onedev" = true,
+        "gitbucket" = true,
+        "codebase" = true,
+        "codecommit" = true,
+    }
+}
+
 fields! {
-    /// A repository to import.
+    /// What clients of Gitea ask for besides the code, and what is not imported here. As there,
+    /// `true` has no effect for a mirror and for `git`. Otherwise it is an error.
+    struct OtherParts {
+        /// Not supported: must be false.
+        lfs: OrDefault<Flag> = false,
+        /// Not imported.
+        issues: OrDefault<Flag> = false,
+        /// Not imported.
+        labels: OrDefault<Flag> = false,
+        /// Not imported.
+        milestones: OrDefault<Flag> = false,
+        /// Not imported.
+        pull_requests: OrDefault<Flag> = false,
+        /// Not imported.
+        releases: OrDefault<Flag> = false,
+    }
+}
+
+fields! {
+    /// A repository to import: its git data, and that of its wiki.
     struct NewImport {
+        ..parts: OtherParts,
         clone_addr: Required<Text<2048>> = "https://example.com/bob/demo.git",
-        uid: Required<Integer> = 3,
+        /// The id of the owner. Either this or `repo_owner` is required.
+        uid: NonEmpty<Integer> = 3,
+        /// The name of the owner, which counts before `uid`.
+        repo_owner: NonEmpty<AccountName> = "bob",
         repo_name: Required<Text<100>> = "demo",
         auth_username: OrDefault<Text<1024>> = "bob",
         auth_password: OrDefault<Text<1024>> = "correct horse battery staple",
+        auth_token: OrDefault<Text<1024>> = "0123456789abcdef",
+        /// The program at the remote. Only git data is imported from every one.
+        service: NonEmpty<Word<RemoteProgram>> = "git",
         /// Whether to keep the repository in sync with the remote as a mirror.
         mirror: OrDefault<Flag> = true,
         /// The interval between two syncs of a mirror, from 10 minutes to 365 days: a Go duration or
@@ -70,14 +115,56 @@ fields! {
     }
 }
 
+/// [`NewImport`] with the rules between its fields.
+struct CheckedImport(NewImport);
+
+impl Fields for CheckedImport {
+    fn read(object: &mut JsonObject, mistakes: &mut Mistakes) -> Option<Self> {
+        let is_empty = |value: &Value| value.is_null() || *value == json!(0) || *value == json!("");
+        let has_owner =
+            ["uid", "repo_owner"].iter().any(|name| object.get(*name).is_some_and(|value| !is_empty(value)));
+        let new = NewImport::read(object, mistakes);
+        if !has_owner {
+            mistakes.note("uid", "required", "is required, or `repo_owner`");
+        }
+        let new = new?;
+        for name in new.unavailable_parts() {
+            mistakes.note(name, "invalid", "is not imported");
+        }
+        Some(Self(new))
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        NewImport::schema(schemas)
+    }
+}
+
+impl NewImport {
+    fn unavailable_parts(&self) -> impl Iterator<Item = &'static str> {
+        let OtherParts { lfs, issues, labels, milestones, pull_requests, releases } = self.parts;
+        let is_import_of_all = !self.mirror && self.service.unwrap_or_default();
+        let asked = [
+            ("issues", issues),
+            ("labels", labels),
+            ("milestones", milestones),
+            ("pull_requests", pull_requests),
+            ("releases", releases),
+        ];
+        let asked = asked.into_iter().filter(move |(_, is_asked)| is_import_of_all && *is_asked);
+        lfs.then_some("lfs").into_iter().chain(asked.map(|(name, _)| name))
+    }
+}
+
 impl From<NewImport> for MigrateRepositoryRequest {
     fn from(new: NewImport) -> Self {
         Self {
             clone_addr: new.clone_addr,
-            uid: new.uid,
+            uid: new.uid.unwrap_or_default(),
+            repo_owner: new.repo_owner.unwrap_or_default(),
             repo_name: new.repo_name,
             auth_username: new.auth_username,
             auth_password: new.auth_password,
+            auth_token: new.auth_token,
             is_mirror: new.mirror,
             mirror_interval_seconds: new.mirror_interval.unwrap_or_default(),
             is_private: new.private,
@@ -219,10 +306,10 @@ impl Output for Continued {
 async fn import(
     Authenticated(call): Authenticated,
     headers: Headers<Preferring>,
-    body: RequestBody<NewImport>,
+    body: RequestBody<CheckedImport>,
 ) -> ApiResult<Either<Created<Repository>, Continued>> {
     let check = PermissionCheck::of(operation::MIGRATE_REPOSITORY);
-    let new = call.checked_body(check, body).await?;
+    let CheckedImport(new) = call.checked_body(check, body).await?;
     let request = with_timeout(call.request(MigrateRepositoryRequest::from(new)), LONG_CALL_DEADLINE);
     let started = call.clients.imports().migrate_repository(request).await?.into_inner();
     let started = require(started.migration, "migration")?;

@@ -3,17 +3,17 @@ use ferrite_api_types::{Repository, Viewer};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, GetRepositoryRequest, ListRepositoriesRequest,
-    RepositoryMode, RepositorySort, SearchRepositoriesRequest,
+    RepositoryMode, RepositoryRef, RepositorySort, SearchRepositoriesRequest,
 };
 use ferrite_rpc::grpc::with_timeout;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::filters::{QueryOf, Search, filters};
+use crate::http::filters::{OptionalFlag, QueryOf, Search, filters};
 use crate::http::page::{Page, SearchList, Total, WholeList};
 use crate::http::path::{Params, RepoPath};
-use crate::http::request::{Checked, Flag, Integer, OrDefault, RequestBody, Text, Word, fields};
+use crate::http::request::{Checked, Flag, Integer, NonEmpty, OrDefault, RequestBody, Text, Unsupported, Word, fields};
 use crate::http::response::{Created, Json, List, NoContent, Paged, SearchResults};
 use crate::http::routes::{organization, variant};
 use crate::http::words::words;
@@ -28,6 +28,7 @@ operations! {
     "/api/v1/org/{org}/repos" => post create as variant(organization(operation::CREATE_REPOSITORY), "Alias");
     "/api/v1/repos/search" => get search as operation::SEARCH_REPOSITORIES;
     "/api/v1/repos/{owner}/{repo}" => get get as operation::GET_REPOSITORY, delete remove as operation::DELETE_REPOSITORY;
+    "/api/v1/repositories/{id}" => get get_by_id as variant(operation::GET_REPOSITORY, "ById");
 }
 
 words! {
@@ -52,11 +53,16 @@ words! {
         "source" = RepositoryMode::Source,
         "fork" = RepositoryMode::Fork,
         "mirror" = RepositoryMode::Mirror,
+        "collaborative" = RepositoryMode::Collaborative,
     }
 }
 
 words! {
-    enum SearchArchived: bool { "true" = true, "false" = false }
+    enum ObjectFormat: () { "sha1" = () }
+}
+
+words! {
+    enum TrustModel: () { "default" = () }
 }
 
 filters! {
@@ -65,36 +71,60 @@ filters! {
         /// A part of the name or description, or `owner/part`, ignoring case. The default matches
         /// every repository.
         q: Search = "demo",
-        /// A topic of the repositories.
+        /// A topic of the repositories. With `true`, `q` is the topic; `false` counts as absent.
         topic: Search = "rust",
         /// The order. The default is by id, which also breaks ties.
         sort: Word<SearchSort> = "updated",
         /// `desc` reverses the order.
         order: Word<SearchOrder> = "desc",
-        /// The kind of repository. `source` means neither forks nor mirrors. The default is every
-        /// kind.
+        /// The kind of repository. `source` means neither forks nor mirrors, `collaborative` those
+        /// of others that the caller collaborates on or has a team for. The default is every kind.
         mode: Word<SearchMode> = "source",
-        /// The id of the owner. Zero means every owner.
+        /// The id of the owner. Zero means every owner. The caller's own id also means repositories
+        /// of others that the caller collaborates on or has a team for.
         uid: Integer = 7,
+        /// Whether `uid` means only repositories that the account owns.
+        exclusive: Flag = true,
         /// `true` for only archived repositories, `false` for only others. The default is both.
-        archived: Word<SearchArchived> = "false",
+        archived: OptionalFlag = false,
+        /// `true` for only private repositories, `false` for only public ones. The default is both.
+        is_private: OptionalFlag = false,
+        /// `false` leaves private repositories out. The default is true.
+        private: OptionalFlag = true,
+        /// The id of a user who starred them. Zero means any. Needs a token.
+        starred_by as "starredBy": Integer = 7,
+        /// The id of a team that has them. Zero means any. Only for those who may see the team.
+        team_id: Integer = 3,
     }
+}
+
+/// Ids are positive, so a negative one matches nothing, like the largest; zero means any.
+fn searched_id(id: Option<i64>) -> i64 {
+    id.map_or(0, |id| if id < 0 { i64::MAX } else { id })
 }
 
 impl SearchTerms {
     fn request(self, page: Page) -> SearchRepositoriesRequest {
+        let (query, topic) = match self.topic.as_str() {
+            "true" => (String::new(), self.q),
+            "false" => (self.q, String::new()),
+            _ => (self.q, self.topic),
+        };
         SearchRepositoriesRequest {
-            query: self.q,
-            // Ids are positive, so a negative one matches nothing, like the largest; zero means
-            // every owner.
-            owner_id: self.uid.map_or(0, |id| if id < 0 { i64::MAX } else { id }),
+            query,
+            owner_id: searched_id(self.uid),
             page: page.number,
             page_size: page.size,
             sort: self.sort.unwrap_or_default().into(),
             is_descending: self.order.unwrap_or_default(),
             mode: self.mode.unwrap_or_default().into(),
-            topic: self.topic,
+            topic,
             is_archived: self.archived,
+            is_exclusive: self.exclusive,
+            is_private: self.is_private,
+            excludes_private: self.private == Some(false),
+            starred_by_user_id: searched_id(self.starred_by),
+            team_id: searched_id(self.team_id),
         }
     }
 }
@@ -114,6 +144,16 @@ fields! {
         license: OrDefault<Text<255>> = "MIT License",
         /// The name of a README template; empty for `Default`.
         readme: OrDefault<Text<255>> = "Default",
+        /// The default branch; empty for that of the site.
+        default_branch: OrDefault<Text<250>> = "main",
+        /// The hash function of object ids. Only `sha1` is supported.
+        object_format_name: NonEmpty<Word<ObjectFormat>> = "sha1",
+        /// How signatures of commits are trusted. Only `default` is supported.
+        trust_model: NonEmpty<Word<TrustModel>> = "default",
+        /// Whether other repositories can be made of it. Not supported: must be false.
+        template: Unsupported<Flag> = false,
+        /// A set of labels to begin with. Not supported: must be empty.
+        issue_labels: Unsupported<Text<255>> = "",
     }
 }
 
@@ -151,7 +191,15 @@ impl ApiCall {
 }
 
 async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Repository>> {
-    let request = call.request(GetRepositoryRequest { repository: Some(path.repository()) });
+    find(&call, path.repository()).await
+}
+
+async fn get_by_id(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiResult<Json<Repository>> {
+    find(&call, RepositoryRef::by_id(path.id("id"))).await
+}
+
+async fn find(call: &ApiCall, repository: RepositoryRef) -> ApiResult<Json<Repository>> {
+    let request = call.request(GetRepositoryRequest { repository: Some(repository) });
     let response = call.clients.repositories().get_repository(request).await?.into_inner();
     Ok(Json(call.repository(response.repository)?))
 }
@@ -184,8 +232,7 @@ async fn search(
     let check = PermissionCheck::of(operation::SEARCH_REPOSITORIES);
     let request = call.after_permission(check, terms.read()).await?.request(query.page);
     let response = call.clients.repositories().search_repositories(call.request(request)).await?.into_inner();
-    let mut data = call.repositories(response.repositories)?;
-    data.iter_mut().for_each(Repository::hide_permissions);
+    let data = call.repositories(response.repositories)?;
     let total = Total::counted(response.total_count, response.is_partial);
     Ok(query.paged(SearchResults { data, ok: true }, total, &call.links))
 }
@@ -203,12 +250,31 @@ pub(crate) async fn create(
         (None, Some(name)) => (check.on_organization(&name), name, false),
         (None, None) => (check, String::new(), false),
     };
-    let NewRepository { name, description, is_private, auto_init, gitignores, license, readme } =
-        call.checked_body(check, body).await?;
+    let NewRepository {
+        name,
+        description,
+        is_private,
+        auto_init,
+        gitignores,
+        license,
+        readme,
+        default_branch,
+        object_format_name: None | Some(()),
+        trust_model: None | Some(()),
+        template: (),
+        issue_labels: (),
+    } = call.checked_body(check, body).await?;
     let gitignores = gitignores.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let auto_init = auto_init.then_some(AutoInit { gitignores, license, readme });
-    let request =
-        call.request(CreateRepositoryRequest { name, description, is_private, auto_init, owner, as_administrator });
+    let request = call.request(CreateRepositoryRequest {
+        name,
+        description,
+        is_private,
+        auto_init,
+        owner,
+        as_administrator,
+        default_branch,
+    });
     let response =
         call.clients.repositories().create_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();
     call.created_repository(response.repository)

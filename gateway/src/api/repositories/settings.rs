@@ -9,7 +9,7 @@ use ferrite_rpc::grpc::with_timeout;
 use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::path::RepoPath;
-use crate::http::request::{Flag, NonEmpty, Optional, RequestBody, Seconds, Text, fields};
+use crate::http::request::{Flag, NonEmpty, Optional, RequestBody, Seconds, Text, Unsupported, fields};
 use crate::http::response::{Json, NoContent};
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
@@ -32,6 +32,12 @@ fields! {
         default_branch: NonEmpty<Text<255>> = "main",
         /// Whether the repository is archived. Only its settings can then be changed.
         is_archived as "archived": Optional<Flag> = false,
+        /// Whether its own issue tracker is on. `true` also ends the use of an external one.
+        has_issues: Optional<Flag> = true,
+        /// Whether its own wiki is on. `true` also ends the use of an external one.
+        has_wiki: Optional<Flag> = true,
+        /// Whether other repositories can be made of it. Not supported: must be false.
+        template: Unsupported<Flag> = false,
         /// The interval between two syncs of a mirror, from 10 minutes to 365 days: a Go duration or
         /// a number of seconds. If it is invalid, no setting is changed.
         mirror_interval: NonEmpty<Seconds<MAX_MIRROR_INTERVAL_SECS>> = "8h0m0s",
@@ -54,8 +60,18 @@ async fn update(
     body: RequestBody<ChangedRepository>,
 ) -> ApiResult<Json<Repository>> {
     let (mut repository, changed, _permit) = call.repository_body(&path, operation::UPDATE_REPOSITORY, body).await?;
-    let ChangedRepository { name, description, website, is_private, default_branch, is_archived, mirror_interval } =
-        changed;
+    let ChangedRepository {
+        name,
+        description,
+        website,
+        is_private,
+        default_branch,
+        is_archived,
+        has_issues,
+        has_wiki,
+        template: (),
+        mirror_interval,
+    } = changed;
     // repo-svc changes the interval with the other settings, in one step and under the precondition
     // of the request. The store follows.
     if let Some(seconds) = mirror_interval {
@@ -71,6 +87,8 @@ async fn update(
         default_branch,
         is_archived,
         mirror_interval_seconds: mirror_interval,
+        has_issues,
+        has_wiki,
     });
     let response =
         call.clients.repositories().update_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();

@@ -64,15 +64,18 @@ async fn a_request_gets_the_repository_when_the_import_is_done() {
     let (gateway, script) = Script::gateway().await;
     respond(&script, MigrationPhase::Done, "");
     let body = r#"{"clone_addr":"https://example.com/a.git","uid":3,"repo_name":"demo","auth_username":"ada",
-        "auth_password":"x","mirror":true,"private":true,"description":"d","wiki":false,"mirror_interval":"8h0m0s"}"#;
+        "auth_password":"x","auth_token":"t","repo_owner":"bob","service":"github","mirror":true,"private":true,
+        "description":"d","wiki":false,"issues":true,"mirror_interval":"8h0m0s"}"#;
     let (status, _, value) = import_repository(&gateway, "return=minimal", body).await;
     assert_eq!((status, &value["full_name"]), (201, &json!("Bob/demo")));
     let expected = MigrateRepositoryRequest {
         clone_addr: "https://example.com/a.git".into(),
         uid: 3,
+        repo_owner: "bob".into(),
         repo_name: "demo".into(),
         auth_username: "ada".into(),
         auth_password: "x".into(),
+        auth_token: "t".into(),
         is_mirror: true,
         mirror_interval_seconds: 28_800,
         is_private: true,
@@ -142,8 +145,9 @@ async fn imports_are_read_and_listed() {
 async fn mistakes_in_the_body_are_named() {
     let (gateway, _) = Script::gateway().await;
     for (body, fields) in [
-        ("{}", &["clone_addr", "uid", "repo_name"][..]),
-        (r#"{"clone_addr":"","uid":0,"repo_name":""}"#, &["clone_addr", "uid", "repo_name"]),
+        ("{}", &["clone_addr", "repo_name", "uid"][..]),
+        (r#"{"clone_addr":"","uid":0,"repo_owner":"","repo_name":""}"#, &["clone_addr", "repo_name", "uid"]),
+        (r#"{"clone_addr":"x","repo_owner":7,"repo_name":"a","service":"svn"}"#, &["repo_owner", "service"]),
         (r#"{"clone_addr":"x","uid":"3","repo_name":"a","mirror_interval":"often"}"#, &["uid", "mirror_interval"]),
         (r#"{"clone_addr":"x","uid":3,"repo_name":"a","mirror_interval":true,"wiki":1}"#, &["mirror_interval", "wiki"]),
     ] {
@@ -153,6 +157,33 @@ async fn mistakes_in_the_body_are_named() {
             (status, found.iter().filter_map(Value::as_str).collect::<Vec<_>>()),
             (422, fields.to_vec()),
             "{body}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_imported_can_be_asked_for_where_it_has_no_effect_elsewhere_either() {
+    let (gateway, script) = Script::gateway().await;
+    respond(&script, MigrationPhase::Done, "");
+    let all = r#""issues":true,"labels":true,"milestones":true,"pull_requests":true,"releases":true"#;
+    let parts = ["issues", "labels", "milestones", "pull_requests", "releases"];
+    for (more, refused) in [
+        (r#""service":"github","lfs":false,"issues":false,"labels":null,"releases":false"#.to_owned(), &[][..]),
+        (all.to_owned(), &[]),
+        (format!(r#""service":"git",{all}"#), &[]),
+        (format!(r#""service":"gitea","mirror":true,{all}"#), &[]),
+        (format!(r#""service":"gitea",{all}"#), &parts),
+        (r#""lfs":true,"mirror":true"#.to_owned(), &["lfs"]),
+    ] {
+        let body = format!(r#"{{"clone_addr":"x","uid":0,"repo_owner":"bob","repo_name":"a",{more}}}"#);
+        let (status, _, value) = import_repository(&gateway, "", &body).await;
+        let errors = value["errors"].as_array().cloned().unwrap_or_default();
+        let found: Vec<_> = errors.iter().filter_map(|error| error["field"].as_str()).collect();
+        assert_eq!((status, found), (if refused.is_empty() { 201 } else { 422 }, refused.to_vec()), "{more}");
+        let sent: Option<MigrateRepositoryRequest> = script.take_request(IMPORT);
+        assert_eq!(
+            sent.map(|request| (request.uid, request.repo_owner)),
+            refused.is_empty().then(|| (0, "bob".into()))
         );
     }
 }

@@ -109,12 +109,13 @@ async fn milestones_are_listed_in_both_states_and_read() {
         let rpc = format!("{MILESTONES}/ListMilestones");
         assert_eq!(tracker.check(("GET", &path, ""), &rpc, expected, response).await, (200, json!([shown])));
     }
-    let expected = issue::GetMilestoneRequest { repository_id: 7, milestone_id: 9 };
+    let expected = issue::GetMilestoneRequest { repository_id: 7, milestone_id: 9, or_title: "9".into() };
     let response = issue::GetMilestoneResponse { milestone: Some(milestone()) };
     let request = ("GET", "/repos/bob/demo/milestones/9", "");
     let response = tracker.check(request, &format!("{MILESTONES}/GetMilestone"), expected, response).await;
     assert_eq!(response, (200, shown));
-    let expected = issue::DeleteMilestoneRequest { repository_id: 7, milestone_id: i64::MAX };
+    let (milestone_id, or_title) = (i64::MAX, "v1".into());
+    let expected = issue::DeleteMilestoneRequest { repository_id: 7, milestone_id, or_title };
     let request = ("DELETE", "/repos/bob/demo/milestones/v1", "");
     let response = tracker.check(request, &format!("{MILESTONES}/DeleteMilestone"), expected, NOTHING).await;
     assert_eq!(response, (204, Value::Null));
@@ -137,7 +138,12 @@ async fn a_milestone_has_a_date_until_it_is_cleared() {
         let response = tracker.check(request, &format!("{MILESTONES}/CreateMilestone"), expected, response).await;
         assert_eq!((response.0, &response.1["title"]), (201, &json!("v1")));
     }
-    let unchanged = issue::UpdateMilestoneRequest { repository_id: 7, milestone_id: 9, ..Default::default() };
+    let unchanged = issue::UpdateMilestoneRequest {
+        repository_id: 7,
+        milestone_id: i64::MAX,
+        or_title: "v1 final".into(),
+        ..Default::default()
+    };
     for (body, expected) in [
         (r#"{"title":"","state":"","description":null,"due_on":null}"#, unchanged.clone()),
         (r#"{"due_on":""}"#, issue::UpdateMilestoneRequest { clear_due_time: true, ..unchanged.clone() }),
@@ -153,7 +159,7 @@ async fn a_milestone_has_a_date_until_it_is_cleared() {
         ),
     ] {
         let response = issue::UpdateMilestoneResponse { milestone: Some(milestone()) };
-        let request = ("PATCH", "/repos/bob/demo/milestones/9", body);
+        let request = ("PATCH", "/repos/bob/demo/milestones/v1%20final", body);
         let response = tracker.check(request, &format!("{MILESTONES}/UpdateMilestone"), expected, response).await;
         assert_eq!((response.0, &response.1["title"]), (200, &json!("v1")));
     }

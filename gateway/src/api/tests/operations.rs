@@ -16,7 +16,7 @@ fn user() -> repo::User {
     repo::User { id: 3, username: "bob".into(), email: "bob@example.com".into(), ..Default::default() }
 }
 
-fn repository() -> repo::Repository {
+pub(super) fn repository() -> repo::Repository {
     repo::Repository {
         id: 7,
         owner: Some(user()),
@@ -36,8 +36,8 @@ fn team() -> Option<repo::Team> {
 }
 
 pub(super) struct Case {
-    gateway: TestGateway,
-    script: Script,
+    pub(super) gateway: TestGateway,
+    pub(super) script: Script,
 }
 
 impl Case {
@@ -63,7 +63,7 @@ impl Case {
     }
 
     /// As [`Self::check`], for an operation without a response body.
-    async fn check_204<Q: Message + Default + PartialEq + Debug>(
+    pub(super) async fn check_204<Q: Message + Default + PartialEq + Debug>(
         &self,
         method: &str,
         path: &str,
@@ -312,35 +312,6 @@ async fn teams_are_managed_by_owners_and_by_administrators() {
     let response =
         case.check(("GET", "/teams/7/repos", ""), "TeamService/ListTeamRepositories", expected, response).await;
     assert_eq!(response.1[0]["full_name"], "bob/Demo");
-}
-
-#[tokio::test]
-async fn repositories_are_created_for_the_owner_in_the_path() {
-    let case = Case::new().await;
-    for (path, owner, as_administrator) in [
-        ("/user/repos", "", false),
-        ("/org/acme/repos", "acme", false),
-        ("/orgs/acme/repos", "acme", false),
-        ("/admin/users/bob/repos", "bob", true),
-    ] {
-        let expected = repo::CreateRepositoryRequest {
-            name: "demo".into(),
-            is_private: true,
-            owner: owner.into(),
-            as_administrator,
-            ..Default::default()
-        };
-        let response = repo::CreateRepositoryResponse { repository: Some(repository()) };
-        let body = r#"{"name":"demo","private":true,"readme":"","license":"","gitignores":""}"#;
-        let response = case.check(("POST", path, body), "RepositoryService/CreateRepository", expected, response).await;
-        assert_eq!(response.0, 201, "{path}");
-    }
-    let owners = [("/user/repos", "", false), ("/users/bob/repos", "bob", false), ("/orgs/acme/repos", "acme", true)];
-    for (path, owner, is_organization) in owners {
-        let expected = repo::ListRepositoriesRequest { owner: owner.into(), page: 1, page_size: 1000, is_organization };
-        let response = repo::ListRepositoriesResponse::default();
-        case.check(("GET", path, ""), "RepositoryService/ListRepositories", expected, response).await;
-    }
 }
 
 #[tokio::test]

@@ -135,6 +135,26 @@ impl<K: Kind<Value: Default>> Field for OrDefault<K> {
     }
 }
 
+/// A value that clients of Gitea send and that cannot have an effect here: it must be absent, empty
+/// or false.
+pub(crate) struct Unsupported<K>(PhantomData<K>);
+
+impl<K: Kind> Field for Unsupported<K> {
+    type Value = ();
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<()> {
+        let Some(value) = value.filter(|value| !K::is_empty(value) && *value != Value::Bool(false)) else {
+            return Some(());
+        };
+        K::read(name, value, mistakes)?;
+        mistakes.add(name, "invalid", "is not supported")
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        nullable(K::schema(schemas))
+    }
+}
+
 /// A change of a value: `None` if absent, which changes nothing, and `Some(None)` for null, which
 /// removes the value.
 pub(crate) struct Nullable<K>(PhantomData<K>);

@@ -156,6 +156,19 @@ fn words_are_known_or_mistakes() {
 }
 
 #[test]
+fn what_is_not_supported_is_absent_empty_or_false() {
+    let (flag, text) = (read_one::<Unsupported<Flag>>, read_one::<Unsupported<Text<9>>>);
+    for body in ["{}", "{\"field\":null}", "{\"field\":false}"] {
+        assert_eq!((flag(body), text(body)), (Ok(()), Ok(())), "{body}");
+    }
+    assert_eq!(text("{\"field\":\"\"}"), Ok(()));
+    let refused = mistake("invalid", "is not supported");
+    assert_eq!((flag("{\"field\":true}"), text("{\"field\":\"x\"}")), (Err(refused.clone()), Err(refused)));
+    assert_eq!(flag("{\"field\":\"\"}"), Err(mistake("type", "must be true or false")));
+    assert_eq!(text("{\"field\":7}"), Err(mistake("type", "must be a string")));
+}
+
+#[test]
 fn base64_has_padding_and_may_have_line_breaks_or_blanks_around_it() {
     let content = |text: &str| read_one::<Present<Base64>>(&format!("{{\"field\":\"{text}\"}}"));
     let picture = |text: &str| read_one::<Required<Base64<true>>>(&format!("{{\"field\":\"{text}\"}}"));

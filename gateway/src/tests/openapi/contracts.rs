@@ -23,11 +23,13 @@ const CODES: [(&str, Code); 10] = [
     ("UNAVAILABLE", Code::Unavailable),
 ];
 /// Operations that are not RPCs, each with its summary.
-const OTHER_OPERATIONS: [(&str, &str); 4] = [
+const OTHER_OPERATIONS: [(&str, &str); 6] = [
     (operation::RAW, "Returns the content of a file."),
     (operation::ARCHIVE, "Returns a revision as a zip or tar.gz archive."),
     (operation::ASSET, "Returns the content of a release file."),
     (operation::RENDER_MARKDOWN, "Renders Markdown as HTML."),
+    (operation::GET_SETTINGS, "Returns facts about this server. Credentials are not looked at."),
+    (operation::GET_VERSION, "Returns the version of this server. Credentials are not looked at."),
 ];
 
 pub(super) struct Contracts(Vec<FileDescriptorProto>);

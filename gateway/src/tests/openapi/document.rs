@@ -12,7 +12,9 @@ use super::parameters::path_parameter;
 use crate::api::ConditionalWrite;
 use crate::{Capacity, Description, Route, Success};
 
-/// Errors of every request, and of every request with a body.
+/// Errors of every request, of every request whose credentials are looked at, and of every request
+/// with a body.
+const OF_ALL: [u16; 2] = [500, 503];
 const COMMON: [u16; 5] = [401, 404, 422, 500, 503];
 const OF_BODIES: [u16; 4] = [400, 408, 413, 415];
 
@@ -34,7 +36,7 @@ fn conditions(route: &Route, routes: &[Route]) -> Vec<&'static str> {
 
 fn scope(rule: Rule) -> Option<Scope> {
     match rule {
-        Rule::Service | Rule::Anyone | Rule::Password => None,
+        Rule::Service | Rule::Public | Rule::Anyone | Rule::Password => None,
         Rule::User(scope) => scope,
         Rule::Administrator => Some(Scope::Admin),
         Rule::Organization(_, scope) => Some(scope),
@@ -46,6 +48,7 @@ fn scope(rule: Rule) -> Option<Scope> {
 fn security(row: &Operation) -> Value {
     let scopes: Vec<_> = scope(row.rule).into_iter().chain(row.further_scope).map(Scope::as_str).collect();
     match row.rule {
+        Rule::Public => json!([]),
         Rule::Password => json!([{"password": []}]),
         Rule::Anyone | Rule::Repository { anonymous: true, .. } => json!([{}, {"token": scopes}]),
         _ => json!([{"token": scopes}]),
@@ -169,7 +172,7 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
             errors.entry(*status).or_default();
         }
     };
-    add(&COMMON);
+    add(if row.rule == Rule::Public { &OF_ALL } else { &COMMON });
     if row.is_write {
         add(&[429]);
     }
@@ -180,7 +183,7 @@ fn responses(route: &Route, row: &Operation, rpc: &Rpc, about: &Description, sch
     if !about.bodies.is_empty() {
         add(&OF_BODIES);
     }
-    if row.rule != Rule::Anyone {
+    if !matches!(row.rule, Rule::Anyone | Rule::Public) {
         add(&[403]);
     }
     if route.path.contains("{owner}/{repo}") {

@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 44] = [
+const GROUPS: [(&str, &str); 46] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -44,6 +44,8 @@ const GROUPS: [(&str, &str); 44] = [
     ("git/asset", "Releases"),
     ("git/", "Git"),
     ("gateway/markdown", "Markdown"),
+    ("gateway/settings", "Service"),
+    ("gateway/version", "Service"),
 ];
 
 pub(super) fn group(operation: &str) -> &'static str {

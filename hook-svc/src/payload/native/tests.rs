@@ -80,10 +80,20 @@ fn set(value: &mut Value, path: &str, new: Option<Value>) {
 
 /// Adds the fields of a repository that Gogs does not send.
 fn add_our_fields(repository: &mut Value) {
-    for field in ["archived", "has_issues", "has_wiki"] {
+    for field in ["archived", "has_issues", "has_pull_requests", "has_wiki", "internal"] {
         repository[field] = json!(false);
     }
-    repository["topics"] = json!([]);
+    let url = format!("http://git.example.com/api/v1/repos/{}", repository["full_name"].as_str().unwrap());
+    for (field, value) in [
+        ("has_releases", json!(true)),
+        ("languages_url", json!(format!("{url}/languages"))),
+        ("object_format_name", json!("sha1")),
+        ("release_counter", json!(0)),
+        ("topics", json!([])),
+        ("url", json!(url)),
+    ] {
+        repository[field] = value;
+    }
 }
 
 /// Asserts that the payload equals the recording except for `differences`. Repositories that are

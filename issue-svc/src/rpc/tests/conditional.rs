@@ -138,7 +138,7 @@ async fn an_issue_has_another_version_when_anything_in_it_changes() {
         assert!(is_refused(issues.update_issue(change(&first)).await), "a label");
 
         let second = told(&issues.get_issue(get()).await.unwrap());
-        let get_milestone = GetMilestoneRequest { repository_id: REPOSITORY, milestone_id };
+        let get_milestone = GetMilestoneRequest { repository_id: REPOSITORY, milestone_id, ..Default::default() };
         let of_milestone = told(&milestones.get_milestone(asking(GET_MILESTONE, get_milestone)).await.unwrap());
         let rename = || UpdateMilestoneRequest {
             repository_id: REPOSITORY,

@@ -110,7 +110,7 @@ async fn a_deleted_label_and_milestone_leave_no_issue_behind() {
         assert_eq!((full.labels.len(), full.milestone.unwrap().open_count), (1, 1));
         let mut write = writer.begin(REPOSITORY, CounterChange::default()).await.unwrap();
         write.delete_label(label.id).await.unwrap();
-        write.delete_milestone(milestone.id).await.unwrap();
+        write.delete_milestone(milestone.id, "").await.unwrap();
         commit(write).await;
         let store = &writer.store;
         let left = store.complete_one(store.reader(), find(&writer, 1).await).await.unwrap();

@@ -95,6 +95,21 @@ async fn lock(
     new_tag: Option<&str>,
 ) -> Result<(Tx, UserId, Release), RepoError> {
     let (mut tx, owner) = lock_tags(state, repository, Some(release_id), new_tag).await?;
-    let release = state.releases.find_locked(&mut tx, repository.id(), release_id).await?;
+    let release = state.releases.find_locked(&mut tx, repository.id(), &ReleaseKey::Id(release_id)).await?;
+    Ok((tx, owner, release.ok_or(RepoError::ReleaseNotFound)?))
+}
+
+/// Like [`lock`], for the release of a tag, which keeps it.
+async fn lock_by_tag(
+    state: &AppState,
+    repository: &Repository,
+    tag_name: String,
+) -> Result<(Tx, UserId, Release), RepoError> {
+    // PostgreSQL rejects NUL, and no tag contains one.
+    if tag_name.contains('\0') {
+        return Err(RepoError::ReleaseNotFound);
+    }
+    let (mut tx, owner) = lock_tags(state, repository, None, Some(&tag_name)).await?;
+    let release = state.releases.find_locked(&mut tx, repository.id(), &ReleaseKey::Tag(tag_name)).await?;
     Ok((tx, owner, release.ok_or(RepoError::ReleaseNotFound)?))
 }

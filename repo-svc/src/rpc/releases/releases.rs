@@ -21,14 +21,14 @@ use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::assets::encode_asset;
-use super::{find_visible, lock, lock_tags, sees_drafts, storage};
+use super::{find_visible, lock, lock_by_tag, lock_tags, sees_drafts, storage};
 use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{ReleaseChange, ReleaseFields, User};
 use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, encode, lookup, repeat, versions};
 use crate::state::AppState;
-use crate::store::{Asset, Release, ReleaseKey, Repository, TagClaim};
+use crate::store::{Asset, Release, ReleaseFilter, ReleaseKey, Repository, TagClaim};
 
 /// Subscribers to releases. Responses do not wait for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
@@ -41,8 +41,12 @@ pub(super) async fn list_releases(
     let request = request.into_inner();
     let repository = authorized.repository(&state.repositories, request.repository).await?;
     let page = lookup::page(request.page, request.page_size);
-    let with_drafts = sees_drafts(&authorized, &repository);
-    let (rows, total_count) = state.releases.list(repository.id(), with_drafts, page).await?;
+    let filter = ReleaseFilter {
+        with_drafts: sees_drafts(&authorized, &repository),
+        is_draft: request.is_draft,
+        is_prerelease: request.is_prerelease,
+    };
+    let (rows, total_count) = state.releases.list(repository.id(), filter, page).await?;
     let mut assets: HashMap<i64, Vec<Asset>> = HashMap::with_capacity(rows.len());
     for asset in state.releases.assets(rows.iter().map(|row| row.id)).await? {
         assets.entry(asset.release_id).or_default().push(asset);
@@ -251,7 +255,7 @@ async fn write_tagged(
     wanted: &ReleaseChange,
 ) -> Result<UpdateReleaseResponse, RepoError> {
     let mut tx = end_claim(state, repository, claim).await?;
-    let release = state.releases.find_locked(&mut tx, repository.id(), before.id).await?;
+    let release = state.releases.find_locked(&mut tx, repository.id(), &ReleaseKey::Id(before.id)).await?;
     let release = release.ok_or(RepoError::ReleaseNotFound)?;
     // The tag must match the row. Compare, because replicas of the previous version do not use
     // claims.
@@ -319,7 +323,10 @@ async fn delete(
     key: Option<&IdempotencyKey>,
 ) -> Result<DeleteReleaseResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository).await?;
-    let (mut tx, owner, release) = lock(state, &repository, request.release_id, None).await?;
+    let (mut tx, owner, release) = match request.release_id {
+        0 => lock_by_tag(state, &repository, request.tag_name).await?,
+        id => lock(state, &repository, id, None).await?,
+    };
     require_version(state, &mut tx, authorized, &release).await?;
     let bytes = state.releases.asset_bytes(&mut tx, &release).await?;
     let file_ids = state.releases.delete(&mut tx, &release).await?;

@@ -27,7 +27,7 @@ use tonic::{Code, Request, Status};
 use crate::access::{Capacity, RequiredRole};
 use crate::config::Config;
 use crate::error::RepoError;
-use crate::model::{Description, RepoName, Violations, check_templates};
+use crate::model::{Description, RepoName, Violations, check_templates, parse_new_branch};
 use crate::rpc::authorized::Authorized;
 use crate::rpc::lookup::{self, Owner};
 use crate::rpc::{change, encode, repeat, versions};
@@ -101,7 +101,13 @@ fn check(
     let name = violations.take(RepoName::parse(&request.name, "name"));
     let description = violations.take(Description::parse(&request.description, "description"));
     let auto_init = violations.take(request.auto_init.map(check_templates).transpose());
-    let (Some(name), Some(description), Some(auto_init)) = (name, description, auto_init) else {
+    let default_branch = match request.default_branch.as_str() {
+        "" => Some(config.default_branch.clone()),
+        branch => violations.take(parse_new_branch(branch, "default_branch")),
+    };
+    let (Some(name), Some(description), Some(auto_init), Some(default_branch)) =
+        (name, description, auto_init, default_branch)
+    else {
         return Err(violations.into_error());
     };
     let new = NewRepository {
@@ -109,7 +115,7 @@ fn check(
         name,
         description,
         is_private: request.is_private,
-        default_branch: config.default_branch.clone(),
+        default_branch,
         // Chosen after all other checks.
         store: String::new(),
     };

@@ -1,4 +1,5 @@
 use ferrite_core::page::Page;
+use ferrite_proto::Scope;
 use ferrite_proto::repo::{
     GetRepositoryRequest, GetRepositoryResponse, ListForksRequest, ListForksResponse, ListRepositoriesRequest,
     ListRepositoriesResponse, SearchRepositoriesRequest, SearchRepositoriesResponse,
@@ -11,6 +12,7 @@ use crate::model::RepositorySearch;
 use crate::rpc::authorized::Authorized;
 use crate::rpc::{encode, lookup, versions};
 use crate::state::AppState;
+use crate::store::OrganizationRole;
 
 /// Maximum page size of a search.
 const MAX_SEARCH_PAGE_SIZE: i32 = 50;
@@ -55,10 +57,27 @@ pub(super) async fn search_repositories(
 ) -> Result<SearchRepositoriesResponse, RepoError> {
     let request = request.into_inner();
     let search = RepositorySearch::check(&request)?;
+    if !sees_filters(state, &authorized, &search).await? {
+        return Ok(SearchRepositoriesResponse::default());
+    }
     let page = Page::nearest(request.page, request.page_size, MAX_SEARCH_PAGE_SIZE);
     let found = state.repositories.search(&search, authorized.viewer(), page).await?;
     let repositories = encode::repositories(&state.repositories, found.repositories, authorized.viewer()).await?;
     Ok(SearchRepositoriesResponse { repositories, total_count: found.total, is_partial: found.is_partial })
+}
+
+/// Whether the caller may see the stars and the team that a search filters by, as in their own lists.
+async fn sees_filters(state: &AppState, authorized: &Authorized, search: &RepositorySearch) -> Result<bool, RepoError> {
+    let viewer = authorized.viewer();
+    if search.starred_by.is_some() && viewer.is_anonymous() {
+        return Ok(false);
+    }
+    let Some(team) = search.team else { return Ok(true) };
+    if !viewer.scopes().contain(Scope::Org) {
+        return Ok(false);
+    }
+    let team = state.teams.find(team, viewer.user()).await?;
+    Ok(team.is_some_and(|team| viewer.is_site_administrator() || team.role() != OrganizationRole::Outsider))
 }
 
 pub(super) async fn list_forks(

@@ -235,7 +235,7 @@ async fn a_release_and_its_files_are_changed_once() {
         done_once!(ada, client(), get_release_asset(of_file()), update_release_asset(rename()));
         let delete = || DeleteReleaseAssetRequest { repository: repository(), release_id, asset_id };
         done_once!(ada, client(), get_release_asset(of_file()), delete_release_asset(delete()));
-        let delete = || DeleteReleaseRequest { repository: repository(), release_id };
+        let delete = || DeleteReleaseRequest { repository: repository(), release_id, ..Default::default() };
         done_once!(ada, client(), get_release(get()), delete_release(delete()));
     })
     .await;

@@ -274,6 +274,46 @@ async fn repositories_are_imported_for_oneself_and_for_accounts_that_one_may_act
     let unknown = ask(of_root, 999_999, "four").await.unwrap_err();
     assert_eq!((unknown.code(), violations(&unknown)[0].0.as_str()), (Code::InvalidArgument, "uid"));
     assert_eq!(refusal(ask("", ada.id.0, "four").await).0, Code::Unauthenticated);
+    // A name takes precedence over the id.
+    let ask = async |token: &str, owner: &str, name: &str| {
+        let request = MigrateRepositoryRequest { repo_owner: owner.into(), ..from_elsewhere(bob.id.0, name) };
+        import_repository(&harness, with_token(request, token)).await.map(|import| import.full_name)
+    };
+    assert_eq!(ask(of_ada, "ADA", "five").await.unwrap(), "ada/five");
+    assert_eq!(ask(of_ada, "acme", "six").await.unwrap(), "Acme/six");
+    assert_eq!(refusal(ask(of_ada, "bob", "seven").await), denied("ADMIN_REQUIRED"));
+    assert_eq!(refusal(ask(of_bob, "acme", "seven").await), denied("ORGANIZATION_OWNER_REQUIRED"));
+    for unknown in ["nobody", "a/b", "\0"] {
+        let status = ask(of_root, unknown, "seven").await.unwrap_err();
+        assert_eq!((status.code(), violations(&status)[0].0.as_str()), (Code::InvalidArgument, "repo_owner"));
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_sent_as_a_password_and_only_administrators_see_the_address() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.user("ada", false).await;
+        let (token, other) = (harness.token("ada", "test").await, harness.signed_in("bob").await);
+        let request = MigrateRepositoryRequest {
+            clone_addr: "https://them:secret@example.com/them/demo.git".into(),
+            auth_username: String::new(),
+            auth_token: "t0ken".into(),
+            ..from_elsewhere(ada.id.0, "demo")
+        };
+        import_repository(&harness, with_token(request.clone(), &token)).await.unwrap();
+        let sent = harness.import_requests().remove(0);
+        assert_eq!((sent.username.as_str(), sent.password.as_str()), ("them", "t0ken"));
+        let id = sent.repository_id;
+        deliver(&harness, vec![ended(id, brought())]).await;
+        let address = "https://example.com/them/demo.git";
+        assert_eq!(get(&harness, &token, id).await.unwrap().original_url, address);
+        assert_eq!(get(&harness, &other, id).await.unwrap().original_url, "");
+        let plain = MigrateRepositoryRequest { clone_addr: address.into(), repo_name: "two".into(), ..request };
+        import_repository(&harness, with_token(plain, &token)).await.unwrap();
+        assert_eq!(harness.import_requests()[1].username, "oauth2");
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -71,7 +71,8 @@ impl Fixture {
     }
 
     async fn tags(&self, token: &str) -> Vec<String> {
-        let request = ListReleasesRequest { repository: self.repository(), page: 1, page_size: 50 };
+        let request =
+            ListReleasesRequest { repository: self.repository(), page: 1, page_size: 50, ..Default::default() };
         let listed = client(&self.harness).list_releases(with_token(request, token)).await.unwrap().into_inner();
         assert_eq!(listed.total_count, i64::try_from(listed.releases.len()).unwrap());
         listed.releases.into_iter().map(|release| release.tag_name).collect()
@@ -322,7 +323,7 @@ async fn a_repeated_request_has_no_second_effect() {
     let status = fixture.upload(id, "a.txt", "k3").await.unwrap_err();
     assert_eq!(violations(&status)[0].0, "name");
     let remove = || {
-        let request = DeleteReleaseRequest { repository: fixture.repository(), release_id: id };
+        let request = DeleteReleaseRequest { repository: fixture.repository(), release_id: id, ..Default::default() };
         with_key(with_token(request, &fixture.ada), "k4")
     };
     for _ in 0..2 {
@@ -332,6 +333,29 @@ async fn a_repeated_request_has_no_second_effect() {
     assert_eq!(deleted.len(), 2, "the bytes of the repeated upload, and those of the release: {deleted:?}");
     assert_eq!(deleted.last(), Some(&asset.file_id));
     assert_eq!(fixture.tags(&fixture.ada).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_release_is_deleted_by_its_tag() {
+    on_each_url(async |url| {
+        let fixture = Fixture::new(Harness::start_on(url).await).await;
+        fixture.create("v1/rc", false).await.unwrap();
+        fixture.create("v2", false).await.unwrap();
+        let bob = fixture.harness.signed_in("bob").await;
+        let remove = async |token: &str, tag_name: &str| {
+            let tag_name = tag_name.to_owned();
+            let request = DeleteReleaseRequest { repository: fixture.repository(), release_id: 0, tag_name };
+            client(&fixture.harness).delete_release(with_token(request, token)).await
+        };
+        assert_eq!(refusal(remove(&bob, "v1/rc").await), refused(Code::PermissionDenied, "PERMISSION_REQUIRED"));
+        remove(&fixture.ada, "v1/rc").await.unwrap();
+        for absent in ["v1/rc", "", "v", "\0"] {
+            let outcome = refusal(remove(&fixture.ada, absent).await);
+            assert_eq!(outcome, refused(Code::NotFound, "RELEASE_NOT_FOUND"), "{absent:?}");
+        }
+        assert_eq!(fixture.tags(&fixture.ada).await, ["v2"]);
+    })
+    .await;
 }
 
 #[tokio::test]

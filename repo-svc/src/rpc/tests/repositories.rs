@@ -134,10 +134,12 @@ async fn a_repository_is_created_in_git_svc_and_returned_as_it_is() {
 async fn an_invalid_request_reports_its_fields_and_creates_nothing() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
-    let request = CreateRepositoryRequest { description: "x".repeat(256), ..named("a b") };
+    let request =
+        CreateRepositoryRequest { description: "x".repeat(256), default_branch: "a..b".into(), ..named("a b") };
     let status = harness.repository().create_repository(with_token(request, &ada)).await.unwrap_err();
     let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
-    assert_eq!((status.code(), fields), (Code::InvalidArgument, vec!["name".to_owned(), "description".to_owned()]));
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(fields, ["name", "description", "default_branch"]);
     for name in ["", ".", "x.git", "-x", "a/../b", "a\0b"] {
         assert_eq!(refusal(harness.create(&ada, name, false).await).0, Code::InvalidArgument, "{name:?}");
     }
@@ -146,6 +148,18 @@ async fn an_invalid_request_reports_its_fields_and_creates_nothing() {
         refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED")
     );
     assert!(harness.create_requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_new_repository_has_the_default_branch_that_its_request_names() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    for (name, branch, expected) in [("one", "", "main"), ("two", "team/trunk", "team/trunk")] {
+        let request = CreateRepositoryRequest { default_branch: branch.into(), ..named(name) };
+        let made = harness.repository().create_repository(with_token(request, &ada)).await.unwrap().into_inner();
+        assert_eq!(made.repository.unwrap().default_branch, expected);
+        assert_eq!(harness.create_requests().pop().unwrap().default_branch, expected);
+    }
 }
 
 #[tokio::test]

@@ -271,6 +271,46 @@ async fn the_newest_hundred_former_names_are_kept() {
 }
 
 #[tokio::test]
+async fn features_are_switched_with_the_other_settings_and_the_time_of_archiving_is_kept() {
+    on_each_url(async |url| {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.signed_in("ada").await;
+        harness.create(&ada, "demo", false).await.unwrap();
+        let features = |repository: &Repository| (repository.has_issues, repository.has_wiki);
+        let set = async |has_issues, has_wiki| {
+            let request = UpdateRepositoryRequest { has_issues, has_wiki, ..of("ada", "demo") };
+            update(&harness, &ada, request).await.unwrap()
+        };
+        assert_eq!(features(&set(None, None).await), (true, true));
+        assert_eq!(features(&set(Some(false), None).await), (false, true));
+        assert_eq!(features(&set(Some(false), Some(false)).await), (false, false));
+        let sql = "UPDATE repositories SET is_external_tracker = $1, external_tracker_url = $2";
+        harness.db().await.execute(sql, &args![true, "https://bugs.example.com"]).await.unwrap();
+        let external = set(Some(false), Some(true)).await;
+        assert_eq!((features(&external), external.external_tracker.is_some()), ((false, true), true));
+        let own = set(Some(true), None).await;
+        assert_eq!((features(&own), own.external_tracker.is_some()), ((true, true), false));
+        let fields = ["has_issues", "has_wiki", "has_wiki", "has_issues"];
+        let expected = fields.map(|field| format!("ada ada/demo {{\"fields\":\"{field}\"}}"));
+        assert_eq!(log(&harness, "repository.update").await, expected);
+
+        let archive = async |is_archived, description: &str| {
+            let description = Some(description.to_owned());
+            let request = UpdateRepositoryRequest { is_archived: Some(is_archived), description, ..of("ada", "demo") };
+            update(&harness, &ada, request).await.unwrap().archive_time
+        };
+        let first = archive(true, "one").await;
+        assert!(first.is_some());
+        harness.db().await.execute("UPDATE repositories SET archived_us = archived_us - 5000000", &[]).await.unwrap();
+        let earlier = first.map(|time| time.seconds - 5);
+        assert_eq!(archive(true, "two").await.map(|time| time.seconds), earlier);
+        assert_eq!(archive(false, "two").await, None);
+        assert!(archive(true, "two").await.map(|time| time.seconds) > earlier);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_archived_repository_is_read_and_set_and_nothing_else() {
     on_each_url(async |url| {
         let harness = Harness::start_on(url).await;

@@ -93,7 +93,11 @@ async fn a_release_is_left_alone_while_its_tag_is_made() {
         harness.set_store(StoreMode::Waits);
         let others = async {
             until_asked(harness, MAKE_TAG).await;
-            let delete = DeleteReleaseRequest { repository: draft.fixture.repository(), release_id: draft.id };
+            let delete = DeleteReleaseRequest {
+                repository: draft.fixture.repository(),
+                release_id: draft.id,
+                ..Default::default()
+            };
             let request = requiring(delete, &draft.fixture.ada, &version);
             let mut client = draft.client();
             let (deleted, published) = (client.delete_release(request), draft.publish("x-2", ""));
@@ -160,7 +164,8 @@ async fn a_write_of_a_claimed_release_ends_before_its_caller_gives_up() {
         let draft = Draft::new(url).await;
         let state = draft.fixture.harness.state().await;
         state.db.execute(CLAIM, &args![state.clock.now_us()]).await.unwrap();
-        let delete = DeleteReleaseRequest { repository: draft.fixture.repository(), release_id: draft.id };
+        let delete =
+            DeleteReleaseRequest { repository: draft.fixture.repository(), release_id: draft.id, ..Default::default() };
         let mut client = draft.client();
         let deleted = client.delete_release(with_token(delete, &draft.fixture.ada));
         // The gateway gives up after 20 seconds.

@@ -1,9 +1,11 @@
+use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::{
     AddTeamMemberRequest, AddTeamRepositoryRequest, CreateRepositoryRequest, CreateTeamRequest, DeleteTeamRequest,
     GetTeamRequest, ListTeamMembersRequest, ListTeamRepositoriesRequest, ListTeamsRequest, MembershipRole, Permission,
-    RemoveTeamMemberRequest, RemoveTeamRepositoryRequest, ResolveAccessRequest, Team, UpdateTeamRequest,
+    RemoveTeamMemberRequest, RemoveTeamRepositoryRequest, ResolveAccessRequest, SearchRepositoriesRequest, Team,
+    UpdateTeamRequest,
 };
 use ferrite_proto::{Scope, operation};
 use ferrite_rpc::grpc::Channel;
@@ -380,4 +382,37 @@ async fn only_administrators_act_as_administrators() {
         assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "INSUFFICIENT_SCOPE"));
     }
     assert_eq!(refusal(get(&harness, &root, team_id).await), missing("TEAM_NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn a_search_by_team_finds_what_its_members_may_see() {
+    on_each_url(async |url| {
+        let harness = Harness::start_on(url).await;
+        let (ada, bob, eve) =
+            (harness.signed_in("ada").await, harness.signed_in("bob").await, harness.signed_in("eve").await);
+        create(&harness, &ada, "acme").await;
+        set(&harness, &ada, "acme", "bob", MembershipRole::Member).await.unwrap();
+        for (name, is_private) in [("open", false), ("closed", true), ("other", false)] {
+            repository(&harness, &ada, name, is_private).await;
+        }
+        let devs = team(&harness, &ada, "devs", "read").await.unwrap().id;
+        let owners = teams(&harness, &ada).await.unwrap().into_iter().find(|team| team.id != devs).unwrap().id;
+        for name in ["open", "closed"] {
+            add_repository(&harness, &ada, devs, name).await.unwrap();
+        }
+        let search = async |token: &str, team_id: i64| {
+            let request = SearchRepositoriesRequest { team_id, page: 1, page_size: 10, ..Default::default() };
+            let found = harness.repository().search_repositories(with_token(request, token)).await.unwrap();
+            found.into_inner().repositories.into_iter().map(|row| row.name).collect::<Vec<_>>()
+        };
+        assert_eq!(search(&ada, devs).await, ["open", "closed"]);
+        assert_eq!(search(&ada, owners).await, ["open", "closed", "other"]);
+        assert_eq!(search(&bob, devs).await, ["open"]);
+        for (token, team) in [(eve.as_str(), devs), ("", devs), (ada.as_str(), 999_999)] {
+            assert_eq!(search(token, team).await, [""; 0], "{team}");
+        }
+        narrow(&harness, "test", &[Scope::RepoRead]).await;
+        assert_eq!(search(&ada, devs).await, [""; 0], "without the scope for teams");
+    })
+    .await;
 }

@@ -71,8 +71,18 @@ impl Fixture {
     }
 
     async fn tags(&self, with_drafts: bool, page: Page) -> (Vec<String>, i64) {
-        let (releases, total) = self.store.list(self.repository, with_drafts, page).await.unwrap();
+        self.found(ReleaseFilter { with_drafts, ..ReleaseFilter::default() }, page).await
+    }
+
+    async fn found(&self, filter: ReleaseFilter, page: Page) -> (Vec<String>, i64) {
+        let (releases, total) = self.store.list(self.repository, filter, page).await.unwrap();
         (releases.into_iter().map(|release| release.tag_name).collect(), total)
+    }
+
+    /// The number of published releases that the repository shows.
+    async fn published(&self) -> i64 {
+        let sql = "SELECT release_count FROM repositories WHERE id = $1";
+        self.db.one::<(i64,)>(sql, &args![self.repository]).await.unwrap().0
     }
 
     async fn latest(&self) -> Option<String> {
@@ -137,13 +147,37 @@ async fn drafts_are_listed_on_request_and_are_never_the_latest() {
         assert_eq!(fixture.tags(true, page(10)).await, (vec!["v1".into(), "v3".into(), "v2-rc".into()], 3));
         assert_eq!(fixture.tags(false, page(10)).await, (vec!["v1".into(), "v2-rc".into()], 2));
         assert_eq!(fixture.tags(false, page(1)).await, (vec!["v1".into()], 2));
+        for (with_drafts, is_draft, is_prerelease, expected) in [
+            (true, Some(true), None, &["v3"][..]),
+            (true, Some(false), None, &["v1", "v2-rc"]),
+            (false, Some(true), None, &[]),
+            (true, None, Some(true), &["v2-rc"]),
+            (true, None, Some(false), &["v1", "v3"]),
+            (false, Some(false), Some(false), &["v1"]),
+            (true, Some(true), Some(true), &[]),
+        ] {
+            let filter = ReleaseFilter { with_drafts, is_draft, is_prerelease };
+            let expected: Vec<_> = expected.iter().map(|tag| (*tag).to_owned()).collect();
+            let count = expected.len() as i64;
+            assert_eq!(fixture.found(filter, page(10)).await, (expected, count), "{filter:?}");
+        }
+        assert_eq!(fixture.published().await, 2);
         assert_eq!(fixture.latest().await.as_deref(), Some("v1"));
         let fields = ReleaseFields { is_draft: false, body: "x".into(), ..draft.fields() };
         let published = fixture.update(&draft, &fields).await.unwrap();
         assert_eq!((published.published_us, published.fields()), (NOW + 9, fields));
+        assert_eq!(fixture.published().await, 3);
         assert_eq!(fixture.latest().await.as_deref(), Some("v3"));
         let by_tag = fixture.store.find(fixture.repository, &ReleaseKey::Tag("v3".into())).await.unwrap();
-        assert_eq!(by_tag, Some(published));
+        assert_eq!(by_tag, Some(published.clone()));
+        let hidden = fixture.update(&published, &ReleaseFields { is_draft: true, ..published.fields() }).await.unwrap();
+        assert_eq!(fixture.published().await, 2);
+        for (release, left) in [(&hidden, 2), (&first, 1)] {
+            let mut tx = fixture.db.begin().await.unwrap();
+            fixture.store.delete(&mut tx, release).await.unwrap();
+            tx.commit().await.unwrap();
+            assert_eq!(fixture.published().await, left);
+        }
         let elsewhere = fixture.store.find(RepositoryId(999), &ReleaseKey::Id(first.id)).await.unwrap();
         assert_eq!(elsewhere, None);
     })
@@ -216,13 +250,14 @@ async fn long_notes_are_cut_so_that_their_page_fits() {
             fixture.add(&ReleaseFields { body, ..release(&format!("v{number}")) }, NOW).await.unwrap();
         }
         fixture.add(&release("short"), NOW).await.unwrap();
+        let with_drafts = ReleaseFilter { with_drafts: true, ..ReleaseFilter::default() };
         // 64 KiB each, or 1 MiB together; a character has three bytes.
         for (size, bytes) in [(16, (64 << 10) / 3 * 3), (32, (32 << 10) / 3 * 3)] {
-            let (listed, total) = fixture.store.list(fixture.repository, true, page(size)).await.unwrap();
+            let (listed, total) = fixture.store.list(fixture.repository, with_drafts, page(size)).await.unwrap();
             assert!(listed[..16].iter().all(|release| release.body.len() == bytes && release.is_truncated));
             assert_eq!(total, 18);
         }
-        let (listed, _) = fixture.store.list(fixture.repository, true, page(32)).await.unwrap();
+        let (listed, _) = fixture.store.list(fixture.repository, with_drafts, page(32)).await.unwrap();
         assert_eq!((listed.len(), listed[17].is_truncated), (18, false));
     })
     .await;

@@ -17,7 +17,7 @@ pub(in crate::store) const PACKED: &str = "json_group_array(json_array(id, name,
      is_issues_enabled, is_external_tracker, external_tracker_url, tracker_url_format, tracker_issue_style, is_archived, \
      is_wiki_enabled, is_wiki_public, is_external_wiki, external_wiki_url, topics, parent_id, mirror_interval_secs, \
      mirror_last_sync_us, mirror_next_sync_us, mirror_error, default_branch, size_bytes, star_count, fork_count, watcher_count, \
-     open_issue_count, created_us, updated_us, owner_id, owner_name, owner_full_name, owner_email, owner_kind, owner_is_admin, store, \
+     open_issue_count, release_count, archived_us, original_url, created_us, updated_us, owner_id, owner_name, owner_full_name, owner_email, owner_kind, owner_is_admin, store, \
      epoch, collaborator, is_parent_hidden, team_level)) AS packed FROM (";
 
 /// Decodes the value of a query with [`PACKED`].
@@ -77,6 +77,9 @@ impl<'de> Visitor<'de> for PackedVisitor {
             fork_count: values.next()?,
             watcher_count: values.next()?,
             open_issue_count: values.next()?,
+            release_count: values.next()?,
+            archived_us: values.next()?,
+            original_url: values.next()?,
             created_us: values.next()?,
             updated_us: values.next()?,
             owner_id: values.next()?,

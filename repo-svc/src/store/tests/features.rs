@@ -125,6 +125,59 @@ async fn a_search_finds_kinds_and_topics() {
 }
 
 #[tokio::test]
+async fn a_search_finds_by_roles_stars_and_visibility() {
+    on_both(async |db: Db| {
+        let store = repositories(&db).await;
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        for (name, is_private) in [("open", false), ("closed", true)] {
+            ready(&db, &store, &ada, &new(name, "", is_private), NOW).await;
+        }
+        let mut ids = Vec::new();
+        for (name, is_private) in [("shared", true), ("starred", false), ("hidden", true)] {
+            ids.push(ready(&db, &store, &bob, &new(name, "", is_private), NOW).await.id());
+        }
+        collaborate(&db, ids[0], &ada, "read").await;
+        for id in &ids[1..] {
+            let sql = "INSERT INTO stars (user_id, repository_id, created_us) VALUES ($1, $2, $3)";
+            db.execute(sql, &args![ada.id, *id, NOW]).await.unwrap();
+        }
+        let found = async |viewer: &Viewer, search: RepositorySearch| {
+            let found = store.search(&search, viewer, all()).await.unwrap();
+            assert_eq!((found.repositories.len() as i64, false), (found.total, found.is_partial));
+            found.repositories.into_iter().map(|row| row.name).collect::<Vec<_>>().join(" ")
+        };
+        let (of_ada, of_bob, anonymous) = (viewer(&ada), viewer(&bob), Viewer::of(None));
+        let any = RepositorySearch::default;
+        let collaborative = || RepositorySearch { mode: RepositoryMode::Collaborative, ..any() };
+        let by = |owner: &User| RepositorySearch { owner: Some(owner.id), ..any() };
+        let starred = || RepositorySearch { starred_by: Some(ada.id), ..any() };
+        for (viewer, search, expected) in [
+            (&of_ada, by(&ada), "open closed shared"),
+            (&of_ada, RepositorySearch { is_exclusive: true, ..by(&ada) }, "open closed"),
+            (&of_ada, by(&bob), "shared starred"),
+            (&of_bob, by(&ada), "open"),
+            (&anonymous, by(&ada), "open"),
+            (&of_ada, collaborative(), "shared"),
+            (&of_ada, RepositorySearch { owner: Some(ada.id), ..collaborative() }, "shared"),
+            (&of_ada, RepositorySearch { owner: Some(bob.id), ..collaborative() }, "shared"),
+            (&of_ada, RepositorySearch { owner: Some(ada.id), is_exclusive: true, ..collaborative() }, ""),
+            (&of_bob, collaborative(), ""),
+            (&anonymous, collaborative(), ""),
+            (&of_ada, starred(), "starred"),
+            (&of_bob, starred(), "starred hidden"),
+            (&of_ada, RepositorySearch { starred_by: Some(bob.id), ..any() }, ""),
+            (&of_ada, RepositorySearch { is_private: Some(true), ..any() }, "closed shared"),
+            (&of_ada, RepositorySearch { is_private: Some(false), ..any() }, "open starred"),
+            (&of_ada, RepositorySearch { excludes_private: true, ..any() }, "open starred"),
+            (&of_ada, RepositorySearch { is_private: Some(true), excludes_private: true, ..any() }, ""),
+        ] {
+            assert_eq!(found(viewer, search.clone()).await, expected, "{search:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_wiki_has_an_id_that_no_repository_gets() {
     on_both(async |db: Db| {
         let store = repositories(&db).await;
