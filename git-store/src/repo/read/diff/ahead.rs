@@ -25,6 +25,8 @@ use crate::{
 
 /// Commits visited before git processes take over, which use the commit-graph.
 pub const MAX_AHEAD_STEPS: usize = 5000;
+/// Commits found per visited one. Ordinary histories have fewer parents.
+const MAX_FOUND_PER_STEP: usize = 4;
 
 /// Reached from the base.
 const BASE: u8 = 1;
@@ -82,6 +84,9 @@ pub fn ahead(
             _ => {}
         }
         for parent in walk.parents(id) {
+            if walk.seen.len() > steps.saturating_mul(MAX_FOUND_PER_STEP) {
+                return Ok(None);
+            }
             walk.paint(parent, paint)?;
         }
     }
