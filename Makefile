@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run demo build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-soak stress fuzz-api secrets image dist deb doc
+.PHONY: help run demo build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-diffs bench-soak stress fuzz-api secrets image dist deb doc
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench-http: needs build ## measures small reads over REST on both profiles; READ
 
 bench-git: needs build ## compares git through Ferrite with plain git; ROWS="clone push" for some rows, REPO=/path/to/bare.git for your own
 	$(BENCH) git -- $(ROWS) $(if $(REPO),--repository $(REPO))
+
+bench-diffs: needs ## compares diffs of random commits with plain git's, byte for byte; REPO=/path/to/bare.git for your own repository, PAIRS=500 for fewer than 10,000, SEED=2
+	$(BENCH) diffs -- $(if $(REPO),--repository $(REPO)) $(if $(PAIRS),--pairs $(PAIRS)) $(if $(SEED),--seed $(SEED))
 
 bench-soak: needs build ## reads and writes 4, 1 and 200 repositories, for 10 minutes each; SECONDS=60 for less, SHAPES="mixed one many"
 	TMPDIR=$${TMPDIR:-/tmp} $(BENCH) soak -- $(if $(SECONDS),--seconds $(SECONDS)) $(SHAPES)

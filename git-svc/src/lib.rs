@@ -231,6 +231,7 @@ async fn assemble(
             store: Arc::clone(&store),
             pool: pool.clone(),
             limiter: Arc::clone(&limiters.archive),
+            diff_limiter: Arc::clone(&limiters.diff),
             delta_memory,
             cache: archives,
             life: life.clone(),

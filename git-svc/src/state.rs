@@ -54,6 +54,9 @@ const MIRROR_OPERATIONS: &[&str] = &[
     operation::LIST_REFS,
     operation::GET_REF,
     operation::GET_TAG_OBJECT,
+    operation::COMPARE,
+    operation::GET_DIFF,
+    operation::DIFF,
     operation::SYNC_MIRROR,
     operation::UPDATE_MIRROR,
 ];

@@ -21,6 +21,7 @@ pub(crate) const METRICS: &[Metric] = &[
     Metric::counter("ferrite_git_pushed_refs_total", &["result"], "Pushed refs."),
     Metric::counter("ferrite_git_puts_total", &[], "Commits made through the API."),
     Metric::counter("ferrite_git_archives_total", &["by"], "Archives made."),
+    Metric::counter("ferrite_git_diffs_total", &["result"], "Diffs made by git, for one commit or a page of them."),
     Metric::counter("ferrite_git_asset_uploads_total", &[], "Uploaded release assets."),
     Metric::counter("ferrite_git_misrouted_requests_total", &[], "Requests meant for another store."),
     Metric::counter(

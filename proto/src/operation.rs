@@ -22,6 +22,8 @@ pub const ASSET: &str = "git/asset";
 pub const UPLOAD_ASSET: &str = "git/upload-asset";
 /// Download a tree as a zip or tar file.
 pub const ARCHIVE: &str = "git/archive";
+/// Read the text of a diff, or patches.
+pub const DIFF: &str = "git/diff";
 /// Render Markdown, in the gateway.
 pub const RENDER_MARKDOWN: &str = "gateway/markdown";
 /// Read settings of the site that clients need, in the gateway.
@@ -96,12 +98,13 @@ pub fn takes_access_away(operation: &str) -> bool {
 const RPCS: &[Operation] = &include!(concat!(env!("OUT_DIR"), "/operation_rows.rs"));
 
 /// Operations that are not RPCs: HTTP bodies of git-svc, and operations in the gateway.
-const OTHERS: [Operation; 9] = [
+const OTHERS: [Operation; 10] = [
     read(RENDER_MARKDOWN, Rule::Anyone),
     read(GET_SETTINGS, Rule::Public),
     read(GET_VERSION, Rule::Public),
     read(ARCHIVE, on_repository(Permission::Read, false)),
     read(ASSET, on_repository(Permission::Read, true)),
+    read(DIFF, on_repository(Permission::Read, false)),
     read(RAW, on_repository(Permission::Read, false)),
     write(RECEIVE_PACK),
     write(UPLOAD_ASSET),

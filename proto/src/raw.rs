@@ -1,5 +1,5 @@
-//! HTTP headers that git-svc sends to the gateway with raw files and archives, and the rule that
-//! tells text from binary files.
+//! HTTP headers that git-svc sends to the gateway with raw files, archives and diffs, and the rule
+//! that tells text from binary files.
 
 /// The name of the file, percent-encoded.
 pub const FILE_NAME_HEADER: &str = "ferrite-file-name";
@@ -8,6 +8,8 @@ pub const FILE_NAME_HEADER: &str = "ferrite-file-name";
 pub const FILE_IS_TEXT_HEADER: &str = "ferrite-file-text";
 /// The commit of an archive.
 pub const ARCHIVE_COMMIT_HEADER: &str = "ferrite-commit";
+/// The new commit of a diff.
+pub const DIFF_COMMIT_HEADER: &str = "ferrite-diff-commit";
 /// Number of bytes at the start of a file that decide whether it is text.
 pub const TEXT_CHECK_BYTES: usize = 1024;
 

@@ -39,6 +39,7 @@ mod deliveries;
 mod delivery_durability;
 mod demo;
 mod deploy_keys;
+mod diffs;
 mod direct;
 mod disk;
 mod durability;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Route parameters that are account names.
 const ACCOUNTS: [&str; 5] = ["{username}", "{org}", "{owner}", "{target}", "{collaborator}"];
 /// Parameters that are ids, git texts, or names without routes beside them.
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 18] = [
     "{id}",
     "{index}",
     "{delivery}",
@@ -24,6 +24,7 @@ const OTHERS: [&str; 17] = [
     "{*name}",
     "{*tag}",
     "{*archive}",
+    "{*basehead}",
     "{repo}",
 ];
 

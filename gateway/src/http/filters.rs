@@ -96,6 +96,21 @@ impl Filter for OptionalFlag {
     }
 }
 
+/// A flag that is set unless the text is `false` or `0`.
+pub(crate) enum UnlessFalse {}
+
+impl Filter for UnlessFalse {
+    type Value = bool;
+
+    fn read(query: &Query, name: &str) -> Result<bool, FieldError> {
+        Ok(!query.text(name).is_some_and(|value| matches!(value.as_str(), "0" | "false")))
+    }
+
+    fn schema() -> Schema {
+        json!({"type": "boolean", "default": true})
+    }
+}
+
 /// An empty text counts as absent.
 impl Filter for Integer {
     type Value = Option<i64>;
@@ -266,6 +281,8 @@ mod tests {
             name: Text<50>,
             /// All of it.
             recursive: Flag,
+            /// Numbers.
+            stat: UnlessFalse,
             /// An id.
             uid: Integer = 7,
             /// A number.
@@ -300,14 +317,14 @@ mod tests {
 
     #[test]
     fn parameters_are_read_as_the_query_reads_them() {
-        let text = "q=a%00b&path=%ff&name=x&recursive=1&uid=-7&wait=x&since=1970-01-01T00:00:01Z&type=down";
-        let Sample { q, path, name, recursive, uid, wait, since, kind } = query(text).read().unwrap();
+        let text = "q=a%00b&path=%ff&name=x&recursive=1&stat=0&uid=-7&wait=x&since=1970-01-01T00:00:01Z&type=down";
+        let Sample { q, path, name, recursive, stat, uid, wait, since, kind } = query(text).read().unwrap();
         assert_eq!((q.as_str(), path, name.as_deref()), ("a\u{fffd}b", vec![0xff], Some("x")));
-        assert_eq!((recursive, uid, wait, kind), (true, Some(-7), None, Some(-1)));
+        assert_eq!((recursive, stat, uid, wait, kind), (true, false, Some(-7), None, Some(-1)));
         assert_eq!(since, Some(Timestamp { seconds: 1, nanos: 0 }));
-        for absent in ["", "q=&path=&name=&recursive=&uid=&wait=&since=&type="] {
-            let Sample { q, path, name, recursive, uid, wait, since, kind } = query(absent).read().unwrap();
-            assert_eq!((q, path, name, recursive), (String::new(), Vec::new(), None, false), "{absent}");
+        for absent in ["", "q=&path=&name=&recursive=&stat=&uid=&wait=&since=&type="] {
+            let Sample { q, path, name, recursive, stat, uid, wait, since, kind } = query(absent).read().unwrap();
+            assert_eq!((q, path, name, recursive, stat), (String::new(), Vec::new(), None, false, true), "{absent}");
             assert_eq!((uid, wait, since, kind), (None, None, None, None), "{absent}");
         }
     }
@@ -328,13 +345,14 @@ mod tests {
         let mut about = Description::default();
         <QueryOf<Sample> as Input>::describe(&mut about);
         let names: Vec<_> = about.query.iter().map(|one| one.name).collect();
-        assert_eq!(names, ["q", "path", "name", "recursive", "uid", "wait", "since", "type"]);
+        assert_eq!(names, ["q", "path", "name", "recursive", "stat", "uid", "wait", "since", "type"]);
         assert_eq!(about.query[2].about, "A name of something.");
         assert_eq!(about.query[2].schema, json!({"type": "string", "maxLength": 50}));
-        assert_eq!(about.query[4].schema, json!({"type": "integer", "format": "int64", "examples": [7]}));
-        assert_eq!(about.query[6].schema, json!({"type": "string", "format": "date-time"}));
-        assert_eq!(about.query[7].schema, json!({"type": "string", "enum": ["up", "down"], "examples": ["up"]}));
-        for at in [0, 1, 3, 5] {
+        assert_eq!(about.query[4].schema, json!({"type": "boolean", "default": true}));
+        assert_eq!(about.query[5].schema, json!({"type": "integer", "format": "int64", "examples": [7]}));
+        assert_eq!(about.query[7].schema, json!({"type": "string", "format": "date-time"}));
+        assert_eq!(about.query[8].schema, json!({"type": "string", "enum": ["up", "down"], "examples": ["up"]}));
+        for at in [0, 1, 3, 6] {
             assert!(about.query[at].schema.is_object(), "{}", about.query[at].name);
         }
     }

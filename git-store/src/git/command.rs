@@ -5,6 +5,7 @@
 mod capabilities;
 mod child;
 mod cpu_watch;
+pub mod diff;
 pub mod fetch;
 pub mod maintenance_task;
 mod measure;

@@ -51,6 +51,9 @@ pub enum GitError {
     /// One field of the request is invalid.
     #[error("`{}`: {}", .0.field, .0.message)]
     Invalid(FieldViolation),
+    /// Two commits have no common ancestor.
+    #[error("the commits have no common history")]
+    NoCommonHistory,
     /// The commit would not change anything.
     #[error("the file already has this content")]
     UnchangedContent,
@@ -290,6 +293,13 @@ impl GitError {
         matches!(self, Self::TooLarge { .. } | Self::Unreadable { .. })
     }
 
+    /// Returns whether a git process needed more memory or CPU time than it may have.
+    pub fn is_exhausted(&self) -> bool {
+        const NO_MEMORY: &[&str] = &["Out of memory", "out of memory", "Cannot allocate memory"];
+        let Self::Command { status, stderr, .. } = self else { return false };
+        status.contains("SIGXCPU") || NO_MEMORY.iter().any(|words| stderr.contains(words))
+    }
+
     /// Returns whether libgit2 did not find an object. An open repository handle may not see packs
     /// written after it was opened.
     pub fn is_missing_object(&self) -> bool {
@@ -308,6 +318,7 @@ impl ServiceError for GitError {
             Self::RefNotFound => (Kind::NotFound, "REF_NOT_FOUND"),
             Self::ObjectNotFound => (Kind::NotFound, "OBJECT_NOT_FOUND"),
             Self::PathNotFound => (Kind::NotFound, "PATH_NOT_FOUND"),
+            Self::NoCommonHistory => (Kind::NotFound, "NO_COMMON_HISTORY"),
             Self::ImportNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
             Self::NotAMirror => (Kind::NotFound, "NOT_A_MIRROR"),
             Self::ProtectionNotFound => (Kind::NotFound, "PROTECTION_NOT_FOUND"),

@@ -58,6 +58,8 @@ pub(crate) struct Limiters {
     pub(crate) archive: Arc<Limiter>,
     /// Path history (`git rev-list`). Heavy.
     pub(crate) log: Arc<Limiter>,
+    /// Diffs. Heavy.
+    pub(crate) diff: Arc<Limiter>,
     /// Copies of repositories for forks. Heavy.
     pub(crate) copy: Arc<Limiter>,
     pub(crate) push: Arc<Limiter>,
@@ -90,6 +92,7 @@ impl Limiters {
             pack: limiter("pack", heavy.max(2), (heavy / 2).max(2)),
             archive: limiter("archive", (heavy / 2).max(2), (heavy / 4).max(4)),
             log: limiter("log", heavy.max(2), (heavy / 4).max(2)),
+            diff: limiter("diff", heavy.max(2), (heavy / 2).max(2)),
             copy: limiter("copy", (heavy / 2).max(2), (heavy / 4).max(2)),
             // The most expensive work for the store: a client sends little, and its whole pack has
             // to be checked.

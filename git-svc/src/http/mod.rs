@@ -1,5 +1,5 @@
-//! Routes for large bodies over plain HTTP: packs, raw files, archives and release assets. They
-//! share the port and the authentication of the gRPC services.
+//! Routes for large bodies over plain HTTP: packs, raw files, archives, diffs and release assets.
+//! They share the port and the authentication of the gRPC services.
 //!
 //! An error is a status, the header `ferrite-reason` and one line of text.
 
@@ -7,6 +7,7 @@ mod advertise_receive_pack;
 mod archive;
 mod asset;
 mod clone;
+mod diff;
 mod error_response;
 mod file_response;
 mod git;
@@ -37,5 +38,6 @@ pub(crate) fn router(state: AppState) -> Router {
         .route("/git/{id}/asset", get(asset::download).put(asset::upload))
         .route("/git/{id}/session", get(session::session))
         .route("/git/{id}/archive", get(archive::archive))
+        .route("/git/{id}/diff", get(diff::diff))
         .with_state(state)
 }

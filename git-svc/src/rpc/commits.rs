@@ -27,7 +27,11 @@ use git2::Oid;
 use prost_types::Timestamp;
 use tonic::Request;
 
-use super::{authorize, decode, encode};
+use super::{
+    decode,
+    diffs::{self, Wanted},
+    encode,
+};
 use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState};
 
 const REV_LIST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,11 +40,13 @@ pub(super) async fn get_commit(
     state: &AppState,
     request: Request<GetCommitRequest>,
 ) -> Result<GetCommitResponse, RpcError> {
-    let (request, id) = authorize(state, request, |request| request.repository_id).await?;
+    let (client, request, id) = diffs::limited(state, request, |request| request.repository_id).await?;
     let revision = Revision::parse(&request.revision)?;
     let job = move |repo: &git2::Repository| read::commit(repo, &revision);
     let commit = state.pool.run(id, job).await?;
-    Ok(GetCommitResponse { commit: Some(encode::commit(commit)) })
+    let wanted = Wanted { stats: request.with_stats, files: request.with_files };
+    let _permit = diffs::permit(state, &client, id, wanted).await?;
+    Ok(GetCommitResponse { commit: diffs::with_changes(state, id, vec![commit], wanted).await?.pop() })
 }
 
 /// Returns a page of the log of a revision, optionally limited to a path.
@@ -48,17 +54,15 @@ pub(super) async fn list_commits(
     state: &AppState,
     request: Request<ListCommitsRequest>,
 ) -> Result<ListCommitsResponse, RpcError> {
-    let caller = Caller::of(&request);
-    let id = RepositoryId(request.get_ref().repository_id);
-    let grant = state.authorize(&caller, id).await?;
-    let client = ClientKey::of(&caller, &grant, request.metadata().as_ref());
-    let request = request.into_inner();
+    let (client, request, id) = diffs::limited(state, request, |request| request.repository_id).await?;
     let page = decode::parse_page(request.page, request.page_size)?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|error| error.of("path"))?;
     let found = history(state, &client, id, LogQuery { revision, path, page }, MAX_PATH_STEPS).await?;
+    let wanted = Wanted { stats: request.with_stats, files: request.with_files };
+    let _permit = diffs::permit(state, &client, id, wanted).await?;
     Ok(ListCommitsResponse {
-        commits: found.commits.into_iter().map(encode::commit).collect(),
+        commits: diffs::with_changes(state, id, found.commits, wanted).await?,
         has_more: found.has_more,
         total_count: found.total.map(encode::total_count),
     })

@@ -1,11 +1,13 @@
 //! Converts domain structs to messages.
 
 use ferrite_core::timestamp;
-use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, TreeEntry};
+use ferrite_proto::git::{
+    self, Branch, ChangeStatus, ChangedFile, Commit, CommitSignature, EntryKind, Protection, TreeEntry,
+};
 use git_store::{
     repo::{
         read,
-        read::{BranchInfo, CommitInfo, Signature},
+        read::{BranchInfo, CommitInfo, Signature, diff},
     },
     types::{
         path::TreePath,
@@ -28,6 +30,42 @@ pub(super) fn commit(commit: CommitInfo) -> Commit {
         author: Some(signature(commit.author)),
         committer: Some(signature(commit.committer)),
         is_truncated: commit.is_truncated,
+        changes: None,
+    }
+}
+
+pub(super) fn changes(changes: diff::Changes) -> git::Changes {
+    git::Changes {
+        files: changes.files.into_iter().map(changed_file).collect(),
+        file_count: total_count(changes.file_count),
+        additions: count(changes.additions),
+        deletions: count(changes.deletions),
+        is_truncated: changes.is_truncated,
+    }
+}
+
+fn changed_file(file: diff::ChangedFile) -> ChangedFile {
+    let status = match file.status {
+        diff::ChangeStatus::Added => ChangeStatus::Added,
+        diff::ChangeStatus::Changed => ChangeStatus::Changed,
+        diff::ChangeStatus::Deleted => ChangeStatus::Deleted,
+        diff::ChangeStatus::Renamed => ChangeStatus::Renamed,
+        diff::ChangeStatus::Copied => ChangeStatus::Copied,
+        diff::ChangeStatus::TypeChanged => ChangeStatus::TypeChanged,
+    };
+    let id = |id: Oid| if id.is_zero() { String::new() } else { id.to_string() };
+    ChangedFile {
+        status: status.into(),
+        path: file.path,
+        old_path: file.old_path.unwrap_or_default(),
+        old_mode: file.old_mode,
+        new_mode: file.new_mode,
+        old_id: id(file.old_id),
+        new_id: id(file.new_id),
+        similarity_percent: file.similarity,
+        additions: count(file.additions),
+        deletions: count(file.deletions),
+        is_binary: file.is_binary,
     }
 }
 
@@ -81,4 +119,8 @@ pub(super) fn protection(rule: Rule) -> Protection {
 
 pub(super) fn total_count(total: usize) -> i64 {
     i64::try_from(total).unwrap_or(i64::MAX)
+}
+
+fn count(lines: u64) -> i64 {
+    i64::try_from(lines).unwrap_or(i64::MAX)
 }

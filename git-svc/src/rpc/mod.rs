@@ -7,6 +7,7 @@ mod contents;
 mod data;
 mod decode;
 mod deliver;
+mod diffs;
 mod encode;
 mod imports;
 mod protections;
@@ -19,6 +20,7 @@ use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};
 use ferrite_proto::{
     events::event_sink_server::EventSinkServer,
     git::{
+        diff_service_server::DiffServiceServer,
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
         migration_service_server::MigrationServiceServer,
@@ -52,6 +54,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
     GrpcServer::default()
         .add(GitServiceServer::new(state.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
         .add(GitDataServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(DiffServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ProtectionServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MigrationServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MirrorServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))

@@ -42,7 +42,14 @@ async fn read(service: &Service, id: i64, path: &[u8]) -> Vec<String> {
     let tree = service.data().get_tree(service.with_grant(id, tree)).await.map(|found| found.get_ref().items.len());
     let mut results = vec![describe("contents", contents), describe("tree", tree)];
     for path in [Vec::new(), path] {
-        let log = ListCommitsRequest { repository_id: id, revision: revision.clone(), path, page: 1, page_size: 9 };
+        let log = ListCommitsRequest {
+            repository_id: id,
+            revision: revision.clone(),
+            path,
+            page: 1,
+            page_size: 9,
+            ..ListCommitsRequest::default()
+        };
         let log = service.data().list_commits(service.with_grant(id, log)).await.unwrap();
         results.push(format!("log {}", log.get_ref().commits.len()));
     }

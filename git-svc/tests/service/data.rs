@@ -15,7 +15,7 @@ use crate::harness::{Service, reason, with_token};
 
 fn commits(id: i64, revision: &str, path: &str, page: i32) -> ListCommitsRequest {
     let (revision, path) = (revision.as_bytes().to_vec(), path.as_bytes().to_vec());
-    ListCommitsRequest { repository_id: id, revision, path, page, page_size: 2 }
+    ListCommitsRequest { repository_id: id, revision, path, page, page_size: 2, ..ListCommitsRequest::default() }
 }
 
 async fn listed(service: &Service, request: ListCommitsRequest) -> (Vec<String>, bool, Option<i64>) {

@@ -80,7 +80,7 @@ async fn commits_to_a_mirror_are_refused() {
 async fn another_store_and_an_old_epoch_are_refused() {
     let service = Service::start().await;
     let id = service.create().await;
-    let mut request = GetCommitRequest { repository_id: id, revision: b"HEAD".to_vec() };
+    let mut request = GetCommitRequest { repository_id: id, revision: b"HEAD".to_vec(), ..Default::default() };
     for (store, epoch, wanted) in
         [("s2", 1, "WRONG_STORE"), ("s1", 0, "WRONG_STORE"), ("s1", 3, "REVISION_NOT_FOUND"), ("s1", 2, "WRONG_STORE")]
     {

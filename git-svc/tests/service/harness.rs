@@ -34,9 +34,10 @@ use ferrite_proto::{
         event_sink_server::{EventSink, EventSinkServer},
     },
     git::{
-        CreateRepositoryRequest, PutContentsRequest, git_data_service_client::GitDataServiceClient,
-        git_service_client::GitServiceClient, migration_service_client::MigrationServiceClient,
-        mirror_service_client::MirrorServiceClient, storage_service_client::StorageServiceClient,
+        CreateRepositoryRequest, PutContentsRequest, diff_service_client::DiffServiceClient,
+        git_data_service_client::GitDataServiceClient, git_service_client::GitServiceClient,
+        migration_service_client::MigrationServiceClient, mirror_service_client::MirrorServiceClient,
+        storage_service_client::StorageServiceClient,
     },
     grant::{Grant, GrantUser, IssueReach, Signer},
     metadata,
@@ -276,6 +277,10 @@ impl Service {
         GitDataServiceClient::new(self.channel()).max_decoding_message_size(64 << 20)
     }
 
+    pub(crate) fn diffs(&self) -> DiffServiceClient<Channel> {
+        DiffServiceClient::new(self.channel()).max_decoding_message_size(64 << 20)
+    }
+
     /// Opens the repository on disk, for changes that no RPC or push allows.
     pub(crate) fn on_disk(&self, repository: i64) -> git2::Repository {
         use sha2::Digest as _;
@@ -419,6 +424,8 @@ operations! {
     ListRefsRequest = LIST_REFS,
     GetRefRequest = GET_REF,
     GetTagObjectRequest = GET_TAG_OBJECT,
+    CompareRequest = COMPARE,
+    GetDiffRequest = GET_DIFF,
     DeleteContentsRequest = DELETE_CONTENTS,
     ChangeFilesRequest = CHANGE_FILES,
     ListProtectionsRequest = LIST_PROTECTIONS,

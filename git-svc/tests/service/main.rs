@@ -18,6 +18,8 @@ mod delta_files;
 #[cfg(test)]
 mod describe;
 #[cfg(test)]
+mod diffs;
+#[cfg(test)]
 mod fetch;
 #[cfg(test)]
 mod grants;

@@ -55,7 +55,7 @@ async fn assert_readable(service: &Service, id: i64, history: &OddHistory) {
     for (odd, commit) in ODD_LINES.iter().zip(&history.commits) {
         let expected = (odd.name, odd.email, odd.seconds);
         assert_eq!((person(find(commit), true), person(find(commit), false)), (expected, expected), "{}", odd.line);
-        let get = GetCommitRequest { repository_id: id, revision: commit.clone().into_bytes() };
+        let get = GetCommitRequest { repository_id: id, revision: commit.clone().into_bytes(), ..Default::default() };
         let single = service.git().get_commit(service.with_grant(id, get)).await.unwrap().into_inner().commit.unwrap();
         assert_eq!(&single, find(commit), "{}", odd.line);
     }
@@ -83,7 +83,7 @@ async fn assert_readable(service: &Service, id: i64, history: &OddHistory) {
             let shown = (tagger.name.as_slice(), tagger.email.as_slice(), tagger.time.unwrap().seconds);
             assert_eq!(shown, (odd.name.as_bytes(), odd.email.as_bytes(), odd.seconds), "{}", odd.line);
         }
-        let get = GetCommitRequest { repository_id: id, revision: name.clone().into_bytes() };
+        let get = GetCommitRequest { repository_id: id, revision: name.clone().into_bytes(), ..Default::default() };
         let commit = service.git().get_commit(service.with_grant(id, get)).await.unwrap().into_inner().commit.unwrap();
         assert_eq!(&commit.id, modes, "{name}");
     }

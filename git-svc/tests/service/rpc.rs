@@ -111,7 +111,7 @@ async fn a_written_file_is_read_back_and_sends_an_event() {
     let branch = GetBranchRequest { repository_id: id, name: b"main".to_vec() };
     let branch = service.git().get_branch(service.with_grant(id, branch)).await.unwrap().into_inner().branch.unwrap();
     assert_eq!(branch.commit.unwrap().id, one);
-    let revision = GetCommitRequest { repository_id: id, revision: b"feature/x".to_vec() };
+    let revision = GetCommitRequest { repository_id: id, revision: b"feature/x".to_vec(), ..Default::default() };
     let commit = service.git().get_commit(service.with_grant(id, revision)).await.unwrap().into_inner().commit.unwrap();
     assert_eq!((&commit.parent_ids, commit.author.unwrap().name), (&vec![one.clone()], b"Ada Lovelace".to_vec()));
     let file =
@@ -239,7 +239,7 @@ async fn a_restart_is_quick_and_loses_nothing() {
     let took = service.stop().await;
     assert!(took < std::time::Duration::from_secs(15), "{took:?}");
     service.launch().await;
-    let revision = GetCommitRequest { repository_id: id, revision: b"main".to_vec() };
+    let revision = GetCommitRequest { repository_id: id, revision: b"main".to_vec(), ..Default::default() };
     let found = service.git().get_commit(service.with_grant(id, revision)).await.unwrap().into_inner();
     assert_eq!(found.commit.unwrap().id, commit);
     service.put(id, "b.txt", b"b").await;

@@ -5,7 +5,7 @@ use crate::callers::callers;
 
 #[test]
 fn every_operation_that_does_not_read_is_a_write() {
-    for read in [LIST_BRANCHES, GET_ISSUE, WATCH_EVENTS, LIST_EVENTS, UPLOAD_PACK, RAW, ASSET, ARCHIVE, ""] {
+    for read in [LIST_BRANCHES, GET_ISSUE, WATCH_EVENTS, LIST_EVENTS, UPLOAD_PACK, RAW, ASSET, ARCHIVE, DIFF, ""] {
         assert!(!is_write(read), "{read}");
     }
     for write in [PUT_CONTENTS, CREATE_ISSUE, REDELIVER, SET_PROTECTION, SYNC_MIRROR, RECEIVE_PACK, UPLOAD_ASSET] {
@@ -24,7 +24,7 @@ fn every_operation_that_does_not_read_is_a_write() {
 
 #[test]
 fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
-    const READS: [&str; 11] = [
+    const READS: [&str; 12] = [
         "Get",
         "List",
         "Search",
@@ -34,6 +34,7 @@ fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
         "Resolve",
         "Reauthorize",
         "Check",
+        "Compare",
         "Describe",
         "WatchEvents",
     ];

@@ -60,11 +60,14 @@ const OPEN_PATHS: [&str; 8] = [
 ];
 
 /// Operations without a route: one that the gateway calls for others, a stream whose route lists
-/// pages, one that is a field of a repository's settings, and the bytes of a file whose route
+/// pages, lines of a diff, which only programs and pages read, its text, whose route is that of the
+/// commit, one that is a field of a repository's settings, and the bytes of a file whose route
 /// creates the entry of the file.
-const WITHOUT_ROUTE: [&str; 4] = [
+const WITHOUT_ROUTE: [&str; 6] = [
     "ferrite.repo.v1.AccountService/GetUsers",
     "ferrite.hook.v1.FeedService/WatchEvents",
+    operation::GET_DIFF,
+    operation::DIFF,
     operation::UPDATE_MIRROR,
     operation::UPLOAD_ASSET,
 ];

@@ -45,6 +45,7 @@ fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
         parts.push(match pair[0] {
             "branches" | "commits" | "trees" => "main".to_owned(),
             "refs" => "heads/main".to_owned(),
+            "compare" => "main...main".to_owned(),
             "archive" => "main.zip".to_owned(),
             "raw" | "media" => "main/README.md".to_owned(),
             "contents" => "README.md".to_owned(),

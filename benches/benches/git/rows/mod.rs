@@ -3,6 +3,7 @@
 mod archives;
 mod calls;
 mod concurrency;
+mod diffs;
 mod fetches;
 mod inside;
 mod pushes;
@@ -40,6 +41,8 @@ pub(crate) enum Group {
     Blob,
     /// The first page of the log.
     Log,
+    /// Comparisons, and commits with what they changed.
+    Diff,
     /// The first page of many branches.
     Branches,
     /// tar.gz and zip files.
@@ -63,7 +66,7 @@ pub(crate) enum Group {
 impl Group {
     /// In the order of the design, but memory first: packs stay mapped for some time after a read
     /// and count as memory.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Clone,
         Self::Fetch,
         Self::Push,
@@ -71,6 +74,7 @@ impl Group {
         Self::CloneMemory,
         Self::Blob,
         Self::Log,
+        Self::Diff,
         Self::Branches,
         Self::Archive,
         Self::Put,
@@ -89,6 +93,7 @@ impl Group {
             Self::PushMemory => pushes::memory(servers, cache).await,
             Self::Blob => reads::blob(servers).await,
             Self::Log => reads::log(servers).await,
+            Self::Diff => diffs::diffs(servers).await,
             Self::Branches => reads::branches(servers).await,
             Self::Archive => archives::archives(servers).await,
             Self::Put => writes::put(servers).await,

@@ -100,7 +100,7 @@ fn ask(stream: &mut UnixStream, request: &[u8]) -> Result<(), Failure> {
 
 /// The first fifty commits, or all if fewer.
 pub(super) async fn log(servers: &Servers) -> Result<Vec<Row>, Failure> {
-    let path = servers.ferrite.repo(LARGE, "/commits?limit=50");
+    let path = servers.ferrite.repo(LARGE, "/commits?limit=50&stat=false&files=false");
     let repository = servers.daemon.path(LARGE);
     let wanted = git::text(&repository, &["rev-list", "--count", "-n", "50", "HEAD"]).await?.parse()?;
     let (ours, git) = calls(servers, async |side| match side {

@@ -7,8 +7,8 @@ use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use ferrite_api_types::convert::{MissingField, require, text};
 use ferrite_api_types::links::RepositoryLinks;
-use ferrite_api_types::{Accounts, LongTexts, Time, User, shape};
-use ferrite_proto::git::{self, GetCommitRequest, ListCommitsRequest};
+use ferrite_api_types::{Accounts, LongTexts, Time, User, shape, word_shape};
+use ferrite_proto::git::{self, ChangeStatus, GetCommitRequest, ListCommitsRequest};
 use ferrite_proto::operation;
 use ferrite_rpc::grpc::with_timeout;
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::api::access::Emails;
 use crate::api::call::{Authenticated, operations};
 use crate::http::caching::Negotiated;
 use crate::http::error::ApiResult;
-use crate::http::filters::{QueryOf, RawText, filters};
+use crate::http::filters::{QueryOf, RawText, UnlessFalse, filters};
 use crate::http::page::{CommitList, Total};
 use crate::http::path::RepoPath;
 use crate::http::response::{Either, Json, PlainText, TextList};
@@ -39,7 +39,18 @@ filters! {
         sha: RawText = "main",
         /// Only commits that changed this file or directory.
         path: RawText = "src/main.rs",
+        /// Whether to count the changed lines of each commit.
+        stat: UnlessFalse,
+        /// Whether to list the changed files of each commit.
+        files: UnlessFalse,
     }
+}
+
+/// The parts of a commit's changes to show.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    pub(super) stats: bool,
+    pub(super) files: bool,
 }
 
 shape! {
@@ -57,9 +68,48 @@ shape! {
         /// The account of the committer; null if no account has the address.
         committer: Option<User>,
         parents: Vec<Reference>,
+        /// The changed lines. Absent if not requested, if time ran out, or if an object is damaged.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stats: Option<CommitStats>,
+        /// The changed files: added ones, then removed, then modified. A renamed file is removed
+        /// and added. Absent as `stats`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        files: Option<Vec<AffectedFile>>,
         /// Whether the message is cut. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
+        /// Whether files are left out. Present only if true.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        files_truncated: bool,
+    }
+}
+
+shape! {
+    /// The changed lines of a commit.
+    #[derive(Clone, Debug, Serialize)]
+    struct CommitStats {
+        total: i64,
+        additions: i64,
+        deletions: i64,
+    }
+}
+
+shape! {
+    /// A file that a commit changed.
+    #[derive(Clone, Debug, Serialize)]
+    struct AffectedFile {
+        filename: String,
+        status: AffectedStatus,
+    }
+}
+
+word_shape! {
+    /// What a commit did to a file.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum AffectedStatus {
+        Added = "added",
+        Removed = "removed",
+        Modified = "modified",
     }
 }
 
@@ -154,7 +204,10 @@ impl Commit {
             author: accounts.by_email(&author.email).cloned(),
             committer: accounts.by_email(&committer.email).cloned(),
             parents: commit.parent_ids.into_iter().map(parent).collect(),
+            stats: None,
+            files: None,
             truncated: commit.is_truncated,
+            files_truncated: false,
             commit: CommitData {
                 url,
                 message: text(&commit.message),
@@ -164,6 +217,48 @@ impl Commit {
             },
         })
     }
+}
+
+impl Commit {
+    /// As [`Self::new`], with what the commit changed, as far as it was found.
+    pub(super) fn with_changes(
+        mut commit: git::Commit,
+        shown: Shown,
+        accounts: &Accounts,
+        urls: &RepositoryLinks,
+    ) -> Result<Self, MissingField> {
+        let changes = commit.changes.take();
+        let commit = Self::new(commit, accounts, urls)?;
+        let Some(changes) = changes else { return Ok(commit) };
+        let (additions, deletions) = (changes.additions, changes.deletions);
+        let stats = CommitStats { total: additions.saturating_add(deletions), additions, deletions };
+        Ok(Self {
+            stats: shown.stats.then_some(stats),
+            files: shown.files.then(|| affected(&changes.files)),
+            files_truncated: changes.is_truncated,
+            ..commit
+        })
+    }
+}
+
+/// Lists files as Gitea does, which finds no renames here.
+fn affected(files: &[git::ChangedFile]) -> Vec<AffectedFile> {
+    let file = |path: &[u8], status| AffectedFile { filename: text(path), status };
+    let (mut added, mut removed, mut modified) = (Vec::new(), Vec::new(), Vec::new());
+    for changed in files {
+        match changed.status() {
+            ChangeStatus::Added | ChangeStatus::Copied => added.push(file(&changed.path, AffectedStatus::Added)),
+            ChangeStatus::Deleted => removed.push(file(&changed.path, AffectedStatus::Removed)),
+            ChangeStatus::Renamed => {
+                removed.push(file(&changed.old_path, AffectedStatus::Removed));
+                added.push(file(&changed.path, AffectedStatus::Added));
+            }
+            ChangeStatus::Changed | ChangeStatus::TypeChanged | ChangeStatus::Unspecified => {
+                modified.push(file(&changed.path, AffectedStatus::Modified));
+            }
+        }
+    }
+    added.into_iter().chain(removed).chain(modified).collect()
 }
 
 impl LongTexts for Commit {
@@ -218,18 +313,22 @@ async fn list(
     filters: QueryOf<CommitFilters>,
 ) -> ApiResult<TextList<Commit>> {
     let access = call.access(&path, operation::LIST_COMMITS).await?;
-    let CommitFilters { sha, path } = filters.read()?;
+    let CommitFilters { sha, path, stat, files } = filters.read()?;
+    let shown = Shown { stats: stat, files };
     let request = ListCommitsRequest {
         repository_id: access.id,
         revision: sha,
         path,
         page: query.page.number,
         page_size: query.page.size,
+        with_stats: shown.stats,
+        with_files: shown.files,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), LIST_TIMEOUT);
     let response = call.clients.git_data().list_commits(request).await?.into_inner();
     let accounts = call.accounts_by_email(Emails::of(&response.commits)).await?;
-    let commits = response.commits.into_iter().map(|commit| Commit::new(commit, &accounts, &access.urls));
+    let commits =
+        response.commits.into_iter().map(|commit| Commit::with_changes(commit, shown, &accounts, &access.urls));
     let commits = commits.collect::<Result<Vec<_>, _>>()?;
     Ok(query.text_list(commits, Total::known_at_end(response.total_count, response.has_more), &call.links))
 }
@@ -242,7 +341,7 @@ async fn get(
     headers: HeaderMap,
 ) -> ApiResult<Negotiated<Either<Json<Commit>, PlainText>>> {
     let access = call.access(&path, operation::GET_COMMIT).await?;
-    let request = GetCommitRequest { repository_id: access.id, revision: path.rest };
+    let request = GetCommitRequest { repository_id: access.id, revision: path.rest, ..Default::default() };
     let found = call.clients.git().get_commit(call.request_with_grant(&access.grant, request)).await;
     let commit = require(found.map_err(read_error)?.into_inner().commit, "commit")?;
     if wants_id(&headers) {
@@ -266,6 +365,7 @@ mod tests {
     use axum::http::HeaderValue;
     use ferrite_api_types::links::Links;
     use ferrite_proto::repo;
+    use serde_json::json;
 
     use super::*;
 
@@ -282,7 +382,7 @@ mod tests {
             message: b"First line\n\nMore\n".to_vec(),
             author: signature(b"Bob@example.com"),
             committer: signature(b"unknown@example.com"),
-            is_truncated: false,
+            ..git::Commit::default()
         }
     }
 
@@ -311,6 +411,47 @@ mod tests {
         let cut = git::Commit { is_truncated: true, ..commit() };
         let shown = Commit::new(cut, &accounts(&links), &links.repository("bob", "demo")).unwrap();
         assert_eq!(serde_json::to_value(shown).unwrap()["truncated"], true);
+    }
+
+    #[test]
+    fn changes_are_shown_as_far_as_they_are_wanted_and_known() {
+        let links = Links::new("http://h", "h:22");
+        let shown = |changes: Option<git::Changes>, stats, files| {
+            let commit = git::Commit { changes, ..commit() };
+            let urls = links.repository("bob", "demo");
+            let commit = Commit::with_changes(commit, Shown { stats, files }, &accounts(&links), &urls).unwrap();
+            let value = serde_json::to_value(commit).unwrap();
+            ["stats", "files", "files_truncated"].map(|field| value.get(field).cloned())
+        };
+        let file = |status: ChangeStatus, path: &[u8], old_path: &[u8]| git::ChangedFile {
+            status: status.into(),
+            path: path.to_vec(),
+            old_path: old_path.to_vec(),
+            ..git::ChangedFile::default()
+        };
+        let files = vec![
+            file(ChangeStatus::Changed, b"a\xff", b""),
+            file(ChangeStatus::Deleted, b"b", b""),
+            file(ChangeStatus::Renamed, b"to", b"from"),
+            file(ChangeStatus::Added, b"c", b""),
+            file(ChangeStatus::TypeChanged, b"d", b""),
+        ];
+        let changes = git::Changes { files, additions: 3, deletions: 4, ..git::Changes::default() };
+        let stats = json!({"total": 7, "additions": 3, "deletions": 4});
+        let entry = |filename: &str, status: &str| json!({"filename": filename, "status": status});
+        let files = json!([
+            entry("to", "added"),
+            entry("c", "added"),
+            entry("b", "removed"),
+            entry("from", "removed"),
+            entry("a\u{fffd}", "modified"),
+            entry("d", "modified"),
+        ]);
+        assert_eq!(shown(Some(changes.clone()), true, true), [Some(stats.clone()), Some(files.clone()), None]);
+        assert_eq!(shown(Some(changes.clone()), false, true), [None, Some(files), None]);
+        let cut = git::Changes { is_truncated: true, ..changes };
+        assert_eq!(shown(Some(cut), true, false), [Some(stats), None, Some(json!(true))]);
+        assert_eq!(shown(None, true, true), [None, None, None]);
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! Contents of repositories: branches, commits, files, objects, archives, and branch protection.
+//! Contents of repositories: branches, commits, diffs, files, objects, archives, and branch
+//! protection.
 //!
-//! Modules from top to bottom: `branches`, `contents` and `data` → `commits`; `trees` → `data`;
-//! resources → `response`, which `releases` uses too.
+//! Modules from top to bottom: `branches`, `contents`, `data` and `diffs` → `commits`; `diffs` and
+//! `trees` → `data`; resources → `response`, which `releases` uses too.
 
 mod archive;
 mod branches;
 mod commits;
 mod contents;
 mod data;
+mod diffs;
 mod protections;
 mod raw;
 pub(super) mod response;
@@ -16,4 +18,4 @@ mod trees;
 
 use super::call::groups;
 
-groups! { archive branches commits contents data protections raw statuses trees }
+groups! { archive branches commits contents data diffs protections raw statuses trees }

@@ -105,15 +105,92 @@ async fn history_comes_in_pages_with_accounts() {
         path: b"src/\xff".to_vec(),
         page: 2,
         page_size: 2,
+        with_stats: true,
+        with_files: true,
     };
     case.check_request(&rpc, expected);
     let asked: repo::GetUsersRequest = case.script.take_request("AccountService/GetUsers").unwrap();
     assert_eq!(asked.emails, ["bob@example.com"]);
-    case.send("GET", "/commits", &Value::Null).await;
+    case.send("GET", "/commits?stat=false&files=0", &Value::Null).await;
     case.check_request(
         &rpc,
         git::ListCommitsRequest { repository_id: 7, page: 1, page_size: 30, ..Default::default() },
     );
+}
+
+#[tokio::test]
+async fn a_comparison_is_asked_for_with_its_sides_and_shown_with_accounts() {
+    let case = Case::new().await;
+    let rpc = "ferrite.git.v1.DiffService/Compare";
+    let file = git::ChangedFile {
+        status: git::ChangeStatus::Added.into(),
+        path: b"new".to_vec(),
+        additions: 3,
+        ..Default::default()
+    };
+    let changes =
+        git::Changes { files: vec![file], file_count: 9, additions: 30, is_truncated: true, ..Default::default() };
+    let response = git::CompareResponse {
+        merge_base_id: "d".repeat(40),
+        commits: vec![git::Commit { changes: Some(changes.clone()), ..commit('a') }],
+        has_more: true,
+        total_count: 2,
+        changes: Some(changes),
+        ..Default::default()
+    };
+    case.script.respond(rpc, &response);
+    let (status, shown, link) =
+        case.send("GET", "/compare/v1.0...feature/a%2Fb?limit=1&files=true&stat=0", &Value::Null).await;
+    assert_eq!((status, &shown["total_commits"], &shown["merge_base"]), (200, &json!(2), &json!("d".repeat(40))));
+    assert!(link.contains("page=2>; rel=\"next\""), "{link}");
+    let first = &shown["commits"][0];
+    assert_eq!((&first["author"]["username"], first.get("stats")), (&json!("Bob"), None));
+    assert_eq!(
+        (&first["files"], &first["files_truncated"]),
+        (&json!([{"filename": "new", "status": "added"}]), &json!(true))
+    );
+    assert_eq!(
+        (&shown["changed_files"], &shown["truncated"], &shown["additions"]),
+        (&json!(9), &json!(true), &json!(30))
+    );
+    let expected = json!({"filename": "new", "status": "added", "additions": 3, "deletions": 0, "changes": 3});
+    assert_eq!(shown["files"], json!([expected]));
+    let expected = git::CompareRequest {
+        repository_id: 7,
+        base: b"v1.0".to_vec(),
+        head: b"feature/a/b".to_vec(),
+        page: 1,
+        page_size: 1,
+        with_files: true,
+        ..Default::default()
+    };
+    case.check_request(rpc, expected);
+    let (status, ..) = case.send("GET", "/compare/main..topic", &Value::Null).await;
+    let request: git::CompareRequest = case.script.take_request(rpc).unwrap();
+    assert_eq!((status, request.is_direct, request.page_size), (200, true, 250));
+    let (status, shown, _) = case.send("GET", "/compare/main...bob:topic", &Value::Null).await;
+    assert_eq!((status, &shown["errors"][0]["field"]), (422, &json!("basehead")));
+    case.script.fail(rpc, not_found("NO_COMMON_HISTORY"));
+    let (status, shown, _) = case.send("GET", "/compare/main...topic", &Value::Null).await;
+    assert_eq!((status, &shown["message"]), (404, &json!("not there")));
+}
+
+#[tokio::test]
+async fn a_commit_is_asked_for_with_its_changes() {
+    let case = Case::new().await;
+    let rpc = "ferrite.git.v1.GitService/GetCommit";
+    let changes = git::Changes { additions: 1, deletions: 2, ..Default::default() };
+    let found = git::Commit { changes: Some(changes), ..commit('a') };
+    case.script.respond(rpc, &git::GetCommitResponse { commit: Some(found) });
+    let (status, shown, _) = case.send("GET", "/git/commits/feature%2Fone", &Value::Null).await;
+    assert_eq!((status, &shown["stats"]), (200, &json!({"total": 3, "additions": 1, "deletions": 2})));
+    assert_eq!((&shown["files"], &shown["author"]["username"]), (&json!([]), &json!("Bob")));
+    let revision = b"feature/one".to_vec();
+    let request = git::GetCommitRequest { repository_id: 7, revision, with_stats: true, with_files: true };
+    case.check_request(rpc, request);
+    case.send("GET", "/git/commits/main?stat=0&files=0&verification=true", &Value::Null).await;
+    let request = git::GetCommitRequest { repository_id: 7, revision: b"main".to_vec(), ..Default::default() };
+    case.check_request(rpc, request);
 }
 
 #[tokio::test]

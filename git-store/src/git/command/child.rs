@@ -167,3 +167,12 @@ pub(super) fn set_limits(child: &Child, memory_bytes: u64, cpu: Duration) {
     // The soft limit sends a signal, the hard limit kills.
     limit(Resource::Cpu, cpu.as_secs(), CPU_GRACE_SECONDS);
 }
+
+/// Limits the memory that a process allocates. Unlike in its address space, mapped files do not
+/// count.
+pub(super) fn limit_allocations(child: &Child, bytes: u64) {
+    if let Some(pid) = reaper::pid(child) {
+        // Fails if the process has ended.
+        let _ = prlimit(Some(pid), Resource::Data, Rlimit { current: Some(bytes), maximum: Some(bytes) });
+    }
+}

@@ -7,6 +7,7 @@ pub mod commit_list;
 pub mod contents;
 pub mod deadline;
 pub mod describe;
+pub mod diff;
 pub mod entry;
 pub mod log;
 pub mod object;

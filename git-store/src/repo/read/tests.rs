@@ -1,5 +1,6 @@
 mod data;
 mod describe;
+mod diff;
 mod pushed;
 mod sizes;
 

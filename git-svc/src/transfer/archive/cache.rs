@@ -91,6 +91,17 @@ impl ArchiveCache {
         self.archives.open(digest(&key), repository, PRODUCE_TIMEOUT)
     }
 
+    /// Returns a reader of the text of a diff, and a producer, which may take `time`, if the caller
+    /// has to make it.
+    pub(super) fn diff_reader(
+        &self,
+        repository: RepositoryId,
+        key: &str,
+        time: Duration,
+    ) -> (Reader, Option<Producer>) {
+        self.archives.open(digest(key), repository, time)
+    }
+
     /// Drops the archives of a deleted repository. Current readers read to the end, then the files
     /// are deleted.
     pub(crate) fn forget(&self, repository: RepositoryId) {
@@ -228,6 +239,7 @@ fn repeat_error(error: &GitError) -> GitError {
         GitError::Overloaded | GitError::ShareFull { .. } => GitError::Overloaded,
         GitError::RepositoryNotFound => GitError::RepositoryNotFound,
         GitError::StoreFull => GitError::StoreFull,
+        GitError::NoCommonHistory => GitError::NoCommonHistory,
         // A reader that joined after the last one had left may retry.
         GitError::ClientGone => GitError::Overloaded,
         other => GitError::Internal(format!("creating an archive: {other}")),

@@ -1,12 +1,14 @@
 //! Archives of a tree as zip or tar.gz files. Each is made once, into a cached file; requests that
 //! arrive meanwhile read the growing file. The least recently used archives are deleted when the
-//! cache exceeds its size. Large files that are stored as deltas are handled in the same way.
+//! cache exceeds its size. Large files that are stored as deltas, and texts of diffs, are handled in
+//! the same way.
 //!
 //! The bytes of an archive depend only on the commit, the format and the prefix, and on git's
 //! version if git makes the archive.
 
 mod cache;
 mod delta_file;
+mod diff_text;
 mod plan;
 mod produce;
 mod remote;
@@ -32,6 +34,7 @@ use sha2::{Digest as _, Sha256};
 pub(crate) use self::{
     cache::{ArchiveCache, Reader},
     delta_file::DeltaFile,
+    diff_text::{DiffFormat, DiffText},
     plan::ArchiveLimits,
     remote::{MAX_REQUEST_BYTES, refusal, request_length},
 };
@@ -73,6 +76,7 @@ pub(crate) struct ArchiveService {
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) pool: Pool,
     pub(crate) limiter: Arc<Limiter>,
+    pub(crate) diff_limiter: Arc<Limiter>,
     pub(crate) delta_memory: Arc<MemoryBudget>,
     pub(crate) cache: ArchiveCache,
     pub(crate) life: Lifecycle,

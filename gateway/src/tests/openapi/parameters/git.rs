@@ -7,6 +7,20 @@ pub(super) const ROWS: &[Row] = &[
     ("CreateStatus", "sha", "string", "The id of the commit, or a branch or tag. It can contain slashes."),
     ("ListStatuses", "sha", "string", "The id of the commit, or a branch or tag. It can contain slashes."),
     ("GetCombinedStatus", "sha", "string", "The id of the commit, or a branch or tag. It can contain slashes."),
+    (
+        "GetCommitWithChanges",
+        "sha",
+        "string",
+        "The id of the commit, or a branch or tag, which can contain slashes; followed by `.diff` or `.patch` for the \
+         changes as text.",
+    ),
+    (
+        "Compare",
+        "basehead",
+        "string",
+        "Two revisions, separated by `...` to compare with the merge base, or `..` with the base. They can contain \
+         slashes. Without base or head, the default branch is taken.",
+    ),
     ("GetTree", "sha", "string", "The id of the tree or of a commit, or a branch or tag."),
     ("GetBlob", "sha", "string", "The id of the blob."),
     ("GetTagObject", "sha", "string", "The id of the annotated tag."),

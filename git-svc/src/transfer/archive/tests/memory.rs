@@ -29,6 +29,7 @@ async fn service(limits: ArchiveLimits) -> (tempfile::TempDir, ArchiveService) {
         git: Arc::new(Git::find(GitOptions::default()).await.unwrap()),
         pool: Pool::new(Arc::clone(&store), PoolOptions { workers: 2, ..PoolOptions::default() }).unwrap(),
         limiter: Arc::new(Limiter::new("archive", 2, 2)),
+        diff_limiter: Arc::new(Limiter::new("diff", 2, 2)),
         delta_memory: Arc::new(MemoryBudget::new(2 * SHARE, Duration::ZERO)),
         cache: ArchiveCache::open(&store.cache(), limits, 1 << 30).unwrap(),
         life: Lifecycle::new(Duration::from_secs(5)),
