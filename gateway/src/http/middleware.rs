@@ -270,7 +270,10 @@ mod tests {
             let normalized = normalized(&Method::GET, &format!("/api/v1/repos/bob/demo/{path}"));
             assert_eq!(normalized.as_deref(), Some(&*format!("/api/v1/repos/bob/demo/{expected}")));
         }
-        assert_eq!(normalized(&Method::GET, "/api/v1/users/a/b/c/commits/a/b"), Some("/api/v1/users/a/b/c/commits/a/b".into()));
+        assert_eq!(
+            normalized(&Method::GET, "/api/v1/users/a/b/c/commits/a/b"),
+            Some("/api/v1/users/a/b/c/commits/a/b".into())
+        );
     }
 
     proptest! {
