@@ -124,7 +124,7 @@ impl ChangeFilters {
 }
 
 impl ComparedFile {
-    fn new(file: git::ChangedFile) -> Result<Self, MissingField> {
+    fn new(file: &git::ChangedFile) -> Result<Self, MissingField> {
         let status = match file.status() {
             ChangeStatus::Added => ComparedStatus::Added,
             ChangeStatus::Changed | ChangeStatus::TypeChanged => ComparedStatus::Changed,
@@ -176,7 +176,7 @@ async fn compare(
         additions: changes.additions,
         deletions: changes.deletions,
         changed_files: changes.file_count,
-        files: changes.files.into_iter().map(ComparedFile::new).collect::<Result<_, _>>()?,
+        files: changes.files.iter().map(ComparedFile::new).collect::<Result<_, _>>()?,
         truncated: changes.is_truncated,
     };
     Ok(query.paged(comparison, total_count, &call.links))
@@ -330,7 +330,7 @@ mod tests {
             deletions: 3,
             ..git::ChangedFile::default()
         };
-        let shown = |file: git::ChangedFile| serde_json::to_value(ComparedFile::new(file).unwrap()).unwrap();
+        let shown = |file: git::ChangedFile| serde_json::to_value(ComparedFile::new(&file).unwrap()).unwrap();
         let expected = serde_json::json!({
             "filename": "to\u{fffd}", "previous_filename": "from", "status": "renamed",
             "additions": 2, "deletions": 3, "changes": 5,
@@ -347,6 +347,6 @@ mod tests {
             (&shown["status"], &shown["binary"], shown.get("previous_filename")),
             (&"changed".into(), &true.into(), None)
         );
-        assert!(ComparedFile::new(git::ChangedFile::default()).is_err());
+        assert!(ComparedFile::new(&git::ChangedFile::default()).is_err());
     }
 }

@@ -24,7 +24,9 @@ const PROGRAM: i32 = 0o100_755;
 const LINK: i32 = 0o120_000;
 const SUBMODULE: i32 = 0o160_000;
 
-type Files<'a> = [(&'a [u8], &'a [u8], i32)];
+/// Path, content or id, and mode.
+type File<'a> = (&'a [u8], &'a [u8], i32);
+type Files<'a> = [File<'a>];
 
 struct Fixture {
     folder: tempfile::TempDir,
@@ -107,10 +109,10 @@ fn awkward(f: &Fixture) -> Vec<Oid> {
     let drivers = b"*.c diff=cpp\n* text eol=crlf\n";
     let long = vec![b'x'; 20_000];
     let many: Vec<_> = (0..300).map(|n| (format!("many-{n}").into_bytes(), lines(n..n + 30))).collect();
-    let of_many = |skip: usize| -> Vec<(&[u8], &[u8], i32)> {
+    let of_many = |skip: usize| -> Vec<File<'_>> {
         many.iter().skip(skip).map(|(name, content)| (name.as_slice(), content.as_slice(), FILE)).collect()
     };
-    let trees: Vec<Vec<(&[u8], &[u8], i32)>> = vec![
+    let trees: Vec<Vec<File<'_>>> = vec![
         vec![],
         vec![
             (b"a.txt", &text, FILE),
