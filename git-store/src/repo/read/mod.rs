@@ -8,6 +8,7 @@ pub mod contents;
 pub mod deadline;
 pub mod describe;
 pub mod entry;
+pub mod languages;
 pub mod log;
 pub mod object;
 mod path_logs;
@@ -28,8 +29,9 @@ pub use self::{
         UpdateDescription, describe,
     },
     entry::EntryKind,
+    languages::{LanguageCounts, languages},
     log::{LogPage, log, log_of_path},
-    object::{TagObject, blob, listed_reference, reference, tag_object, tag_refs, tags},
+    object::{TagInfo, TagObject, blob, listed_reference, reference, tag, tag_object, tag_refs, tags},
     pushed::{MAX_PUSHED_COMMITS, PushedCommit, pushed_commits},
     raw::{RawFile, raw, raw_at},
     tree::{TreeListing, tree},
