@@ -18,6 +18,7 @@ use crate::{
     admission::{backlog::Backlogs, limiter::Limiters},
     db::{RepositoryTable, StatusTable},
     imports::ImportService,
+    languages::LanguageService,
     maintenance::MaintenanceService,
     ref_updates::{RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
@@ -54,6 +55,8 @@ const MIRROR_OPERATIONS: &[&str] = &[
     operation::LIST_REFS,
     operation::GET_REF,
     operation::GET_TAG_OBJECT,
+    operation::GET_TAG,
+    operation::GET_LANGUAGES,
     operation::SYNC_MIRROR,
     operation::UPDATE_MIRROR,
 ];
@@ -115,6 +118,7 @@ pub(crate) struct Parts {
     pub(crate) copies: CopyService,
     pub(crate) maintenance: Arc<MaintenanceService>,
     pub(crate) imports: ImportService,
+    pub(crate) languages: LanguageService,
     /// Size limit of a file written through the API.
     pub(crate) max_file_bytes: u64,
 }

@@ -1,11 +1,11 @@
 //! Converts domain structs to messages.
 
 use ferrite_core::timestamp;
-use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, TreeEntry};
+use ferrite_proto::git::{Branch, Commit, CommitSignature, EntryKind, Protection, Tag, TreeEntry};
 use git_store::{
     repo::{
         read,
-        read::{BranchInfo, CommitInfo, Signature},
+        read::{BranchInfo, CommitInfo, Signature, TagInfo},
     },
     types::{
         path::TreePath,
@@ -17,6 +17,16 @@ use git2::Oid;
 pub(super) fn branch(branch: BranchInfo, rules: &Rules) -> Branch {
     let is_protected = rules.protect(&branch.name);
     Branch { name: branch.name, commit: Some(commit(branch.commit)), is_protected }
+}
+
+pub(super) fn tag(tag: TagInfo) -> Tag {
+    Tag {
+        name: tag.name,
+        commit: Some(commit(tag.commit)),
+        tag_id: tag.tag.map(|id| id.to_string()).unwrap_or_default(),
+        message: tag.message.into_bytes(),
+        is_truncated: tag.is_truncated,
+    }
 }
 
 pub(super) fn commit(commit: CommitInfo) -> Commit {
