@@ -91,6 +91,7 @@ clients! { hook over Channel:
 clients! { git over StoreChannel:
     git is git_service_client::GitServiceClient;
     git_data is git_data_service_client::GitDataServiceClient;
+    tags is tag_service_client::TagServiceClient;
     protections is protection_service_client::ProtectionServiceClient;
     statuses is status_service_client::StatusServiceClient;
     mirrors is mirror_service_client::MirrorServiceClient;

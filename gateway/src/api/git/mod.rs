@@ -1,19 +1,22 @@
-//! Contents of repositories: branches, commits, files, objects, archives, and branch protection.
+//! Contents of repositories: branches, tags, commits, files, objects, languages, archives, and branch
+//! protection.
 //!
-//! Modules from top to bottom: `branches`, `contents` and `data` → `commits`; `trees` → `data`;
-//! resources → `response`, which `releases` uses too.
+//! Modules from top to bottom: `branches`, `contents`, `data` and `tags` → `commits`; `trees` →
+//! `data`; resources → `response`, which `releases` uses too.
 
 mod archive;
 mod branches;
 mod commits;
 mod contents;
 mod data;
+mod languages;
 mod protections;
 mod raw;
 pub(super) mod response;
 mod statuses;
+mod tags;
 mod trees;
 
 use super::call::groups;
 
-groups! { archive branches commits contents data protections raw statuses trees }
+groups! { archive branches commits contents data languages protections raw statuses tags trees }
