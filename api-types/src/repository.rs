@@ -25,6 +25,8 @@ crate::shape! {
         name: String,
         full_name: String,
         description: String,
+        /// The language with most bytes on the default branch; empty if there is none.
+        language: String,
         private: bool,
         fork: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,6 +192,7 @@ impl Repository {
             owner: User::new(owner, links),
             name: repository.name,
             description: repository.description,
+            language: repository.language,
             private: repository.is_private,
             fork: repository.is_fork,
             parent,

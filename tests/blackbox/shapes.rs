@@ -42,6 +42,7 @@ const REPOSITORY: &[(&str, &str)] = &[
     ("empty", "bool"),
     ("mirror", "bool"),
     ("size", "int"),
+    ("language", "str"),
     ("html_url", "url"),
     ("ssh_url", "str"),
     ("clone_url", "url"),

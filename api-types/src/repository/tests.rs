@@ -15,6 +15,7 @@ fn message() -> repo::Repository {
         permission: repo::Permission::Write.into(),
         has_issues: true,
         has_wiki: true,
+        language: "Rust".into(),
         topics: vec!["rust".into(), "web".into()],
         ..Default::default()
     }
@@ -41,6 +42,7 @@ fn a_repository_has_the_shape_of_the_contract() {
       "has_wiki": true,
       "html_url": "http://git.example.com/bob/demo",
       "id": 2,
+      "language": "Rust",
       "mirror": false,
       "name": "demo",
       "open_issues_count": 0,
