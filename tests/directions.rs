@@ -47,7 +47,10 @@ const ORDER: &[(&str, &str)] = &[
         "config rpc state feed sender dispatch redaction payload upstream store error secrets model telemetry",
     ),
     ("git-store", "repo disk git types"),
-    ("git-svc", "config rpc http telemetry state imports maintenance transfer ref_updates admission db rpc_error"),
+    (
+        "git-svc",
+        "config rpc http telemetry state imports languages maintenance transfer ref_updates admission db rpc_error",
+    ),
     ("gateway", "state listeners config docs api ssh git auth avatar blocking upstream http telemetry"),
     ("benches", "rounds cpu memory installation databases processes history remote receiver git"),
     (".", "cli settings demo admin secrets health launcher password role environment usage output"),

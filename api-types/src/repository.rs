@@ -25,6 +25,8 @@ crate::shape! {
         name: String,
         full_name: String,
         description: String,
+        /// The language with most bytes on the default branch; empty if there is none.
+        language: String,
         private: bool,
         /// Always false: a repository is public or private.
         internal: bool,
@@ -227,6 +229,7 @@ impl Repository {
             owner: User::new(owner, links),
             name: repository.name,
             description: repository.description,
+            language: repository.language,
             private: repository.is_private,
             internal: false,
             fork: repository.is_fork,

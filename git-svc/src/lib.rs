@@ -9,6 +9,7 @@
 //! | `rpc`, `http` | transports: gRPC and HTTP |
 //! | `state` | `AppState`, which holds the services; only the transports and this file know it |
 //! | `imports` | imports and mirrors of repositories on other hosts |
+//! | `languages` | counts of languages in the background |
 //! | `maintenance` | repacking, checks and clean-up in the background |
 //! | `transfer` | fetches, pushes and archives |
 //! | `ref_updates` | ref transactions under the journal, branch protection |
@@ -22,6 +23,7 @@ mod config;
 mod db;
 mod http;
 mod imports;
+mod languages;
 mod maintenance;
 mod ref_updates;
 mod rpc;
@@ -65,6 +67,7 @@ use self::{
     admission::{backlog::Backlogs, limiter::Limiters, memory_budget::MemoryBudget},
     db::{RepositoryTable, StatusTable},
     imports::{ImportParts, ImportService},
+    languages::{LanguageParts, LanguageService},
     maintenance::{MaintenanceParts, MaintenanceService},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
@@ -145,6 +148,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("bases", async move { maintenance.renew_bases_in_background(own).await });
     life.spawn("imports", state.imports.clone().run(life.clone()));
+    life.spawn("languages", state.languages.clone().run(life.clone()));
     life.spawn("store metrics", telemetry::measure_store(state.clone(), life.clone()));
     watch_database(&state.db, &life);
     let router = rpc::server(&state).into_router(trust.layer(&repo), http::router(state.clone()), &life);
@@ -276,6 +280,13 @@ async fn assemble(
             },
             config.imports.options(config.packs.limits()),
         ),
+        languages: LanguageService::new(LanguageParts {
+            db: db.clone(),
+            store: store.name().to_owned(),
+            pool: pool.clone(),
+            refs: refs.clone(),
+            updater: updater.clone(),
+        }),
         max_file_bytes: config.limits.max_file_bytes,
         clock: clock.clone(),
         life: life.clone(),

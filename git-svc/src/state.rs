@@ -18,6 +18,7 @@ use crate::{
     admission::{backlog::Backlogs, limiter::Limiters},
     db::{RepositoryTable, StatusTable},
     imports::ImportService,
+    languages::LanguageService,
     maintenance::MaintenanceService,
     ref_updates::{RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
@@ -57,6 +58,8 @@ const MIRROR_OPERATIONS: &[&str] = &[
     operation::COMPARE,
     operation::GET_DIFF,
     operation::DIFF,
+    operation::GET_TAG,
+    operation::GET_LANGUAGES,
     operation::SYNC_MIRROR,
     operation::UPDATE_MIRROR,
 ];
@@ -118,6 +121,7 @@ pub(crate) struct Parts {
     pub(crate) copies: CopyService,
     pub(crate) maintenance: Arc<MaintenanceService>,
     pub(crate) imports: ImportService,
+    pub(crate) languages: LanguageService,
     /// Size limit of a file written through the API.
     pub(crate) max_file_bytes: u64,
 }

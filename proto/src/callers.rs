@@ -50,7 +50,8 @@ pub fn emitter(fact: &Fact) -> ServiceRole {
         | Fact::ProtectionChanged(_)
         | Fact::MigrationEnded(_)
         | Fact::MirrorChanged(_)
-        | Fact::StatusCreated(_) => GitSvc,
+        | Fact::StatusCreated(_)
+        | Fact::LanguageChanged(_) => GitSvc,
     }
 }
 

@@ -21,11 +21,12 @@ const DOCUMENT: &str = include_str!("../../docs/openapi.json");
 const STALE: &str = "\"0123456789abcdef\"";
 /// Bodies for the writes that need one, by method and path in the document. Each is valid except
 /// for its tag.
-const BODIES: [(&str, &str, &str); 11] = [
+const BODIES: [(&str, &str, &str); 12] = [
     ("patch", "/hooks/{id}", r#"{"config":{},"active":false}"#),
     ("patch", "/quota", r#"{"repositories":7}"#),
     ("patch", "/comments/{id}", r#"{"body":"Other"}"#),
     ("put", "/memberships/{username}", r#"{"role":"admin"}"#),
+    ("patch", "/branches/{branch}", r#"{"name":"other"}"#),
     ("put", "/branch_protections/{pattern}", r#"{"allow_force":true}"#),
     ("put", "/contents/{file}", r#"{"message":"m","content":"eA=="}"#),
     ("delete", "/contents/{file}", r#"{"message":"m"}"#),
@@ -65,10 +66,14 @@ impl World {
         let upload = upload.header("content-type", "application/octet-stream").body("content");
         let asset = Response::of(upload).await.expect(201).json();
         ada.post(&format!("{repo}/branch_protections"), &json!({"pattern": "main"})).await.expect(201);
+        ada.post(&format!("{repo}/branches"), &json!({"new_branch_name": "topic"})).await.expect(201);
+        ada.post(&format!("{repo}/tags"), &json!({"tag_name": "v2"})).await.expect(201);
         let transfer = format!("{repo}/transfer");
         ada.post(&transfer, &json!({"new_owner": bob.name})).await.expect(202);
         let of_ada = [
             ("/repos/{owner}/{repo}", repo.clone()),
+            ("/repos/{owner}/{repo}/branches/{branch}", format!("{repo}/branches/topic")),
+            ("/repos/{owner}/{repo}/tags/{tag}", format!("{repo}/tags/v2")),
             ("/repos/{owner}/{repo}/branch_protections/{pattern}", format!("{repo}/branch_protections/main")),
             ("/repos/{owner}/{repo}/contents/{file}", format!("{repo}/contents/README.md")),
             ("/repos/{owner}/{repo}/hooks/{id}", of_repo),

@@ -40,6 +40,8 @@ async fn what_was_created_in_a_repository_is_where_the_response_says(cluster: &C
     let hook = json!({"type": "gogs", "config": {"url": "https://example.com", "content_type": "json"}});
     create(&ada, &demo("/hooks"), &hook, "id").await;
     create(&ada, &demo("/branch_protections"), &json!({"pattern": "release/*"}), "pattern").await;
+    create(&ada, &demo("/branches"), &json!({"new_branch_name": "feature/one"}), "name").await;
+    create(&ada, &demo("/tags"), &json!({"tag_name": "rc/1"}), "name").await;
     create(&bob, &demo("/forks"), &json!({}), "full_name").await;
 
     let release = create(&ada, &demo("/releases"), &json!({"tag_name": "v1"}), "id").await;

@@ -44,6 +44,7 @@ const REPOSITORY: &[(&str, &str)] = &[
     ("mirror", "bool"),
     ("size", "int"),
     ("url", "url"),
+    ("language", "str"),
     ("html_url", "url"),
     ("ssh_url", "str"),
     ("clone_url", "url"),

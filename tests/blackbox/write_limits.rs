@@ -315,6 +315,15 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "ChangeFiles", "POST", demo("/contents"), {
         json!({"message": "m", "files": [{"operation": "create", "path": "two", "content": "dGV4dA=="}]})
     });
+    for name in ["one", "two"] {
+        ada.post(&demo("/branches"), &json!({"new_branch_name": name})).await.expect(201);
+    }
+    add(ada, "CreateBranch", "POST", demo("/branches"), json!({"new_branch_name": "more"}));
+    add(ada, "RenameBranch", "PATCH", demo("/branches/one"), json!({"name": "renamed"}));
+    add(ada, "DeleteBranch", "DELETE", demo("/branches/two"), nothing());
+    ada.post(&demo("/tags"), &json!({"tag_name": "one"})).await.expect(201);
+    add(ada, "AddTag", "POST", demo("/tags"), json!({"tag_name": "more", "message": "m"}));
+    add(ada, "DeleteTag", "DELETE", demo("/tags/one"), nothing());
     let protections = demo("/branch_protections");
     add(ada, "SetProtection", "POST", protections.clone(), json!({"pattern": "more"}));
     ada.post(&protections, &json!({"pattern": "one"})).await.expect(201);

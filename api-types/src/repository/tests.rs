@@ -15,6 +15,7 @@ fn message() -> repo::Repository {
         permission: repo::Permission::Write.into(),
         has_issues: true,
         has_wiki: true,
+        language: "Rust".into(),
         topics: vec!["rust".into(), "web".into()],
         release_count: 3,
         ..Default::default()
@@ -45,6 +46,7 @@ fn a_repository_has_the_shape_of_the_contract() {
       "html_url": "http://git.example.com/bob/demo",
       "id": 2,
       "internal": false,
+      "language": "Rust",
       "languages_url": "http://git.example.com/api/v1/repos/bob/demo/languages",
       "mirror": false,
       "name": "demo",

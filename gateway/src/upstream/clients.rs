@@ -92,6 +92,7 @@ clients! { git over StoreChannel:
     git is git_service_client::GitServiceClient;
     git_data is git_data_service_client::GitDataServiceClient;
     diffs is diff_service_client::DiffServiceClient;
+    tags is tag_service_client::TagServiceClient;
     protections is protection_service_client::ProtectionServiceClient;
     statuses is status_service_client::StatusServiceClient;
     mirrors is mirror_service_client::MirrorServiceClient;

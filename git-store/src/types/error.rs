@@ -33,6 +33,9 @@ pub enum GitError {
     /// The branch does not exist.
     #[error("branch not found")]
     BranchNotFound,
+    /// The tag does not exist, or leads to no commit.
+    #[error("tag not found")]
+    TagNotFound,
     /// The revision names no commit.
     #[error("revision not found")]
     RevisionNotFound,
@@ -96,6 +99,15 @@ pub enum GitError {
         /// The denied action.
         denial: Denial,
     },
+    /// A branch with this name exists.
+    #[error("branch already exists")]
+    BranchExists,
+    /// A tag with this name exists.
+    #[error("tag already exists")]
+    TagExists,
+    /// The branch is the default branch, which cannot be deleted.
+    #[error("the default branch cannot be deleted")]
+    DefaultBranch,
     /// The repository has no import on this store.
     #[error("import not found")]
     ImportNotFound,
@@ -313,6 +325,7 @@ impl ServiceError for GitError {
         match self {
             Self::RepositoryNotFound => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
             Self::BranchNotFound => (Kind::NotFound, "BRANCH_NOT_FOUND"),
+            Self::TagNotFound => (Kind::NotFound, "TAG_NOT_FOUND"),
             Self::RevisionNotFound => (Kind::NotFound, "REVISION_NOT_FOUND"),
             Self::CommitNotFound => (Kind::NotFound, "COMMIT_NOT_FOUND"),
             Self::RefNotFound => (Kind::NotFound, "REF_NOT_FOUND"),
@@ -324,10 +337,10 @@ impl ServiceError for GitError {
             Self::ProtectionNotFound => (Kind::NotFound, "PROTECTION_NOT_FOUND"),
             Self::TooManyImports => (Kind::RateLimited, "TOO_MANY_MIGRATIONS"),
             Self::TooManyImportsOfUser { .. } => (Kind::RateLimited, "TOO_MANY_MIGRATIONS_OF_USER"),
-            Self::BranchProtected { denial: Denial::Pusher | Denial::Checks } => {
-                (Kind::PermissionDenied, "BRANCH_PROTECTED")
-            }
-            Self::BranchProtected { .. } => (Kind::FailedPrecondition, "BRANCH_PROTECTED"),
+            Self::BranchExists => (Kind::AlreadyExists, "BRANCH_EXISTS"),
+            Self::TagExists => (Kind::AlreadyExists, "TAG_EXISTS"),
+            Self::DefaultBranch => (Kind::PermissionDenied, "DEFAULT_BRANCH"),
+            Self::BranchProtected { .. } => (Kind::PermissionDenied, "BRANCH_PROTECTED"),
             Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
             Self::RefNameClash { .. } => (Kind::InvalidArgument, "REF_NAME_CLASH"),
             Self::RefTarget { .. } => (Kind::InvalidArgument, "REF_TARGET"),

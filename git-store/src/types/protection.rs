@@ -162,6 +162,11 @@ impl Rules {
         self.0.iter().any(|rule| rule.pattern.matches(&branch))
     }
 
+    /// Returns the rule with exactly this branch name as its pattern.
+    pub fn exact(&self, branch: &[u8]) -> Option<&Rule> {
+        self.0.iter().find(|rule| rule.pattern.is_exact() && rule.pattern.as_str().as_bytes() == branch)
+    }
+
     /// Returns what `actor` may do to a branch; `None` if no rule applies. A rule with exactly this
     /// name overrides the patterns; otherwise every matching rule must allow an action.
     pub fn effective(&self, branch: &[u8], actor: &Actor) -> Option<EffectiveRule> {
@@ -304,6 +309,8 @@ mod tests {
         assert!(rules.effective(b"dev-1", &actor(7, Permission::Write)).unwrap().admits);
         let owner = rules.effective(b"dev-1", &actor(1, Permission::Owner)).unwrap();
         assert!(owner.admits && !owner.allow_delete && owner.deny(true) == Some(Denial::Delete));
+        assert_eq!(rules.exact(b"develop").map(|rule| rule.pattern.as_str()), Some("develop"));
+        assert!(rules.exact(b"dev*").is_none() && rules.exact(b"dev-1").is_none());
         assert!(rules.protect(b"\xff") && Rules::default().effective(b"main", &actor(1, Permission::Write)).is_none());
     }
 }

@@ -50,6 +50,8 @@ pub(crate) enum UpdateKind {
     Mirror,
     /// The initial commit of a new repository.
     Init,
+    /// A branch was renamed through the API: one ref is deleted and one is created.
+    Rename,
 }
 
 impl UpdateKind {
@@ -59,17 +61,19 @@ impl UpdateKind {
             Self::Api => "api",
             Self::Mirror => "mirror",
             Self::Init => "init",
+            Self::Rename => "rename",
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
-        [Self::Push, Self::Api, Self::Mirror, Self::Init].into_iter().find(|kind| kind.as_str() == text)
+        let kinds = [Self::Push, Self::Api, Self::Mirror, Self::Init, Self::Rename];
+        kinds.into_iter().find(|kind| kind.as_str() == text)
     }
 
     pub(crate) fn to_event(self) -> RefsUpdateKind {
         match self {
             Self::Push => RefsUpdateKind::Push,
-            Self::Api => RefsUpdateKind::Api,
+            Self::Api | Self::Rename => RefsUpdateKind::Api,
             Self::Mirror => RefsUpdateKind::Mirror,
             Self::Init => RefsUpdateKind::Init,
         }

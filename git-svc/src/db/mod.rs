@@ -2,6 +2,7 @@
 
 mod imports;
 mod journal;
+mod languages;
 mod maintenance;
 mod mirrors;
 mod protections;
@@ -13,6 +14,7 @@ use ferrite_db::Migrations;
 pub(crate) use self::{
     imports::{ImportPhase, ImportRow, ImportState, ImportTable, count},
     journal::{Journal, JournalEntry, NewBatch, RefTransaction, UpdateKind, ZERO, hex},
+    languages::{LanguageRow, LanguageTable},
     maintenance::{MaintenanceRow, MaintenanceTable, NEVER},
     mirrors::{MirrorRow, MirrorTable},
     protections::ProtectionTable,

@@ -17,6 +17,9 @@ const CLEAR_USERS: &str = "DELETE FROM protection_users WHERE protection_id = $1
 const DELETE_USERS: &str = "DELETE FROM protection_users WHERE protection_id IN \
      (SELECT id FROM protections WHERE id = $1 AND repository_id = $2)";
 const DELETE: &str = "DELETE FROM protections WHERE id = $1 AND repository_id = $2";
+/// Does nothing if the new pattern has a rule.
+const RENAME: &str = "UPDATE protections SET pattern = $3, updated_us = $4 WHERE id = $2 AND repository_id = $1 AND NOT EXISTS \
+     (SELECT 1 FROM protections other WHERE other.repository_id = $1 AND other.pattern = $3)";
 const DELETE_ALL_USERS: &str = "DELETE FROM protection_users WHERE protection_id IN \
      (SELECT id FROM protections WHERE repository_id = $1)";
 const DELETE_ALL: &str = "DELETE FROM protections WHERE repository_id = $1";
@@ -107,6 +110,18 @@ impl ProtectionTable {
         Ok(count > 0)
     }
 
+    /// Gives a rule another pattern. Returns `false` if it is gone, or if the pattern has a rule.
+    pub(crate) async fn rename(
+        tx: &mut Tx,
+        repository: RepositoryId,
+        id: i64,
+        pattern: &Pattern,
+        now_us: i64,
+    ) -> Result<bool, DbError> {
+        let count = tx.execute(RENAME, &args![repository, id, pattern.as_str(), now_us]).await?;
+        Ok(count > 0)
+    }
+
     pub(crate) async fn delete_all(tx: &mut Tx, repository: RepositoryId) -> Result<(), DbError> {
         tx.execute(DELETE_ALL_USERS, &args![repository]).await?;
         tx.execute(DELETE_ALL, &args![repository]).await.map(drop)
@@ -150,6 +165,19 @@ mod tests {
             assert!(rules[1].allow_force && rules[1].allow_delete);
             assert_eq!((rules[1].created_us, rules[1].updated_us), (5, 6));
             assert_eq!(rules[1].checks, replaced.checks);
+            let mut tx = db.begin().await.unwrap();
+            let pattern = |text: &str| Pattern::parse(text).unwrap();
+            for (id, to, is_renamed) in [(main, "b*", false), (other, "trunk", false), (main, "trunk", true)] {
+                assert_eq!(
+                    ProtectionTable::rename(&mut tx, one, id, &pattern(to), 7).await.unwrap(),
+                    is_renamed,
+                    "{to}"
+                );
+            }
+            tx.commit().await.unwrap();
+            let renamed = table.list(one).await.unwrap().into_vec();
+            let trunk = Rule { pattern: pattern("trunk"), updated_us: 7, ..rules[1].clone() };
+            assert_eq!(renamed, [rules[0].clone(), trunk]);
             let mut tx = db.begin().await.unwrap();
             assert!(!ProtectionTable::delete(&mut tx, one, other).await.unwrap());
             assert!(

@@ -233,6 +233,7 @@ impl ImportService {
         }
         tx.commit().await?;
         self.updater.wake_relay();
+        self.updater.changed().note(id);
         Ok(())
     }
 

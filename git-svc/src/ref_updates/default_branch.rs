@@ -6,7 +6,10 @@ use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
 use git_store::types::{error::GitError, name::BranchName};
 
 use super::updater::{RefUpdater, WriteGuard};
-use crate::{db::RepositoryTable, rpc_error::RpcError};
+use crate::{
+    db::{MaintenanceTable, RepositoryTable},
+    rpc_error::RpcError,
+};
 
 /// State of a repository after HEAD changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +80,7 @@ impl RefUpdater {
         let mut tx = inner.db.begin().await?;
         let next = RepositoryTable::next_number(&mut tx, id).await?.ok_or(GitError::RepositoryNotFound)?;
         RepositoryTable::end_head(&mut tx, id).await?;
+        MaintenanceTable::changed(&mut tx, id, next.number, inner.clock.now_us()).await?;
         if !next.is_wiki {
             let fact = Fact::RefsUpdated(RefsUpdated {
                 kind: RefsUpdateKind::Api.into(),
@@ -91,6 +95,9 @@ impl RefUpdater {
         tx.commit().await?;
         // Not awaited: the subscriber (repo-svc) is the caller of this RPC.
         self.wake_relay();
+        if !next.is_wiki {
+            inner.changed.note(id);
+        }
         Ok(HeadChange { number: next.number, size_bytes, is_empty })
     }
 }

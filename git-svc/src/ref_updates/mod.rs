@@ -1,6 +1,8 @@
 //! Changes refs under the journal, and settles the journal entries that a crash left open.
 
 mod announce;
+mod audit;
+mod changed;
 mod default_branch;
 pub(crate) mod protection;
 mod protection_rules;
@@ -9,7 +11,7 @@ mod subscribers;
 mod updater;
 
 pub(crate) use self::{
-    protection_rules::AuditContext,
+    audit::AuditContext,
     recovery::{purge_in_background, recover_at_start, recover_in_background},
     subscribers::{HOOK_SVC, ISSUE_SVC, REPO_SVC},
     updater::{CommitSubject, DeliveryWait, IdempotentResponse, RefUpdater, WriteGuard},

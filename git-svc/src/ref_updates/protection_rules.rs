@@ -1,59 +1,15 @@
 //! Changes branch protection rules, each together with an audit event (`ProtectionChanged`).
 
 use ferrite_events as outbox;
-use ferrite_proto::{
-    events::{ProtectionChanged, event::Fact},
-    grant::Grant,
-    metadata,
-};
-use ferrite_rpc::auth::Caller;
+use ferrite_proto::events::event::Fact;
 use git_store::types::{error::GitError, protection::Rule};
-use tonic::metadata::MetadataMap;
 
 use super::{
+    audit::AuditContext,
     subscribers::{AWAITED, subscribers},
     updater::{DeliveryWait, RefUpdater, WriteGuard},
 };
 use crate::{db::ProtectionTable, rpc_error::RpcError};
-
-/// Limit on a recorded client address or request id. A longer one is recorded as empty.
-const MAX_AUDIT_TEXT_BYTES: usize = 200;
-
-/// User, client address and request id for the audit event of a rule change.
-#[derive(Clone, Debug)]
-pub(crate) struct AuditContext {
-    user: i64,
-    name: String,
-    address: String,
-    request: String,
-}
-
-impl AuditContext {
-    /// Takes the user from `grant`. Takes client address and request id from the request's metadata
-    /// if the caller is the gateway.
-    pub(crate) fn of(caller: &Caller, grant: &Grant, request: &MetadataMap) -> Self {
-        let text = |name| caller.gateway_text(request, name, MAX_AUDIT_TEXT_BYTES);
-        let (user, name) = grant.user.as_ref().map_or((0, String::new()), |user| (user.id, user.username.clone()));
-        Self { user, name, address: text(metadata::CLIENT), request: text(metadata::REQUEST_ID) }
-    }
-
-    fn fact(self, rule: &Rule, is_removed: bool) -> Fact {
-        Fact::ProtectionChanged(ProtectionChanged {
-            pattern: rule.pattern.as_str().to_owned(),
-            is_removed,
-            allow_force: !is_removed && rule.allow_force,
-            allow_delete: !is_removed && rule.allow_delete,
-            push_user_ids: if is_removed { Vec::new() } else { rule.users.clone() },
-            forbids_push: !is_removed && rule.forbids_push,
-            requires_checks: !is_removed && rule.checks.are_required,
-            required_contexts: if is_removed { Vec::new() } else { rule.checks.contexts.clone() },
-            user_id: self.user,
-            username: self.name,
-            address: self.address,
-            request_id: self.request,
-        })
-    }
-}
 
 impl RefUpdater {
     /// Creates a rule, or replaces the one with the same pattern. Sets `rule.id`.

@@ -117,7 +117,8 @@ impl RefUpdater {
         }
         let options = entries.iter().find_map(|entry| entry.options.clone()).unwrap_or_default();
         let JournalEntry { kind, user, issue_reach, .. } = *first;
-        let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped, state: None };
+        let (state, by) = (None, None);
+        let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped, state, by };
         drop(self.confirm(guard, outcome).await?);
         inner.relay.wake();
         Ok(())

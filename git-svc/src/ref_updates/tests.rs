@@ -20,6 +20,7 @@ use git_store::{
     types::{
         error::GitError,
         name::{BranchName, RefName},
+        protection::{Pattern, RequiredChecks, Rule},
         push_options::PushOptions,
     },
 };
@@ -32,7 +33,7 @@ use super::{
     updater::{BatchOutcome, WriteGuard},
 };
 use crate::{
-    db::{Journal, NewBatch, RefTransaction, UpdateKind},
+    db::{Journal, NewBatch, ProtectionTable, RefTransaction, UpdateKind},
     rpc_error::RpcError,
     testing::{TestRepo, on_each},
 };
@@ -460,6 +461,48 @@ async fn of_a_wiki_repo_svc_is_told_the_size_also_after_a_crash() {
         assert_eq!((told[0].0.as_str(), told[0].2), (REPO_SVC, 3), "{told:?}");
         let (number,): (i64,) = test_repo.db.one("SELECT number FROM maintenance", &[]).await.unwrap();
         assert_eq!(number, 2, "it is maintained like any other");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rename_that_a_crash_broke_off_takes_its_rule_along_if_the_refs_had_moved() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
+        apply(&test_repo, &updater, vec![edit("main", None, Some(one))]).await.unwrap();
+        let pattern = Pattern::parse("main").unwrap();
+        let rule = Rule {
+            id: 0,
+            pattern,
+            allow_force: false,
+            allow_delete: false,
+            forbids_push: false,
+            users: vec![7],
+            checks: RequiredChecks::default(),
+            created_us: 5,
+            updated_us: 5,
+        };
+        let mut tx = test_repo.db.begin().await.unwrap();
+        ProtectionTable::set(&mut tx, test_repo.id, &rule).await.unwrap();
+        tx.commit().await.unwrap();
+        let edits = [edit("main", Some(one), None), edit("trunk", None, Some(one))];
+        for (is_moved, branch) in [(false, "main"), (true, "trunk")] {
+            let updater = test_repo.updater();
+            let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
+            let change = RefTransaction::new(UpdateKind::Rename, 7, edits.to_vec());
+            updater.record_intent::<()>(&guard, &change, None).await.unwrap();
+            drop(guard);
+            if is_moved {
+                test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
+            }
+            recover_at_start(&test_repo.updater()).await.unwrap();
+            let rules = ProtectionTable::new(test_repo.db.clone()).list(test_repo.id).await.unwrap().into_vec();
+            let patterns: Vec<_> = rules.iter().map(|rule| (rule.pattern.as_str(), &rule.users[..])).collect();
+            assert_eq!(patterns, [(branch, &[7][..])]);
+            let head = test_repo.refs.head(test_repo.id).await.unwrap();
+            assert_eq!((head.branch.to_ref(), head.tip), (name(branch), Some(one)));
+        }
     })
     .await;
 }

@@ -25,16 +25,25 @@ use git_store::{
         pool::Pool,
         refs::{HeadState, RefEdit, Refs},
     },
-    types::{error::GitError, push_options::PushOptions, weak_map::WeakMap},
+    types::{
+        error::GitError,
+        name::{BranchName, RefName},
+        push_options::PushOptions,
+        weak_map::WeakMap,
+    },
 };
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use super::subscribers::{AWAITED, subscribers};
+use super::{
+    audit::{AuditContext, RuleRename},
+    changed::ChangedRepositories,
+    subscribers::{AWAITED, subscribers},
+};
 use crate::{
     admission::backlog::Backlogs,
-    db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, hex},
+    db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
     rpc_error::RpcError,
 };
 
@@ -109,6 +118,8 @@ pub(super) struct Inner {
     pub(super) backlogs: Backlogs,
     /// Repositories that may have open entries, which must be settled before the next write.
     needing_recovery: Mutex<HashSet<RepositoryId>>,
+    /// Repositories with a settled update, but no wikis.
+    pub(super) changed: ChangedRepositories,
 }
 
 /// A changed ref in a committed batch.
@@ -129,6 +140,8 @@ pub(super) struct BatchOutcome {
     /// Journal rows of edits that were not applied.
     pub(super) dropped: Vec<i64>,
     pub(super) state: Option<(HeadState, DiskUsage)>,
+    /// Who asked for the rename of a branch, if it was not interrupted.
+    pub(super) by: Option<AuditContext>,
 }
 
 impl RefUpdater {
@@ -144,6 +157,7 @@ impl RefUpdater {
     ) -> Self {
         let (journal, repositories) = (Journal::new(db.clone()), RepositoryTable::new(db.clone()));
         let (locks, needing_recovery) = (Locks::default(), Mutex::default());
+        let changed = ChangedRepositories::default();
         Self(Arc::new(Inner {
             db,
             clock,
@@ -156,7 +170,13 @@ impl RefUpdater {
             locks,
             backlogs,
             needing_recovery,
+            changed,
         }))
+    }
+
+    /// Returns the queue of repositories with a settled update. It has one consumer.
+    pub(crate) fn changed(&self) -> &ChangedRepositories {
+        &self.0.changed
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -196,6 +216,29 @@ impl RefUpdater {
         change: &RefTransaction,
         response: Option<IdempotentResponse<'_, A>>,
     ) -> Result<DeliveryWait, RpcError> {
+        self.apply_by(guard, change, response, None).await
+    }
+
+    /// Like [`RefUpdater::apply`], for a transaction of kind [`UpdateKind::Rename`]. A protection
+    /// rule with exactly the branch's old name gets the new one, also if the process crashes after
+    /// the refs changed.
+    pub(crate) async fn rename<A: Message>(
+        &self,
+        guard: &WriteGuard,
+        change: &RefTransaction,
+        response: Option<IdempotentResponse<'_, A>>,
+        by: AuditContext,
+    ) -> Result<DeliveryWait, RpcError> {
+        self.apply_by(guard, change, response, Some(by)).await
+    }
+
+    async fn apply_by<A: Message>(
+        &self,
+        guard: &WriteGuard,
+        change: &RefTransaction,
+        response: Option<IdempotentResponse<'_, A>>,
+        by: Option<AuditContext>,
+    ) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
         // All of these wait for the disk, so they run concurrently. The refs change only after all
         // of them.
@@ -225,7 +268,7 @@ impl RefUpdater {
                 return Err(error.into());
             }
         };
-        let outcome = BatchOutcome { state, ..BatchOutcome::of(batch, change) };
+        let outcome = BatchOutcome { state, by, ..BatchOutcome::of(batch, change) };
         let delivered = self.confirm(guard, outcome).await?;
         inner.set_needs_recovery(guard.id, false);
         Ok(delivered)
@@ -280,6 +323,13 @@ impl RefUpdater {
     /// ignore those they already have.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
+        let rename = match outcome.renamed() {
+            Some(names) => {
+                let by = outcome.by.clone().unwrap_or_else(|| AuditContext::of_user(outcome.user));
+                RuleRename::find(&inner.db, guard.id, &names, by).await?
+            }
+            None => None,
+        };
         let facts = inner.batch_facts(guard.id, outcome).await?;
         let told: Vec<_> = if facts.batch.is_wiki {
             // Wikis emit no ref events, but their bytes count for the owner.
@@ -308,6 +358,14 @@ impl RefUpdater {
             let event_id = outbox::part_uuid(&facts.batch.id, index).to_string();
             (Event { event_id, ..outbox::event(guard.id, now, fact) }, to)
         };
+        if let Some(rename) = rename
+            && rename.store(&mut tx, guard.id, now).await?
+        {
+            for part in (-2..0).zip(rename.facts()) {
+                let (event, to) = event(part);
+                outbox::append(&mut tx, &event, to, now).await?;
+            }
+        }
         let mut events: Vec<_> = (0..).zip(told).map(event).collect();
         let Some((event, to)) = events.pop() else {
             tx.commit().await?;
@@ -317,6 +375,9 @@ impl RefUpdater {
             outbox::append(&mut tx, event, to, now).await?;
         }
         let flush = inner.relay.commit(tx, &event, to, AWAITED, now).await?;
+        if !facts.batch.is_wiki {
+            inner.changed.note(guard.id);
+        }
         Ok(flush.wait().boxed())
     }
 
@@ -390,6 +451,14 @@ impl Inner {
 }
 
 impl BatchOutcome {
+    /// Returns the old and the new name of a renamed branch.
+    fn renamed(&self) -> Option<(BranchName, BranchName)> {
+        let branch = |edit: &AppliedEdit| RefName::parse(&edit.name).ok()?.branch();
+        let deleted = || self.done.iter().find(|edit| edit.new == ZERO);
+        let created = || self.done.iter().find(|edit| edit.old == ZERO);
+        (self.kind == UpdateKind::Rename).then(|| Some((branch(deleted()?)?, branch(created()?)?))).flatten()
+    }
+
     pub(super) fn of(batch: NewBatch, change: &RefTransaction) -> Self {
         let done = |edit: &RefEdit| AppliedEdit {
             name: edit.name.as_bytes().to_vec(),
@@ -399,7 +468,7 @@ impl BatchOutcome {
         let done = change.edits.iter().map(done).collect();
         let RefTransaction { kind, user, issue_reach, .. } = *change;
         let (options, dropped) = (change.options.clone(), Vec::new());
-        Self { batch, kind, user, issue_reach, options, done, dropped, state: None }
+        Self { batch, kind, user, issue_reach, options, done, dropped, state: None, by: None }
     }
 }
 

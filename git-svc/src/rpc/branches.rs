@@ -1,19 +1,39 @@
+use ferrite_db::{DbError, idempotency::Stored};
 use ferrite_proto::{
+    Permission,
     git::{
-        GetBranchRequest, GetBranchResponse, ListBranchesRequest, ListBranchesResponse, SetDefaultBranchRequest,
-        SetDefaultBranchResponse,
+        Branch, CreateBranchRequest, CreateBranchResponse, DeleteBranchRequest, DeleteBranchResponse, GetBranchRequest,
+        GetBranchResponse, ListBranchesRequest, ListBranchesResponse, RenameBranchRequest, RenameBranchResponse,
+        SetDefaultBranchRequest, SetDefaultBranchResponse,
     },
     id::RepositoryId,
 };
-use ferrite_rpc::auth::Caller;
-use git_store::{
-    repo::read,
-    types::{error::GitError, name::BranchName},
+use ferrite_rpc::{
+    auth::{AuthError, Caller},
+    version,
 };
+use git_store::{
+    repo::{
+        read::{self, BranchInfo},
+        refs::{RefEdit, head, lookup},
+        revision::Revision,
+    },
+    types::{
+        error::GitError,
+        name::BranchName,
+        protection::{Pattern, Rules},
+    },
+};
+use git2::Repository;
 use tonic::Request;
 
-use super::{authorize, decode, encode, finish};
-use crate::{rpc_error::RpcError, state::AppState};
+use super::{authorize, decode, encode, finish, ref_writes::RefWrite};
+use crate::{
+    db::{RefTransaction, UpdateKind},
+    ref_updates::AuditContext,
+    rpc_error::RpcError,
+    state::AppState,
+};
 
 pub(super) async fn list_branches(
     state: &AppState,
@@ -37,9 +57,160 @@ pub(super) async fn get_branch(
 ) -> Result<GetBranchResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let name = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
-    let branch = state.pool.run(id, move |repo| read::branch(repo, &name)).await?;
+    let branch = shown(state, id, name, &state.protection.rules(id).await?).await?;
+    version::tell(&branch);
+    Ok(GetBranchResponse { branch: Some(branch) })
+}
+
+async fn shown(state: &AppState, id: RepositoryId, name: BranchName, rules: &Rules) -> Result<Branch, RpcError> {
+    let found = state.pool.run(id, move |repo| read::branch(repo, &name)).await?;
+    Ok(encode::branch(found, rules))
+}
+
+/// Checks the precondition of the request on a branch. The caller must hold the repository's write
+/// lock.
+async fn require_version(state: &AppState, id: RepositoryId, name: &BranchName, rules: &Rules) -> Result<(), RpcError> {
+    if !version::is_conditional() {
+        return Ok(());
+    }
+    let branch = shown(state, id, name.clone(), rules).await?;
+    Ok(version::require(Some(&branch)).map_err(DbError::from)?)
+}
+
+pub(super) async fn create_branch(
+    state: &AppState,
+    request: Request<CreateBranchRequest>,
+) -> Result<CreateBranchResponse, RpcError> {
+    let write = RefWrite::begin(state, &request, request.get_ref().repository_id, "CreateBranch").await?;
+    let request = request.into_inner();
+    let name = BranchName::parse(request.name.as_bytes()).map_err(|error| error.of("new_branch_name"))?;
+    let start = Revision::parse(&request.revision)?;
+    write.run(state, async move |state, write| create(&state, &write, name, start).await).await
+}
+
+async fn create(
+    state: &AppState,
+    write: &RefWrite,
+    name: BranchName,
+    start: Revision,
+) -> Result<CreateBranchResponse, RpcError> {
+    let id = write.repository;
+    let guard = state.updater.lock(id).await?;
     let rules = state.protection.rules(id).await?;
-    Ok(GetBranchResponse { branch: Some(encode::branch(branch, &rules)) })
+    match write.stored::<CreateBranchResponse>(state).await? {
+        Some(Stored::Response(response)) => return Ok(response),
+        Some(Stored::Subject(_)) => {
+            return Ok(CreateBranchResponse { branch: Some(shown(state, id, name, &rules).await?) });
+        }
+        None => {}
+    }
+    let full = name.to_ref();
+    let job = move |repo: &Repository| match lookup(repo, &full)? {
+        Some(_) => Err(GitError::BranchExists),
+        None => read::commit(repo, &start),
+    };
+    let commit = state.pool.run(id, job).await?;
+    let edits = vec![RefEdit { name: name.to_ref(), old: None, new: Some(commit.id) }];
+    write.check(state, &edits).await?;
+    let change = RefTransaction::new(UpdateKind::Api, write.actor.user, edits);
+    let short = name.as_bytes();
+    let branch = encode::branch(BranchInfo { name: short.to_vec(), commit }, &rules);
+    let response = CreateBranchResponse { branch: Some(branch) };
+    write.apply(state, guard, &change, (short, "new_branch_name"), None, &response).await?;
+    Ok(response)
+}
+
+/// Deletes a branch. An invalid name yields `BranchNotFound`, like a missing branch.
+pub(super) async fn delete_branch(
+    state: &AppState,
+    request: Request<DeleteBranchRequest>,
+) -> Result<DeleteBranchResponse, RpcError> {
+    let write = RefWrite::begin(state, &request, request.get_ref().repository_id, "DeleteBranch").await?;
+    let name = BranchName::parse(&request.into_inner().name).map_err(|_| GitError::BranchNotFound)?;
+    write.run(state, async move |state, write| delete(&state, &write, name).await).await
+}
+
+async fn delete(state: &AppState, write: &RefWrite, name: BranchName) -> Result<DeleteBranchResponse, RpcError> {
+    let id = write.repository;
+    let guard = state.updater.lock(id).await?;
+    if write.stored::<DeleteBranchResponse>(state).await?.is_some() {
+        return Ok(DeleteBranchResponse {});
+    }
+    let full = name.to_ref();
+    let found = state.pool.run(id, move |repo| Ok((head(repo)?, lookup(repo, &full)?)));
+    let (head, tip) = found.await?;
+    let tip = tip.ok_or(GitError::BranchNotFound)?;
+    if head.branch == name {
+        return Err(GitError::DefaultBranch.into());
+    }
+    let edits = vec![RefEdit { name: name.to_ref(), old: Some(tip), new: None }];
+    write.check(state, &edits).await?;
+    let rules = state.protection.rules(id).await?;
+    require_version(state, id, &name, &rules).await?;
+    let change = RefTransaction::new(UpdateKind::Api, write.actor.user, edits);
+    let response = DeleteBranchResponse {};
+    write.apply(state, guard, &change, (name.as_bytes(), "name"), None, &response).await?;
+    Ok(response)
+}
+
+/// Renames a branch. An invalid old name yields `BranchNotFound`, like a missing branch.
+pub(super) async fn rename_branch(
+    state: &AppState,
+    request: Request<RenameBranchRequest>,
+) -> Result<RenameBranchResponse, RpcError> {
+    let write = RefWrite::begin(state, &request, request.get_ref().repository_id, "RenameBranch").await?;
+    let by = AuditContext::of(&Caller::of(&request), &write.grant, request.metadata());
+    let request = request.into_inner();
+    let new = BranchName::parse(request.new_name.as_bytes()).map_err(|error| error.of("name"))?;
+    let old = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
+    write.run(state, async move |state, write| rename(&state, &write, old, new, by).await).await
+}
+
+async fn rename(
+    state: &AppState,
+    write: &RefWrite,
+    old: BranchName,
+    new: BranchName,
+    by: AuditContext,
+) -> Result<RenameBranchResponse, RpcError> {
+    let id = write.repository;
+    let guard = state.updater.lock(id).await?;
+    if write.stored::<RenameBranchResponse>(state).await?.is_some() {
+        return Ok(RenameBranchResponse {});
+    }
+    let names = [old.to_ref(), new.to_ref()];
+    let job = move |repo: &Repository| Ok((head(repo)?, lookup(repo, &names[0])?, lookup(repo, &names[1])?));
+    let (head, tip, taken) = state.pool.run(id, job).await?;
+    let tip = tip.ok_or(GitError::BranchNotFound)?;
+    let rules = state.protection.rules(id).await?;
+    let rule = rules.exact(old.as_bytes());
+    if (head.branch == old || rule.is_some()) && write.actor.permission < Permission::Admin {
+        return Err(AuthError::PermissionRequired { needed: Permission::Admin }.into());
+    }
+    let edits = [(&old, Some(tip), None), (&new, None, Some(tip))];
+    let edits = edits.map(|(branch, old, new)| RefEdit { name: branch.to_ref(), old, new });
+    // The rule of the old name follows, so only patterns can forbid that this name goes.
+    write.check(state, &edits[usize::from(rule.is_some())..]).await?;
+    require_version(state, id, &old, &rules).await?;
+    if old == new || taken.is_some() {
+        return Err(GitError::invalid("name", "taken", "already exists").into());
+    }
+    if rule.is_some() {
+        check_pattern(&rules, &new)?;
+    }
+    let change = RefTransaction::new(UpdateKind::Rename, write.actor.user, edits.to_vec());
+    let response = RenameBranchResponse {};
+    write.apply(state, guard, &change, (new.as_bytes(), "name"), Some(by), &response).await?;
+    Ok(response)
+}
+
+/// Checks that the protection rule of a branch can get the branch's new name.
+fn check_pattern(rules: &Rules, new: &BranchName) -> Result<(), GitError> {
+    if rules.exact(new.as_bytes()).is_some() {
+        return Err(GitError::invalid("name", "taken", "has a protection rule of its own"));
+    }
+    let pattern = std::str::from_utf8(new.as_bytes()).ok().and_then(|name| Pattern::parse(name).ok());
+    pattern.map(drop).ok_or_else(|| GitError::invalid("name", "too_long", "is too long for a protection rule"))
 }
 
 /// Points HEAD to a branch, or only checks that this is possible.

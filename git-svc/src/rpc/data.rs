@@ -12,7 +12,7 @@ use git_store::{
 };
 use tonic::Request;
 
-use super::{authorize, commits::list_commits, decode, encode};
+use super::{authorize, commits::list_commits, decode, encode, languages::get_languages};
 use crate::{rpc_error::RpcError, state::AppState};
 
 service!(GitDataService for AppState {
@@ -23,6 +23,7 @@ service!(GitDataService for AppState {
     list_refs(ListRefsRequest) -> ListRefsResponse;
     get_ref(GetRefRequest) -> GetRefResponse;
     get_tag_object(GetTagObjectRequest) -> GetTagObjectResponse;
+    get_languages(GetLanguagesRequest) -> GetLanguagesResponse;
 });
 
 async fn list_tags(state: &AppState, request: Request<ListTagsRequest>) -> Result<ListTagsResponse, RpcError> {
@@ -30,11 +31,7 @@ async fn list_tags(state: &AppState, request: Request<ListTagsRequest>) -> Resul
     let page = decode::parse_page(request.page, request.page_size)?;
     let listed = read::tag_refs(&*state.refs.table(id).await?, page);
     let found = state.pool.run(id, move |repo| read::tags(repo, &listed.entries)).await?;
-    let tags = found.into_iter().map(|tag| Tag {
-        name: tag.name,
-        commit: Some(encode::commit(tag.commit)),
-        tag_id: tag.tag.map(|id| id.to_string()).unwrap_or_default(),
-    });
+    let tags = found.into_iter().map(encode::tag);
     Ok(ListTagsResponse { tags: tags.collect(), total_count: encode::total_count(listed.total) })
 }
 

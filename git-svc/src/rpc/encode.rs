@@ -2,12 +2,12 @@
 
 use ferrite_core::timestamp;
 use ferrite_proto::git::{
-    self, Branch, ChangeStatus, ChangedFile, Commit, CommitSignature, EntryKind, Protection, TreeEntry,
+    self, Branch, ChangeStatus, ChangedFile, Commit, CommitSignature, EntryKind, Protection, Tag, TreeEntry,
 };
 use git_store::{
     repo::{
         read,
-        read::{BranchInfo, CommitInfo, Signature, diff},
+        read::{BranchInfo, CommitInfo, Signature, TagInfo, diff},
     },
     types::{
         path::TreePath,
@@ -19,6 +19,16 @@ use git2::Oid;
 pub(super) fn branch(branch: BranchInfo, rules: &Rules) -> Branch {
     let is_protected = rules.protect(&branch.name);
     Branch { name: branch.name, commit: Some(commit(branch.commit)), is_protected }
+}
+
+pub(super) fn tag(tag: TagInfo) -> Tag {
+    Tag {
+        name: tag.name,
+        commit: Some(commit(tag.commit)),
+        tag_id: tag.tag.map(|id| id.to_string()).unwrap_or_default(),
+        message: tag.message.into_bytes(),
+        is_truncated: tag.is_truncated,
+    }
 }
 
 pub(super) fn commit(commit: CommitInfo) -> Commit {

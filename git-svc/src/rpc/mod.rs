@@ -10,10 +10,13 @@ mod deliver;
 mod diffs;
 mod encode;
 mod imports;
+mod languages;
 mod protections;
+mod ref_writes;
 mod releases;
 mod repositories;
 mod statuses;
+mod tags;
 
 use ferrite_listener::service;
 use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};
@@ -29,6 +32,7 @@ use ferrite_proto::{
         release_storage_service_server::ReleaseStorageServiceServer,
         status_service_server::StatusServiceServer,
         storage_service_server::{StorageService, StorageServiceServer},
+        tag_service_server::TagServiceServer,
         *,
     },
     id::RepositoryId,
@@ -39,7 +43,7 @@ use tonic::Request;
 
 pub(crate) use self::repositories::remove_deleted;
 use self::{
-    branches::{get_branch, list_branches, set_default_branch},
+    branches::{create_branch, delete_branch, get_branch, list_branches, rename_branch, set_default_branch},
     commits::{describe_updates, get_commit, list_pushed_commits},
     contents::{change_files, create_contents, delete_contents, get_contents, put_contents},
     repositories::{create_repository, delete_repository, get_store_status},
@@ -55,6 +59,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(GitServiceServer::new(state.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
         .add(GitDataServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DiffServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(TagServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ProtectionServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MigrationServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MirrorServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
@@ -67,6 +72,9 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
 service!(GitService for AppState {
     list_branches(ListBranchesRequest) -> ListBranchesResponse;
     get_branch(GetBranchRequest) -> GetBranchResponse;
+    create_branch(CreateBranchRequest) -> CreateBranchResponse;
+    rename_branch(RenameBranchRequest) -> RenameBranchResponse;
+    delete_branch(DeleteBranchRequest) -> DeleteBranchResponse;
     get_commit(GetCommitRequest) -> GetCommitResponse;
     get_contents(GetContentsRequest) -> GetContentsResponse;
     create_contents(CreateContentsRequest) -> CreateContentsResponse;

@@ -25,7 +25,7 @@ use tonic::Request;
 use super::finish;
 use crate::{
     admission::limiter::ClientKey,
-    db::{ImportTable, MaintenanceTable, MirrorTable, ProtectionTable, RepositoryTable, StatusTable},
+    db::{ImportTable, LanguageTable, MaintenanceTable, MirrorTable, ProtectionTable, RepositoryTable, StatusTable},
     rpc_error::RpcError,
     state::AppState,
 };
@@ -170,6 +170,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     }
     RepositoryTable::delete(&mut tx, id, state.store.name(), now).await?;
     MaintenanceTable::forget(&mut tx, id).await?;
+    LanguageTable::forget(&mut tx, id).await?;
     ProtectionTable::delete_all(&mut tx, id).await?;
     ImportTable::forget(&mut tx, id).await?;
     MirrorTable::forget(&mut tx, id).await?;

@@ -17,25 +17,25 @@ use crate::{
 
 const WRITERS: usize = 8;
 
-fn asking<T: Operation>(service: &Service, id: i64, message: T) -> Request<T> {
+pub(crate) fn asking<T: Operation>(service: &Service, id: i64, message: T) -> Request<T> {
     let mut request = service.with_grant(id, message);
     request.metadata_mut().insert(VERSION, "?".parse().unwrap());
     request
 }
 
-fn requiring<T: Operation>(service: &Service, id: i64, precondition: &str, message: T) -> Request<T> {
+pub(crate) fn requiring<T: Operation>(service: &Service, id: i64, precondition: &str, message: T) -> Request<T> {
     let mut request = service.with_grant(id, message);
     request.metadata_mut().insert(PRECONDITION, precondition.parse().unwrap());
     request
 }
 
 /// Returns the precondition for the version in a response, if it has one.
-fn told<T>(response: &Response<T>) -> Option<String> {
+pub(crate) fn told<T>(response: &Response<T>) -> Option<String> {
     let version = response.metadata().get(VERSION)?.to_str().unwrap();
     Some(format!("version={version}"))
 }
 
-fn is_refused<T>(outcome: Result<T, Status>) -> bool {
+pub(crate) fn is_refused<T>(outcome: Result<T, Status>) -> bool {
     outcome.is_err_and(|status| (status.code(), reason(&status).as_str()) == (Code::Aborted, "PRECONDITION_FAILED"))
 }
 

@@ -37,7 +37,7 @@ use ferrite_proto::{
         CreateRepositoryRequest, PutContentsRequest, diff_service_client::DiffServiceClient,
         git_data_service_client::GitDataServiceClient, git_service_client::GitServiceClient,
         migration_service_client::MigrationServiceClient, mirror_service_client::MirrorServiceClient,
-        storage_service_client::StorageServiceClient,
+        storage_service_client::StorageServiceClient, tag_service_client::TagServiceClient,
     },
     grant::{Grant, GrantUser, IssueReach, Signer},
     metadata,
@@ -281,6 +281,10 @@ impl Service {
         DiffServiceClient::new(self.channel()).max_decoding_message_size(64 << 20)
     }
 
+    pub(crate) fn tags(&self) -> TagServiceClient<Channel> {
+        TagServiceClient::new(self.channel())
+    }
+
     /// Opens the repository on disk, for changes that no RPC or push allows.
     pub(crate) fn on_disk(&self, repository: i64) -> git2::Repository {
         use sha2::Digest as _;
@@ -413,6 +417,9 @@ macro_rules! operations {
 operations! {
     ListBranchesRequest = LIST_BRANCHES,
     GetBranchRequest = GET_BRANCH,
+    CreateBranchRequest = CREATE_BRANCH,
+    RenameBranchRequest = RENAME_BRANCH,
+    DeleteBranchRequest = DELETE_BRANCH,
     GetCommitRequest = GET_COMMIT,
     GetContentsRequest = GET_CONTENTS,
     CreateContentsRequest = CREATE_CONTENTS,
@@ -426,6 +433,10 @@ operations! {
     GetTagObjectRequest = GET_TAG_OBJECT,
     CompareRequest = COMPARE,
     GetDiffRequest = GET_DIFF,
+    GetLanguagesRequest = GET_LANGUAGES,
+    GetTagRequest = GET_TAG,
+    AddTagRequest = ADD_TAG,
+    DeleteTagRequest = DELETE_TAG,
     DeleteContentsRequest = DELETE_CONTENTS,
     ChangeFilesRequest = CHANGE_FILES,
     ListProtectionsRequest = LIST_PROTECTIONS,

@@ -10,6 +10,8 @@ mod bodies;
 #[cfg(test)]
 mod bombs;
 #[cfg(test)]
+mod branches;
+#[cfg(test)]
 mod conditional;
 #[cfg(test)]
 mod data;
@@ -29,6 +31,8 @@ mod harness;
 mod imports;
 #[cfg(test)]
 mod issues;
+#[cfg(test)]
+mod languages;
 #[cfg(test)]
 mod maintenance;
 #[cfg(test)]
@@ -58,5 +62,7 @@ mod rpc;
 #[cfg(test)]
 mod session;
 mod stores;
+#[cfg(test)]
+mod tags;
 #[cfg(test)]
 mod writes;

@@ -31,7 +31,8 @@ fn sender_id(fact: &Fact) -> i64 {
         | Fact::HookChanged(_)
         | Fact::MigrationEnded(_)
         | Fact::MirrorChanged(_)
-        | Fact::StatusCreated(_) => 0,
+        | Fact::StatusCreated(_)
+        | Fact::LanguageChanged(_) => 0,
     }
 }
 

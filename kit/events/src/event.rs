@@ -25,6 +25,7 @@ pub fn kind(event: &Event) -> &'static str {
         Some(Fact::MigrationEnded(_)) => "migration.ended",
         Some(Fact::MirrorChanged(_)) => "mirror.changed",
         Some(Fact::StatusCreated(_)) => "status.created",
+        Some(Fact::LanguageChanged(_)) => "language.changed",
         None => "unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! Receives events of the other services: refs, sizes, open issues, branch protection, webhooks,
+//! Receives events of the other services: refs, sizes, languages, open issues, branch protection, webhooks,
 //! imports and mirrors.
 
 use ferrite_db::{DbError, Tx};
@@ -52,6 +52,7 @@ impl Apply for EventHandler<'_> {
             Some(Fact::ProtectionChanged(change)) => record_protection(state, tx, id, change, time_us).await?,
             Some(Fact::HookChanged(change)) => record_hook(state, tx, id, change, time_us).await?,
             Some(Fact::MigrationEnded(end)) => self.note(imports::apply_end(state, tx, id, end, now_us).await?),
+            Some(Fact::LanguageChanged(change)) => repositories.apply_language(tx, id, change).await?,
             Some(Fact::MirrorChanged(change)) => repositories.apply_mirror(tx, id, change).await?,
             // Our own events, and events for other services.
             _ => {}

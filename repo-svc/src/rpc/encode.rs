@@ -110,6 +110,7 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         website: row.website,
         is_private: row.is_private,
         is_empty: row.is_empty,
+        language: row.language,
         is_mirror: row.is_mirror,
         size_bytes: row.size_bytes,
         default_branch: row.default_branch,

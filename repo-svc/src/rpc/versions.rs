@@ -15,6 +15,7 @@ pub(super) fn repository(row: &Repository) -> repo::Repository {
     repo::Repository {
         owner: Some(account(UserId(row.owner_id))),
         is_empty: false,
+        language: String::new(),
         size_bytes: 0,
         star_count: 0,
         fork_count: 0,

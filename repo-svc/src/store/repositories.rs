@@ -21,7 +21,7 @@ use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
 use crate::model::{Description, RepoName, lookup_key};
 
-pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.is_issues_enabled, \
+pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.language, r.is_issues_enabled, \
      r.is_external_tracker, r.external_tracker_url, r.tracker_url_format, r.tracker_issue_style, r.is_archived, r.is_wiki_enabled, \
      r.is_wiki_public, r.is_external_wiki, r.external_wiki_url, r.topics, r.parent_id, r.mirror_interval_secs, r.mirror_last_sync_us, \
      r.mirror_next_sync_us, r.mirror_error, COALESCE(r.new_default_branch, r.default_branch) AS default_branch, \
@@ -85,6 +85,8 @@ pub(crate) struct Repository {
     pub(crate) is_private: bool,
     pub(crate) is_mirror: bool,
     pub(crate) is_empty: bool,
+    /// The language with most bytes; empty if there is none.
+    pub(crate) language: String,
     is_issues_enabled: bool,
     pub(crate) is_external_tracker: bool,
     pub(crate) external_tracker_url: String,

@@ -1,9 +1,9 @@
-//! Applies events of the git store to repositories and wikis: refs, emptiness, default branch, and
-//! size. The caller writes the change in the owner's usage at the end of its transaction.
+//! Applies events of the git store to repositories and wikis: refs, emptiness, default branch, size,
+//! and the largest language. The caller writes the change in the owner's usage at the end of its transaction.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
-use ferrite_proto::events::{RefsUpdated, SizeChanged};
+use ferrite_proto::events::{LanguageChanged, RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::repositories::RepositoryTable;
@@ -20,6 +20,7 @@ const APPLY_REFS: &str = "UPDATE repositories SET refs_number = $2, size_bytes =
      default_branch = COALESCE($5, default_branch), updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END \
      WHERE id = $1";
 const APPLY_SIZE: &str = "UPDATE repositories SET size_bytes = $2 WHERE id = $1";
+const APPLY_LANGUAGE: &str = "UPDATE repositories SET language = $2 WHERE id = $1";
 const APPLY_WIKI_REFS: &str = "UPDATE wikis SET size_bytes = $2, refs_number = $3 WHERE wiki_id = $1";
 const APPLY_WIKI_SIZE: &str = "UPDATE wikis SET size_bytes = $2 WHERE wiki_id = $1";
 
@@ -107,5 +108,15 @@ impl RepositoryTable {
         let sql = if before.is_wiki { APPLY_WIKI_SIZE } else { APPLY_SIZE };
         tx.execute_later(sql, &args![id, change.size_bytes]).await?;
         Ok(before.change(change.size_bytes))
+    }
+
+    /// Applies the largest language. Events of one repository arrive in order.
+    pub(crate) async fn apply_language(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        change: &LanguageChanged,
+    ) -> Result<(), DbError> {
+        tx.execute_later(APPLY_LANGUAGE, &args![id, change.language.as_str()]).await
     }
 }

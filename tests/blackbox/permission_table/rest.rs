@@ -43,7 +43,7 @@ fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
     let mut parts = vec![repo.owner_name.clone(), repo.name.clone()];
     for pair in segments.windows(2).filter(|pair| pair[1] == "{}").skip(2) {
         parts.push(match pair[0] {
-            "branches" | "commits" | "trees" => "main".to_owned(),
+            "commits" | "trees" => "main".to_owned(),
             "refs" => "heads/main".to_owned(),
             "compare" => "main...main".to_owned(),
             "archive" => "main.zip".to_owned(),

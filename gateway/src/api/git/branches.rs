@@ -1,8 +1,11 @@
 use ferrite_api_types::convert::{MissingField, require, text};
-use ferrite_api_types::links::RepositoryLinks;
+use ferrite_api_types::links::{RepositoryLinks, encode_path};
 use ferrite_api_types::{Accounts, LongTexts, shape};
-use ferrite_proto::git::{self, GetBranchRequest, ListBranchesRequest};
+use ferrite_proto::git::{
+    self, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest, ListBranchesRequest, RenameBranchRequest,
+};
 use ferrite_proto::operation;
+use ferrite_rpc::grpc::with_timeout;
 use serde::Serialize;
 
 use super::commits::PayloadCommit;
@@ -12,11 +15,38 @@ use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::RepoPath;
-use crate::http::response::{Json, TextList};
+use crate::http::request::{OrDefault, RequestBody, Required, Text, fields};
+use crate::http::response::{Created, Json, NoContent, TextList};
+use crate::upstream::clients::LONG_CALL_DEADLINE;
 
 operations! {
-    "/api/v1/repos/{owner}/{repo}/branches" => get list as operation::LIST_BRANCHES;
-    "/api/v1/repos/{owner}/{repo}/branches/{*branch}" => get get as operation::GET_BRANCH;
+    "/api/v1/repos/{owner}/{repo}/branches" =>
+        get list as operation::LIST_BRANCHES,
+        post create as operation::CREATE_BRANCH;
+    "/api/v1/repos/{owner}/{repo}/branches/{*branch}" =>
+        get get as operation::GET_BRANCH,
+        patch rename as operation::RENAME_BRANCH,
+        delete remove as operation::DELETE_BRANCH;
+}
+
+fields! {
+    /// A branch to create.
+    struct NewBranch {
+        /// The name of the new branch.
+        new_branch_name: Required<Text<1000>> = "feature/one",
+        /// The branch, tag or commit where it starts. The default is `old_branch_name`.
+        old_ref_name: OrDefault<Text<1000>> = "v1.0",
+        /// The branch where it starts. The default is the default branch.
+        old_branch_name: OrDefault<Text<1000>> = "main",
+    }
+}
+
+fields! {
+    /// A new name of a branch.
+    struct ChangedBranch {
+        /// The new name of the branch.
+        name: Required<Text<1000>> = "feature/two",
+    }
 }
 
 shape! {
@@ -62,6 +92,46 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Js
     let branch = require(response.map_err(read_error)?.into_inner().branch, "branch")?;
     let accounts = call.accounts_by_email(Emails::of(&branch.commit)).await?;
     Ok(Json(Branch::new(branch, &accounts, &access.urls)?))
+}
+
+async fn create(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<NewBranch>,
+) -> ApiResult<Created<Branch>> {
+    let (access, new, _permit) = call.access_and_body(&path, operation::CREATE_BRANCH, body).await?;
+    let revision = match (new.old_ref_name, new.old_branch_name) {
+        (revision, branch) if revision.is_empty() && !branch.is_empty() => format!("refs/heads/{branch}"),
+        (revision, _) => revision,
+    };
+    let request =
+        CreateBranchRequest { repository_id: access.id, name: new.new_branch_name, revision: revision.into_bytes() };
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    let response = call.clients.git().create_branch(request).await.map_err(read_error)?.into_inner();
+    let branch = require(response.branch, "branch")?;
+    let location = format!("{}/branches/{}", access.urls.api(), encode_path(&branch.name));
+    let accounts = call.accounts_by_email_beside_caller(&access, Emails::of(&branch.commit)).await?;
+    Ok(Created::at(location, Branch::new(branch, &accounts, &access.urls)?))
+}
+
+async fn rename(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<ChangedBranch>,
+) -> ApiResult<NoContent> {
+    let (access, changed, _permit) = call.access_and_body(&path, operation::RENAME_BRANCH, body).await?;
+    let request = RenameBranchRequest { repository_id: access.id, name: path.rest, new_name: changed.name };
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    call.clients.git().rename_branch(request).await.map_err(read_error)?;
+    Ok(NoContent)
+}
+
+async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<NoContent> {
+    let access = call.access(&path, operation::DELETE_BRANCH).await?;
+    let request = DeleteBranchRequest { repository_id: access.id, name: path.rest };
+    let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
+    call.clients.git().delete_branch(request).await.map_err(read_error)?;
+    Ok(NoContent)
 }
 
 #[cfg(test)]

@@ -3,39 +3,26 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_api_types::convert::{MissingField, require, text};
 use ferrite_api_types::links::RepositoryLinks;
-use ferrite_api_types::{Accounts, LongTexts, shape, word_shape};
+use ferrite_api_types::{shape, word_shape};
 use ferrite_proto::error::reason;
-use ferrite_proto::git::{
-    self, GetBlobRequest, GetRefRequest, GetTagObjectRequest, ListRefsRequest, ListTagsRequest, ObjectType,
-};
+use ferrite_proto::git::{self, GetBlobRequest, GetRefRequest, GetTagObjectRequest, ListRefsRequest, ObjectType};
 use ferrite_proto::operation;
 use serde::Serialize;
 
-use super::commits::{PayloadCommit, Signature};
+use super::commits::Signature;
 use super::response::{ObjectTags, read_error};
-use crate::api::access::Emails;
 use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::etag::Tagged;
 use crate::http::page::WholeList;
 use crate::http::path::RepoPath;
-use crate::http::response::{Either, Json, List, TextList};
+use crate::http::response::{Either, Json, List};
 
 operations! {
-    "/api/v1/repos/{owner}/{repo}/tags" => get tags as operation::LIST_TAGS;
     "/api/v1/repos/{owner}/{repo}/git/blobs/{sha}" => get blob as operation::GET_BLOB;
     "/api/v1/repos/{owner}/{repo}/git/tags/{sha}" => get tag_object as operation::GET_TAG_OBJECT;
     "/api/v1/repos/{owner}/{repo}/git/refs" => get refs as operation::LIST_REFS;
     "/api/v1/repos/{owner}/{repo}/git/refs/{*name}" => get named_refs as operation::GET_REF;
-}
-
-shape! {
-    /// A tag and its commit.
-    #[derive(Clone, Debug, Serialize)]
-    struct Tag {
-        name: String,
-        commit: PayloadCommit,
-    }
 }
 
 word_shape! {
@@ -110,18 +97,6 @@ shape! {
     }
 }
 
-impl Tag {
-    fn new(tag: git::Tag, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
-        Ok(Self { name: text(&tag.name), commit: PayloadCommit::new(tag.commit, accounts, urls)? })
-    }
-}
-
-impl LongTexts for Tag {
-    fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String, &mut bool)) {
-        self.commit.for_each_text(visit);
-    }
-}
-
 pub(super) fn type_and_url(
     kind: ObjectType,
     id: &str,
@@ -189,18 +164,6 @@ pub(super) fn path_after(path: &RepoPath, kind: &[u8]) -> Vec<u8> {
 
 fn object_id(path: &RepoPath, kind: &[u8]) -> String {
     String::from_utf8_lossy(&path_after(path, kind)).into_owned()
-}
-
-async fn tags(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<TextList<Tag>> {
-    let access = call.access(&path, operation::LIST_TAGS).await?;
-    let request = ListTagsRequest { repository_id: access.id, page: query.page.number, page_size: query.page.size };
-    let response =
-        call.clients.git_data().list_tags(call.request_with_grant(&access.grant, request)).await?.into_inner();
-    let emails = Emails::of(response.tags.iter().filter_map(|tag| tag.commit.as_ref()));
-    let accounts = call.accounts_by_email(emails).await?;
-    let tags = response.tags.into_iter().map(|tag| Tag::new(tag, &accounts, &access.urls));
-    let tags = tags.collect::<Result<Vec<_>, _>>()?;
-    Ok(query.text_list(tags, response.total_count, &call.links))
 }
 
 async fn blob(Authenticated(call): Authenticated, path: RepoPath, headers: HeaderMap) -> ApiResult<Tagged<Json<Blob>>> {

@@ -1,8 +1,8 @@
-//! Contents of repositories: branches, commits, diffs, files, objects, archives, and branch
-//! protection.
+//! Contents of repositories: branches, tags, commits, diffs, files, objects, languages, archives, and
+//! branch protection.
 //!
-//! Modules from top to bottom: `branches`, `contents`, `data` and `diffs` → `commits`; `diffs` and
-//! `trees` → `data`; resources → `response`, which `releases` uses too.
+//! Modules from top to bottom: `branches`, `contents`, `data`, `diffs` and `tags` → `commits`;
+//! `diffs` and `trees` → `data`; resources → `response`, which `releases` uses too.
 
 mod archive;
 mod branches;
@@ -10,12 +10,14 @@ mod commits;
 mod contents;
 mod data;
 mod diffs;
+mod languages;
 mod protections;
 mod raw;
 pub(super) mod response;
 mod statuses;
+mod tags;
 mod trees;
 
 use super::call::groups;
 
-groups! { archive branches commits contents data diffs protections raw statuses trees }
+groups! { archive branches commits contents data diffs languages protections raw statuses tags trees }

@@ -12,7 +12,8 @@ pub const MAX_LISTED_MESSAGE_BYTES: usize = 64 << 10;
 pub const MAX_LISTED_PARENTS: usize = 100;
 /// Longest name or address, in bytes.
 const MAX_IDENTITY_BYTES: usize = 256;
-const MAX_TEXT_BYTES: usize = 8 << 20;
+/// Maximum size of the texts of a page, in bytes of JSON.
+pub(super) const MAX_TEXT_BYTES: usize = 8 << 20;
 /// Message bytes that every commit gets however long the others are. 1,000 of these fit on a page.
 const MIN_MESSAGE_BYTES: usize = 256;
 

@@ -9,6 +9,7 @@ pub mod deadline;
 pub mod describe;
 pub mod diff;
 pub mod entry;
+pub mod languages;
 pub mod log;
 pub mod object;
 mod path_logs;
@@ -29,8 +30,9 @@ pub use self::{
         UpdateDescription, describe,
     },
     entry::EntryKind,
+    languages::{LanguageCounts, languages},
     log::{LogPage, log, log_of_path},
-    object::{TagObject, blob, listed_reference, reference, tag_object, tag_refs, tags},
+    object::{TagInfo, TagObject, blob, listed_reference, reference, tag, tag_object, tag_refs, tags},
     pushed::{MAX_PUSHED_COMMITS, PushedCommit, pushed_commits},
     raw::{RawFile, raw, raw_at},
     tree::{TreeListing, tree},

@@ -3,8 +3,8 @@
 use git2::{ObjectType, Oid, Repository};
 
 use super::{
-    commit::{CommitInfo, Signature, signature_after},
-    commit_list::CommitList,
+    commit::{CommitInfo, Signature, commit_info, signature_after},
+    commit_list::{CommitList, MAX_LISTED_MESSAGE_BYTES, MAX_TEXT_BYTES},
     contents::MAX_RESPONSE_BYTES,
     entry::read_blob,
 };
@@ -13,7 +13,7 @@ use crate::{
         deltas::LoadCheck,
         objects,
         refs::{self, Page, RefEntry, RefPage, RefTable},
-        revision::{object_by_id, object_id},
+        revision::{object_by_id, object_id, peel},
         text,
     },
     types::{
@@ -30,6 +30,10 @@ pub struct TagInfo {
     pub name: Vec<u8>,
     /// The id of the tag object, if the tag is annotated.
     pub tag: Option<Oid>,
+    /// The message of the tag object; empty without one.
+    pub message: String,
+    /// Whether the message was cut.
+    pub is_truncated: bool,
     /// The commit.
     pub commit: CommitInfo,
 }
@@ -73,16 +77,47 @@ pub fn tag_refs(table: &RefTable, page: Page) -> RefPage {
     RefPage { entries, total }
 }
 
-/// Reads the tags of a page of [`tag_refs`].
+/// Reads the tags of a page of [`tag_refs`]. Messages share [`MAX_TEXT_BYTES`].
 pub fn tags(repo: &Repository, listed: &[RefEntry]) -> Result<Vec<TagInfo>, GitError> {
     let ids = listed.iter().map(|entry| entry.peeled.unwrap_or(entry.target));
     let commits = CommitList::read(repo, ids)?;
-    let tag = |(entry, commit): (&RefEntry, CommitInfo)| TagInfo {
-        name: entry.name.short().to_vec(),
-        tag: entry.peeled.is_some().then_some(entry.target),
-        commit,
+    let max_message_bytes = (MAX_TEXT_BYTES / listed.len().max(1)).min(MAX_LISTED_MESSAGE_BYTES);
+    let tag = |(entry, commit): (&RefEntry, CommitInfo)| -> Result<TagInfo, GitError> {
+        let name = entry.name.short().to_vec();
+        let Some(id) = entry.peeled.map(|_| entry.target) else {
+            return Ok(TagInfo { name, tag: None, message: String::new(), is_truncated: false, commit });
+        };
+        let (message, is_truncated) = match tag_message(repo, id, max_message_bytes) {
+            Err(error) if error.is_unreadable() => (String::new(), true),
+            message => message?,
+        };
+        Ok(TagInfo { name, tag: Some(id), message, is_truncated, commit })
     };
-    Ok(listed.iter().zip(commits).map(tag).collect())
+    listed.iter().zip(commits).map(tag).collect()
+}
+
+/// Reads the tag with this short name.
+///
+/// # Errors
+/// `TagNotFound` if it does not exist or leads to no commit, and `TooLarge` if the fields of an
+/// oversized tag or commit cannot be read.
+pub fn tag(repo: &Repository, name: &[u8]) -> Result<TagInfo, GitError> {
+    let full = RefName::parse(&[b"refs/tags/", name].concat()).map_err(|_| GitError::TagNotFound)?;
+    let target = refs::lookup(repo, &full)?.ok_or(GitError::TagNotFound)?;
+    let commit = peel(repo, target)?.ok_or(GitError::TagNotFound)?;
+    let tag = (commit != target).then_some(target);
+    let (message, is_truncated) = match tag {
+        Some(id) => tag_message(repo, id, MAX_COMMIT_BYTES)?,
+        None => (String::new(), false),
+    };
+    Ok(TagInfo { name: name.to_vec(), tag, message, is_truncated, commit: commit_info(repo, commit)? })
+}
+
+/// Reads the message of a tag object. Returns whether it was cut.
+fn tag_message(repo: &Repository, id: Oid, max_bytes: usize) -> Result<(String, bool), GitError> {
+    let head = objects::tag_head(repo, id, max_bytes)?;
+    let (message, is_cut) = text::decode(&head.message, head.encoding(), max_bytes);
+    Ok((message, is_cut || head.is_cut))
 }
 
 /// Converts a listed ref.

@@ -154,7 +154,8 @@ impl<'repo> CommitBase<'repo> {
     }
 }
 
-fn check_message(message: &str) -> Result<(), GitError> {
+/// Checks the message of a commit or tag.
+pub(super) fn check_message(message: &str) -> Result<(), GitError> {
     if message.trim().is_empty() {
         return Err(GitError::invalid("message", "required", "must not be empty"));
     }

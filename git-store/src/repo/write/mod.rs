@@ -1,10 +1,12 @@
-//! Makes commits without a work tree: builds the objects; the caller writes them and moves the ref.
+//! Makes commits and tags without a work tree: builds the objects; the caller writes them and moves
+//! the ref.
 
 mod commit;
 mod files;
 mod initial_commit;
 mod overlay;
 mod signature;
+mod tag;
 
 pub use self::files::written_file;
 pub use self::{
@@ -15,6 +17,7 @@ pub use self::{
     },
     initial_commit::{InitialCommit, initial_commit},
     signature::{Author, CommitTime},
+    tag::TagDraft,
 };
 
 #[cfg(test)]

@@ -107,7 +107,8 @@ impl Author {
         format!("{} <{}>", self.name, self.email)
     }
 
-    fn line(&self) -> String {
+    /// Returns name, address and time as in an object.
+    pub(super) fn line(&self) -> String {
         let CommitTime { seconds, offset_minutes } = self.time;
         let (sign, minutes) = (if offset_minutes < 0 { '-' } else { '+' }, offset_minutes.unsigned_abs());
         format!("{} {seconds} {sign}{:02}{:02}", self.identity(), minutes / 60, minutes % 60)

@@ -31,7 +31,7 @@ use tonic::Request;
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::{CommitSubject, IdempotentResponse, protection::check_commit},
-    rpc::{decode, encode, finish},
+    rpc::{decode, encode, finish, ref_writes},
     rpc_error::RpcError,
     state::AppState,
 };
@@ -241,12 +241,7 @@ fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64)
         |date| CommitTime { seconds: date.seconds, offset_minutes: given.date_offset_minutes },
     );
     if given.name.is_empty() && given.email.is_empty() {
-        let (name, email) = match &grant.user {
-            Some(user) if user.full_name.trim().is_empty() => (user.username.as_str(), user.email.as_str()),
-            Some(user) => (user.full_name.as_str(), user.email.as_str()),
-            None => ("", ""),
-        };
-        return Author::new(name, email, 0).at(field, time);
+        return ref_writes::author(grant, 0).at(field, time);
     }
     Author::exact(field, &given.name, &given.email, time)
 }

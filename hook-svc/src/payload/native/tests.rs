@@ -80,6 +80,7 @@ fn set(value: &mut Value, path: &str, new: Option<Value>) {
 
 /// Adds the fields of a repository that Gogs does not send.
 fn add_our_fields(repository: &mut Value) {
+    repository["language"] = json!("");
     for field in ["archived", "has_issues", "has_pull_requests", "has_wiki", "internal"] {
         repository[field] = json!(false);
     }

@@ -5,10 +5,11 @@ use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{
-    DeliverRequest, Event, HookAction, HookChanged, IssueChanged, ProtectionChanged, RefsUpdated, SizeChanged,
+    DeliverRequest, Event, HookAction, HookChanged, IssueChanged, LanguageChanged, ProtectionChanged, RefsUpdated,
+    SizeChanged,
 };
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::repo::{GetRepositoryRequest, Repository};
+use ferrite_proto::repo::{GetRepositoryRequest, ListRepositoriesRequest, Repository};
 use tonic::Code;
 
 use super::organizations::create;
@@ -57,6 +58,22 @@ async fn an_event_about_the_size_changes_the_repository() {
     };
     harness.deliver(vec![refs(made.id, 2, 200), size(2, 90), size(1, 300)]).await.unwrap();
     assert_eq!(get(&harness, made.id, &ada).await.size_bytes, 90);
+}
+
+#[tokio::test]
+async fn the_largest_language_is_in_the_repository_and_in_lists() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let made = harness.create(&ada, "demo", false).await.unwrap();
+    assert_eq!(made.language, "");
+    for language in ["Rust", ""] {
+        let change = LanguageChanged { language: language.to_owned() };
+        harness.deliver(vec![outbox::event(RepositoryId(made.id), 0, Fact::LanguageChanged(change))]).await.unwrap();
+        assert_eq!(get(&harness, made.id, &ada).await.language, language);
+        let list = ListRepositoriesRequest { owner: "ada".into(), page: 1, page_size: 10, is_organization: false };
+        let listed = harness.repository().list_repositories(with_token(list, &ada)).await.unwrap().into_inner();
+        assert_eq!(listed.repositories[0].language, language);
+    }
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use super::Repository;
 
 /// Begins a query that returns the rows of a subquery as one value; the subquery follows. Keeps its
 /// order.
-pub(in crate::store) const PACKED: &str = "json_group_array(json_array(id, name, description, website, is_private, is_mirror, is_empty, \
+pub(in crate::store) const PACKED: &str = "json_group_array(json_array(id, name, description, website, is_private, is_mirror, is_empty, language, \
      is_issues_enabled, is_external_tracker, external_tracker_url, tracker_url_format, tracker_issue_style, is_archived, \
      is_wiki_enabled, is_wiki_public, is_external_wiki, external_wiki_url, topics, parent_id, mirror_interval_secs, \
      mirror_last_sync_us, mirror_next_sync_us, mirror_error, default_branch, size_bytes, star_count, fork_count, watcher_count, \
@@ -55,6 +55,7 @@ impl<'de> Visitor<'de> for PackedVisitor {
             is_private: values.flag()?,
             is_mirror: values.flag()?,
             is_empty: values.flag()?,
+            language: values.next()?,
             is_issues_enabled: values.flag()?,
             is_external_tracker: values.flag()?,
             external_tracker_url: values.next()?,

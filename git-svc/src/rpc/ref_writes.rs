@@ -1,0 +1,128 @@
+//! Steps shared by the RPCs that create, rename and delete branches and tags: authorization,
+//! idempotency, branch protection, and the ref transaction.
+
+use std::sync::Arc;
+
+use ferrite_db::idempotency::{IdempotencyKey, Stored};
+use ferrite_proto::{grant::Grant, id::RepositoryId};
+use ferrite_rpc::auth::Caller;
+use git_store::{
+    repo::{refs::RefEdit, write::Author},
+    types::{error::GitError, protection::Actor},
+};
+use prost::Message;
+use tonic::Request;
+
+use super::finish;
+use crate::{
+    db::RefTransaction,
+    ref_updates::{AuditContext, CommitSubject, IdempotentResponse, WriteGuard, protection::PushedCommits},
+    rpc_error::RpcError,
+    state::AppState,
+};
+
+/// An authorized request to change refs: repository, user and idempotency key.
+pub(super) struct RefWrite {
+    pub(super) repository: RepositoryId,
+    pub(super) grant: Arc<Grant>,
+    pub(super) actor: Actor,
+    key: Option<IdempotencyKey>,
+}
+
+impl RefWrite {
+    /// Authorizes a request to change refs of `repository`. `name` is the method name in
+    /// idempotency keys.
+    pub(super) async fn begin<T: Message>(
+        state: &AppState,
+        request: &Request<T>,
+        repository: i64,
+        name: &'static str,
+    ) -> Result<Self, RpcError> {
+        let repository = RepositoryId(repository);
+        let grant = state.authorize(&Caller::of(request), repository).await?;
+        let actor = Actor::of(&grant);
+        let key = IdempotencyKey::of(request, actor.user, name)?;
+        Ok(Self { repository, grant, actor, key })
+    }
+
+    /// Runs `work` in its own task, so that it completes even if the caller disconnects.
+    pub(super) async fn run<T, F>(
+        self,
+        state: &AppState,
+        work: impl FnOnce(AppState, Self) -> F + Send + 'static,
+    ) -> Result<T, RpcError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, RpcError>> + Send + 'static,
+    {
+        let admission = state.backlogs.admit(self.repository).await;
+        let write = async move |state| {
+            let _admission = admission;
+            work(state, self).await
+        };
+        finish(state, write).await
+    }
+
+    /// Returns the result of an earlier request with this idempotency key. The caller holds the
+    /// repository's write lock, so that two writes with one key run in turn. The subject has the
+    /// short name of the ref.
+    pub(super) async fn stored<A>(&self, state: &AppState) -> Result<Option<Stored<A, CommitSubject>>, RpcError>
+    where
+        A: Message + Default,
+    {
+        match &self.key {
+            Some(key) => Ok(key.find(&state.db).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Checks edits of branches against the protection rules, as for a push. The caller holds the
+    /// repository's write lock.
+    pub(super) async fn check(&self, state: &AppState, edits: &[RefEdit]) -> Result<(), RpcError> {
+        let commits = PushedCommits::default();
+        let verdicts = state.protection.check(self.repository, &self.actor, edits, &commits).await?;
+        match verdicts.into_iter().flatten().next() {
+            Some(denial) => Err(GitError::BranchProtected { denial }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies a change of refs and stores the response for the idempotency key. `short` is the
+    /// short name of the ref. `rename_by` is set for the rename of a branch. `field` has the new
+    /// name, for the error if it collides with another ref.
+    pub(super) async fn apply<A: Message>(
+        &self,
+        state: &AppState,
+        guard: WriteGuard,
+        change: &RefTransaction,
+        (short, field): (&[u8], &'static str),
+        rename_by: Option<AuditContext>,
+        response: &A,
+    ) -> Result<(), RpcError> {
+        let subject = CommitSubject { commit_id: String::new(), branch: short.to_vec() };
+        let stored = self.key.as_ref().map(|key| IdempotentResponse { key, message: response, subject });
+        let applied = match rename_by {
+            Some(by) => state.updater.rename(&guard, change, stored, by).await,
+            None => state.updater.apply(&guard, change, stored).await,
+        };
+        let delivered = applied.map_err(|error| match error {
+            RpcError::Git(GitError::RefNameClash { .. }) => {
+                GitError::invalid(field, "invalid", "collides with the name of another one").into()
+            }
+            error => error,
+        })?;
+        drop(guard);
+        delivered.await;
+        Ok(())
+    }
+}
+
+/// Returns the user of a grant as the author of a commit or tag.
+pub(super) fn author(grant: &Grant, seconds: i64) -> Author {
+    let (name, email) = match &grant.user {
+        Some(user) if user.full_name.trim().is_empty() => (user.username.as_str(), user.email.as_str()),
+        Some(user) => (user.full_name.as_str(), user.email.as_str()),
+        None => ("", ""),
+    };
+    Author::new(name, email, seconds)
+}
