@@ -31,6 +31,7 @@ fn sender_id(fact: &Fact) -> i64 {
         | Fact::SizeChanged(_)
         | Fact::ProtectionChanged(_)
         | Fact::HookChanged(_)
+        | Fact::OrganizationDeleted(_)
         | Fact::MigrationEnded(_)
         | Fact::MirrorChanged(_) => 0,
     }
