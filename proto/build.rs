@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes([
             ".ferrite.git.v1.TreeEntry.content",
             ".ferrite.git.v1.GetBlobResponse.content",
+            ".ferrite.git.v1.CreateContentsRequest.content",
             ".ferrite.git.v1.PutContentsRequest.content",
             ".ferrite.git.v1.FileChange.content",
         ])

@@ -10,7 +10,7 @@ use crate::health::HealthArgs;
 use crate::launcher::UpArgs;
 use crate::output::exit_code;
 use crate::secrets::SecretsArgs;
-use crate::{admin, demo, health, launcher, role, secrets, settings, usage};
+use crate::{admin, demo, environment, health, launcher, role, secrets, settings, usage};
 
 /// A self-hosted git hosting service.
 #[derive(Debug, Parser)]
@@ -67,14 +67,15 @@ pub(crate) fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage::report(&error, command_line(shows_all)),
     };
+    let warnings = environment::warnings(&command_line(true));
     match cli.command {
-        Command::Up(args) => launcher::start(&args),
+        Command::Up(args) => launcher::start(&args, &warnings),
         Command::Demo(args) => demo::start(&args),
-        Command::Gateway(config) => role::start(*config),
-        Command::RepoSvc(config) => role::start(*config),
-        Command::IssueSvc(config) => role::start(*config),
-        Command::HookSvc(config) => role::start(*config),
-        Command::GitSvc(config) => role::start(*config),
+        Command::Gateway(config) => role::start(*config, &warnings),
+        Command::RepoSvc(config) => role::start(*config, &warnings),
+        Command::IssueSvc(config) => role::start(*config, &warnings),
+        Command::HookSvc(config) => role::start(*config, &warnings),
+        Command::GitSvc(config) => role::start(*config, &warnings),
         Command::Health(args) => health::start(&args),
         Command::Keys(args) => exit_code("keys", launcher::ensure_keys(&args.folder)),
         Command::Secrets(args) => secrets::start(&args),

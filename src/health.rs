@@ -9,9 +9,13 @@ use clap::Args;
 use ferrite_core::config::within;
 use ferrite_core::net::Address;
 
-use crate::launcher::{self, admin_sockets, probe};
+use crate::launcher::{self, admin_sockets, probe, unusable_folder};
 use crate::output::print_line;
 use crate::role::in_runtime;
+
+const CHOOSE_ADDRESS: &str = "choose another address with --address (FERRITE_ADMIN_LISTEN)";
+const CHOOSE_FOLDER: &str =
+    "choose another data folder with --data (FERRITE_DATA), or an address with --address (FERRITE_ADMIN_LISTEN)";
 
 #[derive(Args, Debug)]
 pub(crate) struct HealthArgs {
@@ -20,7 +24,7 @@ pub(crate) struct HealthArgs {
     address: Option<Address>,
 
     /// Data folder of `ferrite up`.
-    #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
+    #[arg(long, env = "FERRITE_DATA", value_name = "FOLDER", default_value = "./ferrite-data")]
     data: PathBuf,
 
     /// Timeout, in seconds.
@@ -43,18 +47,19 @@ async fn check(args: &HealthArgs) -> Result<(), String> {
 
 async fn ask(args: &HealthArgs) -> Result<(), String> {
     if let Some(address) = &args.address {
-        return ready(&connectable(address)).await;
+        return ready(&connectable(address), CHOOSE_ADDRESS).await;
     }
     // Paths of Unix sockets must be short.
-    std::env::set_current_dir(&args.data).map_err(|error| format!("data folder {}: {error}", args.data.display()))?;
+    std::env::set_current_dir(&args.data).map_err(|error| unusable_folder(&args.data, &error))?;
     for (role, address) in admin_sockets() {
-        ready(&address).await.map_err(|reason| format!("{role}: {reason}"))?;
+        ready(&address, CHOOSE_FOLDER).await.map_err(|reason| format!("{role}: {reason}"))?;
     }
     Ok(())
 }
 
-async fn ready(address: &Address) -> Result<(), String> {
-    probe::ask(address).await.map_err(|error| format!("{address}: {error}"))?
+/// Asks one process. The error ends with `advice` if nothing answers.
+async fn ready(address: &Address, advice: &str) -> Result<(), String> {
+    probe::ask(address).await.map_err(|error| format!("nothing answers at {address}: {error}; {advice}"))?
 }
 
 /// Replaces an unspecified address, such as `0.0.0.0`, by the loopback address.
@@ -66,6 +71,9 @@ fn connectable(address: &Address) -> Address {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -75,5 +83,23 @@ mod tests {
         assert_eq!(connectable("[::]:9000"), "[::1]:9000");
         assert_eq!(connectable("repo-svc:9000"), "repo-svc:9000");
         assert_eq!(connectable("unix:run/x.sock"), "unix:run/x.sock");
+    }
+
+    #[tokio::test]
+    async fn an_address_without_a_private_listener_is_named_with_advice() {
+        // Nothing listens on port 1. A free port could be taken by another test.
+        let nobody = Address::Tcp("127.0.0.1:1".to_owned());
+        let said = ready(&nobody, CHOOSE_ADDRESS).await.unwrap_err();
+        assert!(said.starts_with("nothing answers at 127.0.0.1:1: ") && said.ends_with(CHOOSE_ADDRESS), "{said}");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let public = Address::Tcp(listener.local_addr().unwrap().to_string());
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 256]).await.unwrap();
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n{}").await.unwrap();
+        };
+        let (said, ()) = tokio::join!(ready(&public, CHOOSE_ADDRESS), server);
+        let expected = format!("{public} is not an --admin-listen address, it answers `HTTP/1.1 404 Not Found`");
+        assert_eq!(said, Err(expected));
     }
 }

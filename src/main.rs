@@ -33,11 +33,12 @@
 //! # This crate
 //!
 //! Each module uses only those after it: `cli`, `settings`, `demo`, `admin`, `secrets`, `health`,
-//! `launcher`, `role`, `password`, `usage`, `output`.
+//! `launcher`, `password`, `role`, `environment`, `usage`, `output`.
 
 mod admin;
 mod cli;
 mod demo;
+mod environment;
 mod health;
 mod launcher;
 mod output;

@@ -12,6 +12,7 @@ use ferrite_listener::{self as server, ProcessArgs};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::environment;
 use crate::output::{Failure, error_chain, exit_code, print_line};
 
 /// The settings of a role.
@@ -90,9 +91,10 @@ const RUNTIME_SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(200);
 
 const FAILED_START_PAUSE: Duration = Duration::from_secs(5);
 
-pub(crate) fn start<R: Role>(config: R) -> ExitCode {
+/// Runs a role. Logs `warnings` first, unless the launcher has already logged its own.
+pub(crate) fn start<R: Role>(config: R, warnings: &[String]) -> ExitCode {
     let workers = config.process().serve.workers;
-    in_runtime(R::NAME, workers, serve(config))
+    in_runtime(R::NAME, workers, serve(config, warnings))
 }
 
 /// Runs `work` on a new runtime with `workers` threads, by default one per core. Prints an error as
@@ -117,8 +119,11 @@ pub(crate) fn in_runtime<E: Into<Failure>>(
     exit_code(name, outcome)
 }
 
-async fn serve<R: Role>(config: R) -> Result<(), String> {
+async fn serve<R: Role>(config: R, warnings: &[String]) -> Result<(), String> {
     let telemetry = telemetry::init(R::NAME, &config.process().telemetry).map_err(|error| error.to_string())?;
+    if !config.process().serve.stop_with_stdin {
+        environment::log(warnings);
+    }
     config.check()?;
     server::raise_descriptor_limit();
     let settings = config.process().serve.clone();

@@ -93,7 +93,7 @@ fn variable_of(argument: &Arg) -> Option<&str> {
 /// Returns the section about the variables that `ferrite up` passes on to its processes.
 fn passed_on(up: &Command, shows_all: bool) -> String {
     let mut seen: BTreeSet<String> = up.get_arguments().filter_map(variable_of).map(str::to_owned).collect();
-    let mut text = String::from("Variables for the processes:");
+    let mut text = String::from("Settings of the processes, as variables:");
     for role in role::NAMES {
         let command = role::command_line(role).unwrap_or_default().mut_args(with_range);
         for argument in command.get_arguments() {

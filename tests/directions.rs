@@ -28,7 +28,7 @@ const ORDER: &[(&str, &str)] = &[
     ("kit/rpc", "write_limit auth rate_limit grpc version redis service_key"),
     (
         "kit/db",
-        "startup run idempotency reach full_text cache migrate vacuum handle sqlite_connections \
+        "startup run idempotency reach full_text cache migrate vacuum checkpoint handle sqlite_connections \
          connections measure script query statement config data_version error lock value",
     ),
     (
@@ -50,7 +50,7 @@ const ORDER: &[(&str, &str)] = &[
     ("git-svc", "config rpc http telemetry state imports maintenance transfer ref_updates admission db rpc_error"),
     ("gateway", "state listeners config docs api ssh git auth avatar blocking upstream http telemetry"),
     ("benches", "rounds cpu memory installation databases processes history remote receiver git"),
-    (".", "cli settings demo admin secrets health launcher password role usage output"),
+    (".", "cli settings demo admin secrets health launcher password role environment usage output"),
 ];
 
 /// Modules used only by tests, and the folder of binaries, each of which is a separate crate.

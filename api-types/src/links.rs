@@ -195,6 +195,12 @@ impl RepositoryLinks {
         format!("{}/commits/{id}", self.api())
     }
 
+    /// Returns the URL of the statuses of a commit in the API.
+    #[must_use]
+    pub fn statuses(&self, id: &str) -> String {
+        format!("{}/statuses/{id}", self.api())
+    }
+
     /// Returns the URL of a commit page.
     #[must_use]
     pub fn commit_html(&self, id: &str) -> String {

@@ -48,15 +48,15 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GATEWAY_SSH_HOST_KEY_FOLDER")]
     pub ssh_host_key_folder: Option<PathBuf>,
 
-    /// SSH connections.
+    /// Concurrent SSH connections.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS", default_value_t = 512, value_parser = within::<u16>(1..=u16::MAX))]
     pub ssh_connections: u16,
 
-    /// SSH connections per IPv4 address or IPv6 /64.
+    /// Concurrent SSH connections per IPv4 address or IPv6 /64.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_ADDRESS", default_value_t = 64, value_parser = within::<u16>(1..=u16::MAX))]
     pub ssh_connections_per_address: u16,
 
-    /// SSH connections per IPv6 /48.
+    /// Concurrent SSH connections per IPv6 /48.
     #[arg(long, env = "FERRITE_GATEWAY_SSH_CONNECTIONS_PER_NETWORK", default_value_t = 256, value_parser = within::<u16>(1..=u16::MAX))]
     pub ssh_connections_per_network: u16,
 
@@ -96,8 +96,14 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GATEWAY_ALLOW_QUERY_TOKEN")]
     pub allow_query_token: bool,
 
-    /// Trusted proxies, comma-separated: addresses, networks, or `unix` for Unix sockets.
-    #[arg(long, env = "FERRITE_GATEWAY_TRUSTED_PROXIES", default_value = "")]
+    /// Trusted proxies: addresses, networks, `unix` for sockets; comma-separated, none by default.
+    #[arg(
+        long,
+        env = "FERRITE_GATEWAY_TRUSTED_PROXIES",
+        value_name = "LIST",
+        default_value = "",
+        hide_default_value = true
+    )]
     pub trusted_proxies: TrustedProxies,
 
     /// Expect the PROXY protocol (v1 or v2) on HTTP connections of trusted proxies.

@@ -2,6 +2,7 @@
 //! called, and the response if no service answers.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -51,19 +52,40 @@ fn credentials(audience: ServiceRole) -> ChannelCredentials {
     ChannelCredentials::new(keys.token_source(ServiceRole::Gateway, &Clock::system()), audience)
 }
 
-/// Returns a socket path for a test's git-svc. The next run of the test removes the socket.
+/// Returns the socket path of a test's git-svc.
 pub(crate) fn git_socket(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("ferrite-git-client-{}-{name}.sock", std::process::id()))
 }
 
-/// Serves `router` as git-svc until the lifecycle stops, and returns a client of it. Every test
-/// needs a unique name.
-pub(crate) async fn git_server(name: &str, router: Router) -> (GitHttpClient, Lifecycle) {
-    let address = Address::Unix(git_socket(name));
+/// The git-svc of a test. When dropped, it stops and removes its socket.
+pub(crate) struct GitServer {
+    life: Lifecycle,
+    socket: PathBuf,
+}
+
+impl Deref for GitServer {
+    type Target = Lifecycle;
+
+    fn deref(&self) -> &Lifecycle {
+        &self.life
+    }
+}
+
+impl Drop for GitServer {
+    fn drop(&mut self) {
+        self.life.stop();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// Serves `router` as git-svc and returns a client of it. Every test needs a unique name.
+pub(crate) async fn git_server(name: &str, router: Router) -> (GitHttpClient, GitServer) {
+    let socket = git_socket(name);
+    let address = Address::Unix(socket.clone());
     let listener = address.bind().await.expect("no other test has this socket");
     let life = Lifecycle::new(Duration::from_millis(100));
     life.spawn("git-svc", serve(listener, router, ListenerOptions::default(), life.clone()));
-    (GitHttpClient::new(address, git_credentials()), life)
+    (GitHttpClient::new(address, git_credentials()), GitServer { life, socket })
 }
 
 pub(crate) fn unreachable_services() -> AppState {
@@ -268,6 +290,7 @@ async fn a_missing_token_is_the_first_error() {
             (401, "credentials are required"),
             "{method} {path}"
         );
+        assert_eq!(response.headers["www-authenticate"], "Bearer realm=\"Ferrite\"", "{method} {path}");
         for wrong in [BASIC, ("authorization", "nonsense")] {
             assert_eq!(send_to(router.clone(), method, path, &[wrong]).await.status, 401, "{method} {path}");
         }
@@ -277,9 +300,16 @@ async fn a_missing_token_is_the_first_error() {
 #[tokio::test]
 async fn operations_open_to_all_refuse_a_password_and_nonsense() {
     for path in ["/api/v1/repos/search", "/api/v1/repos/ada/demo", "/api/v1/users/ada"] {
-        for wrong in [BASIC, ("authorization", "nonsense"), ("authorization", "token ")] {
+        for (wrong, message) in [
+            (
+                BASIC,
+                "an access token is required, not a password: create one with POST /api/v1/users/{username}/tokens",
+            ),
+            (("authorization", "nonsense"), "credentials are not valid"),
+            (("authorization", "token "), "credentials are not valid"),
+        ] {
             let response = send("GET", path, &[wrong]).await;
-            assert_eq!((response.status, response.message().as_str()), (401, "credentials are not valid"), "{path}");
+            assert_eq!((response.status, response.message().as_str()), (401, message), "{path}");
         }
     }
 }
@@ -329,11 +359,14 @@ async fn every_response_has_a_request_id_and_keeps_a_safe_one() {
 #[tokio::test]
 async fn a_malformed_idempotency_key_is_422_and_only_for_writes() {
     let long = "k".repeat(256);
-    let key = ("idempotency-key", long.as_str());
-    let response = send("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
-    assert_eq!(response.status, 422);
-    assert!(response.body.contains(r#""field":"Idempotency-Key""#));
-    assert_eq!(send("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
+    let message = "`Idempotency-Key`: must be a single header of 1 to 255 printable ASCII characters";
+    for malformed in [long.as_str(), "", "a\tb"] {
+        let key = ("idempotency-key", malformed);
+        let response = send("POST", "/api/v1/user/repos", &[TOKEN, key]).await;
+        assert_eq!((response.status, response.message().as_str()), (422, message), "{malformed:?}");
+        assert!(response.body.contains(r#""field":"Idempotency-Key""#));
+        assert_eq!(send("GET", "/api/v1/user", &[TOKEN, key]).await.status, 503);
+    }
 }
 
 /// Returns the gateway's layers around a list and a handler that panics.

@@ -63,7 +63,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
     admission::{backlog::Backlogs, limiter::Limiters, memory_budget::MemoryBudget},
-    db::RepositoryTable,
+    db::{RepositoryTable, StatusTable},
     imports::{ImportParts, ImportService},
     maintenance::{MaintenanceParts, MaintenanceService},
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
@@ -133,6 +133,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     life.spawn("hooks", server.run(socket));
     life.spawn("sweeper", ref_updates::recover_in_background(state.updater.clone(), life.clone()));
     life.spawn("journal purge", ref_updates::purge_in_background(state.updater.clone(), life.clone()));
+    let (statuses, retention) = (state.statuses.clone(), config.limits.status_retention());
+    life.spawn("status purge", statuses.purge_in_background(clock.clone(), retention, life.clone()));
     life.spawn("pack cache", state.fetches.clone().expire_in_background());
     let (maintenance, own) = (Arc::clone(&state.maintenance), life.clone());
     life.spawn("tidying", async move { maintenance.clean_up_in_background(own).await });
@@ -278,6 +280,7 @@ async fn assemble(
         life: life.clone(),
         disk_space: DiskSpaceMeter::default(),
         store,
+        statuses: StatusTable::new(db.clone()),
         db,
         authorizer,
         pool,

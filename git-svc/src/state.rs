@@ -16,7 +16,7 @@ use moka::sync::Cache;
 
 use crate::{
     admission::{backlog::Backlogs, limiter::Limiters},
-    db::RepositoryTable,
+    db::{RepositoryTable, StatusTable},
     imports::ImportService,
     maintenance::MaintenanceService,
     ref_updates::{RefUpdater, protection::BranchProtection},
@@ -39,6 +39,9 @@ const MIRROR_OPERATIONS: &[&str] = &[
     operation::GET_CONTENTS,
     operation::LIST_PROTECTIONS,
     operation::GET_PROTECTION,
+    operation::CREATE_STATUS,
+    operation::LIST_STATUSES,
+    operation::GET_COMBINED_STATUS,
     operation::UPLOAD_PACK,
     operation::RAW,
     operation::ASSET,
@@ -97,6 +100,7 @@ pub(crate) struct Parts {
     pub(crate) updater: RefUpdater,
     pub(crate) repositories: RepositoryTable,
     pub(crate) protection: BranchProtection,
+    pub(crate) statuses: StatusTable,
     pub(crate) limiters: Limiters,
     /// Makes writes wait while a repository has far too many packs or loose objects.
     pub(crate) backlogs: Backlogs,

@@ -50,7 +50,8 @@ pub fn emitter(fact: &Fact) -> ServiceRole {
         | Fact::SizeChanged(_)
         | Fact::ProtectionChanged(_)
         | Fact::MigrationEnded(_)
-        | Fact::MirrorChanged(_) => GitSvc,
+        | Fact::MirrorChanged(_)
+        | Fact::StatusCreated(_) => GitSvc,
     }
 }
 

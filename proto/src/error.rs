@@ -113,7 +113,8 @@ pub trait ServiceError: std::error::Error + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Returns when the same call may succeed, for [`Kind::RateLimited`] and [`Kind::Overloaded`].
+    /// Returns when the same call may succeed, for [`Kind::RateLimited`], [`Kind::Overloaded`] and
+    /// [`Kind::Aborted`].
     fn retry_after(&self) -> Option<Duration> {
         None
     }

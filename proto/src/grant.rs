@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 pub use crate::jwt::BadKey;
 pub use cached_identity::{BadEntry, MAX_ENTRY_LIFETIME};
@@ -284,6 +285,13 @@ impl Signer {
     /// If `pem` is not such a key.
     pub fn from_pem(pem: &[u8]) -> Result<Self, BadKey> {
         jwt::ed25519_private_key(pem).map(Self)
+    }
+
+    /// Derives the secret of repo-svc for another purpose from the private key.
+    #[must_use]
+    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+        let purpose = Sha256::digest(purpose);
+        Sha256::new().chain_update(purpose).chain_update(self.0.as_bytes()).finalize().into()
     }
 
     /// Signs a grant at the time `now` (seconds since 1970). It is valid for `lifetime`, at most

@@ -36,6 +36,10 @@ pub const DOCUMENTED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/document
 /// Maximum size of a text in an event, such as an issue, comment or release. Texts can have 1 MiB,
 /// and a delivery has many events.
 pub const MAX_FACT_TEXT_BYTES: usize = 64 * 1024;
+/// Shortest time between two syncs of a mirror: 10 minutes.
+pub const MIN_MIRROR_INTERVAL_SECS: i64 = 600;
+/// Longest time between two syncs of a mirror: 365 days.
+pub const MAX_MIRROR_INTERVAL_SECS: i64 = 365 * 24 * 3600;
 
 /// Returns the SHA-256 of the part of a text that an event has. Services compare it to see whether
 /// a text changed after its event.

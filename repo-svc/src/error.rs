@@ -4,6 +4,7 @@ use ferrite_db::DbError;
 use ferrite_db::idempotency::IdempotencyError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, first_violation, to_status};
 use ferrite_rpc::auth::AuthError;
+use ferrite_rpc::grpc::is_connection_lost;
 use tonic::{Code, Status};
 
 /// Errors of repo-svc. Each has a kind and a stable reason.
@@ -169,6 +170,7 @@ impl RepoError {
     pub(crate) fn of_store(status: &Status) -> Self {
         match status.code() {
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Self::StoreUnavailable,
+            _ if is_connection_lost(status) => Self::StoreUnavailable,
             code => Self::Storage(format!("{code:?}: {}", status.message())),
         }
     }
@@ -276,7 +278,7 @@ impl ServiceError for RepoError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::TooManyAttempts { retry_after } | Self::TooManyCreations { retry_after, .. } => Some(*retry_after),
-            Self::Busy | Self::StoreUnavailable | Self::NoOpenStore => Some(Duration::from_secs(1)),
+            Self::Busy | Self::StoreUnavailable | Self::NoOpenStore | Self::Interrupted => Some(Duration::from_secs(1)),
             Self::Store(error) => error.retry_after(),
             _ => None,
         }
@@ -315,6 +317,26 @@ mod tests {
             FieldViolation::new("name", "required", "is required"),
         ]);
         assert_eq!(error.to_string(), "`scopes`: unknown scope `nope`");
+    }
+
+    #[test]
+    fn a_lost_connection_to_the_store_is_no_fault_of_the_store() {
+        let lost = Status::from_error(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
+        assert_eq!(lost.code(), Code::Unknown);
+        for (status, expected) in [
+            (lost, "STORE_UNAVAILABLE"),
+            (Status::unavailable("x"), "STORE_UNAVAILABLE"),
+            (Status::unknown("x"), "INTERNAL"),
+            (Status::internal("x"), "INTERNAL"),
+        ] {
+            assert_eq!(RepoError::of_store(&status).reason(), expected, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn an_interrupted_write_can_be_repeated_soon() {
+        let error = RepoError::Interrupted;
+        assert_eq!((error.kind(), error.retry_after()), (Kind::Aborted, Some(Duration::from_secs(1))));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use ferrite_core::sealing::Sealer;
 use ferrite_core::{Clock, Lifecycle};
 use ferrite_db::Db;
 use ferrite_events::{Relay, Subscribers};
@@ -55,6 +56,8 @@ pub(crate) struct Parts {
     pub(crate) last_use: Arc<LastUse>,
     pub(crate) creation_limit: CreationLimit,
     pub(crate) grants: Grants,
+    /// For the fingerprints of secrets in requests with an idempotency key.
+    pub(crate) sealer: Sealer,
     /// Caches the identities of tokens in Redis; `None` without Redis.
     pub(crate) cache: Option<TokenCacheWriter>,
     /// Channel to git-svc. Each call names its store.
@@ -100,6 +103,8 @@ impl AppState {
         let tokens = TokenTable::new(db.clone());
         let passwords = Passwords::new();
         let last_use = Arc::new(LastUse::default());
+        // All replicas have the key of grants, which no backup of the database contains.
+        let sealer = Sealer::new(&signer.derive("fingerprints"), &[], "repo-svc");
         let signer = Arc::new(signer);
         let cache = trust.token_cache_writer(&signer, config.token_cache);
         let token_authenticator =
@@ -136,6 +141,7 @@ impl AppState {
             creation_limit: CreationLimit::new(trust.limiter.clone(), &config.creations, quotas.clone()),
             quotas,
             grants: Grants::new(signer, clock.clone()),
+            sealer,
             cache,
             storage,
             heads,

@@ -12,6 +12,7 @@ use ferrite_core::config::secret_file;
 
 use self::create_user::{CreateUserArgs, create_user};
 use self::store::{StoreArgs, store};
+use crate::launcher::{REPO_DATABASE_FILE, unusable_folder};
 use crate::role::in_runtime;
 
 /// Administer an installation on its machine.
@@ -40,7 +41,7 @@ pub(crate) fn start(args: AdminArgs) -> ExitCode {
 #[derive(Args, Debug)]
 struct AdminDatabaseArgs {
     /// Data folder of `ferrite up`; ignored if a database URL is given.
-    #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
+    #[arg(long, env = "FERRITE_DATA", value_name = "FOLDER", default_value = "./ferrite-data")]
     data: PathBuf,
 
     /// Database URL of repo-svc, `postgres://…` or `sqlite://PATH`, instead of a data folder.
@@ -53,7 +54,7 @@ struct AdminDatabaseArgs {
 }
 
 impl AdminDatabaseArgs {
-    /// Returns the database URL. Fails if none is given and the data folder does not exist.
+    /// Returns the database URL. Fails if none is given and the data folder has no database.
     fn url(&self) -> Result<Secret, String> {
         match self.database_url.as_ref().or(self.database_url_file.as_ref()) {
             Some(url) => Ok(url.clone()),
@@ -63,6 +64,11 @@ impl AdminDatabaseArgs {
 }
 
 fn database_in(data: &Path) -> Result<Secret, String> {
-    let folder = data.canonicalize().map_err(|error| format!("data folder {}: {error}", data.display()))?;
-    Ok(Secret::new(format!("sqlite://{}", folder.join("repo.db").display())))
+    let folder = data.canonicalize().map_err(|error| unusable_folder(data, &error))?;
+    let file = folder.join(REPO_DATABASE_FILE);
+    // SQLite would create it.
+    if !file.exists() {
+        return Err(unusable_folder(data, &format!("has no {REPO_DATABASE_FILE}")));
+    }
+    Ok(Secret::new(format!("sqlite://{}", file.display())))
 }

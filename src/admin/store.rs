@@ -3,6 +3,7 @@
 
 use clap::{Args, Subcommand};
 use ferrite_core::net::StoreName;
+use repo_svc::RepoError;
 use repo_svc::admin::GitStores;
 
 use super::AdminDatabaseArgs;
@@ -69,15 +70,23 @@ pub(super) async fn store(args: StoreArgs) -> Result<(), String> {
             Ok(())
         }
         StoreCommand::Weight { name, weight, database } => {
-            open(&database).await?.set_weight(&name, weight).await.map_err(|error| error_chain(&error))?;
+            let changed = open(&database).await?.set_weight(&name, weight).await;
+            changed.map_err(|error| message(&error, &name))?;
             print_line(&format!("store {name} has weight {weight}"));
             Ok(())
         }
         StoreCommand::Remove { name, database } => {
-            open(&database).await?.remove(&name).await.map_err(|error| error_chain(&error))?;
+            open(&database).await?.remove(&name).await.map_err(|error| message(&error, &name))?;
             print_line(&format!("removed store {name}"));
             Ok(())
         }
+    }
+}
+
+fn message(error: &RepoError, name: &StoreName) -> String {
+    match error {
+        RepoError::StoreNotFound => format!("store {name} does not exist; `ferrite admin store list` lists the stores"),
+        error => error_chain(error),
     }
 }
 

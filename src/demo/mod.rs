@@ -26,11 +26,11 @@ use crate::{launcher, password};
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
     /// Listen address of the REST API and git over HTTP; port 0: any free port.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = host_and_port)]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0", value_parser = host_and_port)]
     http: String,
 
-    /// Git executable: an absolute path, or a name in /usr/local/bin, /usr/bin or /bin.
-    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_parser = git_svc::git_program)]
+    /// Git executable: a path, or a name in /usr/local/bin, /usr/bin or /bin; `git` by default.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_name = "FILE", value_parser = git_svc::git_program)]
     git_program: Option<PathBuf>,
 
     /// Stop when standard input ends.
@@ -45,7 +45,7 @@ pub(crate) fn start(args: &DemoArgs) -> ExitCode {
 async fn demo(args: &DemoArgs) -> Result<(), Failure> {
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
     git_svc::check_git(args.git_program.as_deref()).await.map_err(|error| error_chain(&error))?;
-    launcher::free_port(&args.http)?;
+    launcher::free_port(&args.http, "choose another address with --http")?;
     let password = password::generate().map_err(|error| format!("cannot get random bytes from the system: {error}"))?;
     let receiver = Receiver::bind().await?;
     let folder = tempfile::Builder::new()

@@ -11,31 +11,31 @@ use ferrite_outbound::{AllowList, AllowListError};
 #[derive(Args, Clone, Debug)]
 pub(crate) struct UpArgs {
     /// Data folder, created if missing.
-    #[arg(long, env = "FERRITE_DATA", default_value = "./ferrite-data")]
+    #[arg(long, env = "FERRITE_DATA", value_name = "FOLDER", default_value = "./ferrite-data")]
     pub(super) data: PathBuf,
 
     /// Listen address of the REST API and git over HTTP; port 0: any free port.
-    #[arg(long, env = "FERRITE_HTTP", default_value = "127.0.0.1:3000", value_parser = host_and_port)]
+    #[arg(long, env = "FERRITE_HTTP", value_name = "HOST:PORT", default_value = "127.0.0.1:3000", value_parser = host_and_port)]
     pub(super) http: String,
 
     /// Listen address of git over SSH; port 0: any free port.
-    #[arg(long, env = "FERRITE_SSH", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
+    #[arg(long, env = "FERRITE_SSH", value_name = "HOST:PORT", default_value = "127.0.0.1:2222", value_parser = host_and_port)]
     pub(super) ssh: String,
 
-    /// Public `HOST:PORT` of SSH, used in clone URLs; the SSH address by default.
-    #[arg(long, env = "FERRITE_PUBLIC_SSH", value_parser = host_and_port)]
+    /// Public address of SSH, used in clone URLs; the SSH address by default.
+    #[arg(long, env = "FERRITE_PUBLIC_SSH", value_name = "HOST:PORT", value_parser = host_and_port)]
     pub(super) public_ssh: Option<String>,
 
     /// Public URL of the site, used in all links; the HTTP address by default.
-    #[arg(long, env = "FERRITE_PUBLIC_URL")]
+    #[arg(long, env = "FERRITE_PUBLIC_URL", value_name = "URL")]
     pub(super) public_url: Option<String>,
 
-    /// Private destinations of webhooks, imports and mirrors, such as `10.0.0.0/8,host:8080`.
-    #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", default_value = "", value_parser = outbound_allow)]
+    /// Private hosts of webhooks, imports and mirrors: `10.0.0.0/8,host:8080`; none by default.
+    #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", value_name = "LIST", default_value = "", hide_default_value = true, value_parser = outbound_allow)]
     pub(super) outbound_allow: String,
 
-    /// Git executable: an absolute path, or a name in /usr/local/bin, /usr/bin or /bin.
-    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_parser = git_svc::git_program)]
+    /// Git executable: a path, or a name in /usr/local/bin, /usr/bin or /bin; `git` by default.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_name = "FILE", value_parser = git_svc::git_program)]
     pub(super) git_program: Option<PathBuf>,
 
     /// Open the loopback ports 7001 to 7004 for gRPC.
@@ -47,11 +47,11 @@ pub(crate) struct UpArgs {
     pub(super) grace: Duration,
 
     /// User name of the first administrator.
-    #[arg(long, env = "FERRITE_ADMIN_USERNAME", default_value = "admin")]
+    #[arg(long, env = "FERRITE_ADMIN_USERNAME", value_name = "NAME", default_value = "admin")]
     pub(super) admin_username: String,
 
     /// E-mail address of the first administrator.
-    #[arg(long, env = "FERRITE_ADMIN_EMAIL", default_value = "admin@example.com")]
+    #[arg(long, env = "FERRITE_ADMIN_EMAIL", value_name = "ADDRESS", default_value = "admin@example.com")]
     pub(super) admin_email: String,
 
     /// Password of the first administrator.
@@ -64,7 +64,7 @@ pub(crate) struct UpArgs {
     )]
     admin_password: Option<Secret>,
 
-    /// First administrator's password in a file (or `FERRITE_ADMIN_PASSWORD`); else generated.
+    /// File with the first administrator's password (or `FERRITE_ADMIN_PASSWORD`); else generated.
     #[arg(long, env = "FERRITE_ADMIN_PASSWORD_FILE", value_name = "FILE", value_parser = ferrite_core::config::secret_file)]
     admin_password_file: Option<Secret>,
 

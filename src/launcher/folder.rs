@@ -1,5 +1,6 @@
 //! The data folder, locked by one launcher and accessible only to its owner.
 
+use std::fmt::Display;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ pub(super) struct DataFolder {
 
 impl DataFolder {
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        let failed = |error: std::io::Error| format!("data folder {}: {error}", path.display());
+        let failed = |error: std::io::Error| unusable_folder(path, &error);
         create_private_folder(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let lock = OpenOptions::new()
@@ -29,7 +30,7 @@ impl DataFolder {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(format!("data folder {}: in use by another launcher", path.display()));
+                return Err(unusable_folder(&path, &"in use by another `ferrite up`"));
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
@@ -41,8 +42,13 @@ impl DataFolder {
     /// Makes the folder the working directory of this process and its children, because paths of
     /// Unix sockets must be short.
     pub(super) fn enter(&self) -> Result<(), String> {
-        std::env::set_current_dir(&self.path).map_err(|error| format!("data folder {}: {error}", self.path.display()))
+        std::env::set_current_dir(&self.path).map_err(|error| unusable_folder(&self.path, &error))
     }
+}
+
+/// Returns the error of a data folder that cannot be used.
+pub(crate) fn unusable_folder(path: &Path, reason: &dyn Display) -> String {
+    format!("data folder {}: {reason}; choose another with --data (FERRITE_DATA)", path.display())
 }
 
 /// Creates the folder if necessary and closes it to other users.
@@ -62,7 +68,7 @@ mod tests {
         let held = DataFolder::open(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let message = DataFolder::open(&path).unwrap_err();
-        assert!(message.contains("another launcher"), "{message}");
+        assert!(message.contains("in use by another `ferrite up`; choose another with --data"), "{message}");
         drop(held);
         DataFolder::open(&path).unwrap();
     }

@@ -25,25 +25,29 @@ use sd_notify::NotifyState;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::environment;
 use crate::output::{Failure, error_chain, print_line};
 use crate::role::{StopSignals, in_runtime, stop_with_stdin};
 pub(crate) use args::UpArgs;
 use child::{ChildEvent, Children};
 use folder::DataFolder;
-pub(crate) use folder::create_private_folder;
+pub(crate) use folder::{create_private_folder, unusable_folder};
 pub(crate) use keys::{SERVICE_PUBLIC_FOLDER, ensure as ensure_keys, write as write_file};
 use plan::Plan;
-pub(crate) use plan::{KEY_FOLDER, admin_sockets, connectable, is_passed_on};
+pub(crate) use plan::{KEY_FOLDER, REPO_DATABASE_FILE, admin_sockets, connectable, is_passed_on};
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+const CHOOSE_HTTP: &str = "choose another address with --http (FERRITE_HTTP)";
 
-pub(crate) fn start(args: &UpArgs) -> ExitCode {
-    in_runtime("up", Some(1), up(args))
+/// Runs the launcher. Logs `warnings` first.
+pub(crate) fn start(args: &UpArgs, warnings: &[String]) -> ExitCode {
+    in_runtime("up", Some(1), up(args, warnings))
 }
 
-async fn up(args: &UpArgs) -> Result<(), Failure> {
+async fn up(args: &UpArgs, warnings: &[String]) -> Result<(), Failure> {
     // The launcher exports no traces; its children do.
     telemetry::init_without_export("up", &args.telemetry).map_err(|error| error.to_string())?;
+    environment::log(warnings);
     let mut signals = StopSignals::new().map_err(|error| format!("cannot watch signals: {error}"))?;
     telemetry::check_export().map_err(|error| Failure::of_settings(error.to_string()))?;
     let http = address("--http (FERRITE_HTTP)", &args.http)?;
@@ -52,10 +56,11 @@ async fn up(args: &UpArgs) -> Result<(), Failure> {
     first_administrator::check(args)?;
     git_svc::check_git(args.git_program.as_deref()).await.map_err(|error| error_chain(&error))?;
     let folder = DataFolder::open(&args.data)?;
-    let http = free_port(&args.http)?;
-    let ssh = free_port(&args.ssh)?;
+    let http = free_port(&args.http, CHOOSE_HTTP)?;
+    let ssh = free_port(&args.ssh, "choose another address with --ssh (FERRITE_SSH)")?;
     if args.grpc_tcp {
-        plan::GRPC_ADDRESSES.iter().try_for_each(|(_, address)| free_port(address).map(drop))?;
+        let free = |address: &str| free_port(address, "--grpc-tcp (FERRITE_GRPC_TCP) needs this address");
+        plan::GRPC_ADDRESSES.iter().try_for_each(|(_, address)| free(address).map(drop))?;
     }
     folder.enter()?;
     keys::ensure(&PathBuf::from(plan::KEY_FOLDER))?;
@@ -84,11 +89,12 @@ fn resolve(text: &str) -> Result<SocketAddr, String> {
     addresses.next().ok_or_else(|| "the host has no address".to_owned())
 }
 
-/// Resolves an address and checks that it is free. Replaces port 0 by a free port.
-pub(crate) fn free_port(text: &str) -> Result<SocketAddr, String> {
-    let address = resolve(text).map_err(|reason| format!("cannot listen on {text}: {reason}"))?;
-    let listener = TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
-    listener.local_addr().map_err(|error| format!("cannot listen on {address}: {error}"))
+/// Resolves an address and checks that it is free. Replaces port 0 by a free port. Errors end with
+/// `advice`.
+pub(crate) fn free_port(text: &str, advice: &str) -> Result<SocketAddr, String> {
+    let address = resolve(text).map_err(|reason| format!("cannot listen on {text}: {reason}; {advice}"))?;
+    let bound = TcpListener::bind(address).and_then(|listener| listener.local_addr());
+    bound.map_err(|error| format!("cannot listen on {address}: {error}; {advice}"))
 }
 
 /// Reports the state to systemd, if systemd started the launcher.
@@ -148,11 +154,11 @@ mod tests {
     fn a_taken_port_is_named() {
         let holder = TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = holder.local_addr().unwrap();
-        let message = free_port(&taken.to_string()).unwrap_err();
-        assert!(message.contains(&taken.to_string()), "{message}");
-        assert_ne!(free_port("127.0.0.1:0").unwrap().port(), 0);
+        let message = free_port(&taken.to_string(), CHOOSE_HTTP).unwrap_err();
+        assert!(message.contains(&taken.to_string()) && message.ends_with(CHOOSE_HTTP), "{message}");
+        assert_ne!(free_port("127.0.0.1:0", CHOOSE_HTTP).unwrap().port(), 0);
         for wrong in ["", "3000", "nowhere", "127.0.0.1:99999"] {
-            assert!(free_port(wrong).is_err(), "{wrong}");
+            assert!(free_port(wrong, CHOOSE_HTTP).is_err(), "{wrong}");
         }
     }
 

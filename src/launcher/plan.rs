@@ -12,7 +12,7 @@ use crate::output::Failure;
 use crate::{role, usage};
 
 pub(crate) const KEY_FOLDER: &str = "keys";
-pub(super) const REPO_DATABASE_FILE: &str = "repo.db";
+pub(crate) const REPO_DATABASE_FILE: &str = "repo.db";
 pub(super) const REPO_DATABASE_URL: &str = "sqlite://repo.db";
 pub(super) const GRPC_ADDRESSES: &[(&str, &str)] = &[
     ("repo-svc", "127.0.0.1:7001"),

@@ -12,8 +12,10 @@ on_profiles! {
     embedded {
         a_file_is_removed_in_one_commit
         several_files_change_in_one_commit_or_none_does
+        files_are_renamed_and_uploaded_as_clients_of_gitea_do
         changes_can_begin_a_branch
         authors_and_committers_are_who_the_body_says
+        commits_have_the_dates_and_the_sign_off_that_the_body_asks_for
         mistakes_name_the_file_they_are_in
     }
 }
@@ -90,6 +92,36 @@ async fn several_files_change_in_one_commit_or_none_does(cluster: &Cluster) {
     assert_eq!(head["sha"], changed["commit"]["sha"]);
 }
 
+async fn files_are_renamed_and_uploaded_as_clients_of_gitea_do(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("moved", json!({})).await;
+    let contents = ada.repo("moved", "/contents");
+    let change = |operation: &str, path: &str, from_path: &str, text: &str| json!({"operation": operation, "path": path, "from_path": from_path, "content": file(text), "sha": ""});
+    let names = ["a", "b", "c", "d"];
+    let first: Vec<_> = names.iter().map(|name| change("upload", name, "", name)).collect();
+    let made = ada.post(&contents, &json!({"message": "First", "files": first})).await.expect(201).json();
+    assert_eq!(made["verification"]["verified"], false);
+    let files = json!([
+        change("rename", "dir/a", "a", ""),
+        change("update", "dir/b", "b", "new"),
+        change("create", "dir/c", "c", "new"),
+        change("upload", "d", "d", "new"),
+    ]);
+    let moved = ada.post(&contents, &json!({"message": "Second", "files": files})).await.expect(201).json();
+    assert_eq!(moved["files"][0]["sha"], made["files"][0]["sha"]);
+    assert_eq!(tree(&ada, "moved", "main").await, "d\ndir/a\ndir/b\ndir/c");
+    for (name, expected) in [("dir/a", "a"), ("dir/b", "new"), ("dir/c", "new"), ("d", "new")] {
+        let shown = ada.get(&format!("{contents}/{name}")).await.expect(200).json();
+        assert_eq!(shown["content"], file(expected), "{name}");
+    }
+    let files = json!([change("delete", "d", "", ""), change("rename", "dir/b", "dir/a", "")]);
+    let taken = ada.post(&contents, &json!({"message": "Third", "files": files})).await;
+    taken.refused_fields(&[("files[1].path", "taken")]);
+    let files = json!([change("delete", "d", "", "")]);
+    ada.post(&contents, &json!({"message": "Third", "files": files})).await.expect(201);
+    assert_eq!(tree(&ada, "moved", "main").await, "dir/a\ndir/b\ndir/c");
+}
+
 async fn changes_can_begin_a_branch(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let made = ada.new_repository("branching", json!({"auto_init": true})).await;
@@ -139,6 +171,51 @@ async fn authors_and_committers_are_who_the_body_says(cluster: &Cluster) {
     }
 }
 
+async fn commits_have_the_dates_and_the_sign_off_that_the_body_asks_for(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("signed", json!({"auto_init": true})).await;
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "signed"), "work"]).await;
+    let with = |more: Value| {
+        let mut body = json!({
+            "message": "m", "signoff": true, "committer": {"name": "Linus", "email": "linus@example.com"},
+            "dates": {"author": "2001-02-03T04:05:06+02:00", "committer": "2002-02-03T04:05:06Z"},
+        });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let (contents, path) = (ada.repo("signed", "/contents"), ada.repo("signed", "/contents/a"));
+    let created = ada.post(&path, &with(json!({"content": file("1")}))).await.expect(201).json();
+    let written = ada.put(&path, &with(json!({"content": file("2")}))).await.expect(201).json();
+    let removed = remove(&ada, &path, &with(json!({}))).await.expect(200).json();
+    let files = json!([{"operation": "create", "path": "b", "content": ""}]);
+    let changed = ada.post(&contents, &with(json!({"files": files}))).await.expect(201).json();
+    git.run("work", &["fetch", "-q"]).await;
+    for response in [created, written, removed, changed] {
+        assert_eq!(response["verification"]["verified"], false);
+        let sha = response["commit"]["sha"].as_str().unwrap();
+        let shown = git.run("work", &["show", "-s", "--format=%aI %cI %ae%n%(trailers:only)", sha]).await;
+        let expected = format!(
+            "2001-02-03T04:05:06+02:00 2002-02-03T04:05:06Z {}\nSigned-off-by: Linus <linus@example.com>",
+            ada.email
+        );
+        assert_eq!(shown.trim_end().replace("+00:00", "Z"), expected);
+    }
+    // Go's clients send dates that are not set.
+    let unset = json!({"message": "m", "content": "", "dates": {"author": "0001-01-01T00:00:00Z"}});
+    ada.post(&path, &unset).await.expect(201);
+    for (field, wrong) in [
+        ("dates", json!({"dates": 7})),
+        ("dates.author", json!({"dates": {"author": "yesterday"}})),
+        ("dates.committer", json!({"dates": {"committer": "1969-12-31T23:59:59Z"}})),
+        ("dates.author", json!({"author": {"date": "2001-02-03T04:05:06Z"}})),
+        ("signoff", json!({"signoff": "yes"})),
+    ] {
+        let mut body = with(wrong);
+        body["content"] = json!(file("3"));
+        ada.put(&path, &body).await.refused_field(field);
+    }
+}
+
 async fn mistakes_name_the_file_they_are_in(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     ada.new_repository("strict", json!({"auto_init": true})).await;
@@ -155,7 +232,13 @@ async fn mistakes_name_the_file_they_are_in(cluster: &Cluster) {
         ("files[1].operation", json!({"operation": "chmod", "path": "x"})),
         ("files[1].content", json!({"operation": "create", "path": "x"})),
         ("files[1].content", json!({"operation": "create", "path": "x", "content": "%"})),
-        ("files[1].content", json!({"operation": "delete", "path": "README.md", "content": ""})),
+        ("files[1].content", json!({"operation": "delete", "path": "README.md", "content": file("x")})),
+        ("files[1].content", json!({"operation": "upload", "path": "README.md"})),
+        ("files[1].from_path", json!({"operation": "rename", "path": "x"})),
+        (
+            "files[1].content",
+            json!({"operation": "rename", "path": "x", "from_path": "README.md", "content": file("x")}),
+        ),
         ("files[1].from_path", json!({"operation": "delete", "path": "README.md", "from_path": "x"})),
         ("files[1].sha", json!({"operation": "update", "path": "README.md", "content": "", "sha": "abc"})),
     ] {

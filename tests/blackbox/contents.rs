@@ -11,6 +11,9 @@ on_profiles! {
     embedded {
         a_file_is_written_and_read_back
         a_write_names_branch_and_blob
+        a_file_is_created_only_where_there_is_none
+        a_file_is_moved_by_a_write
+        new_names_have_no_bidirectional_characters
         a_write_can_begin_a_branch
         the_download_url_of_a_file_leads_to_it
         dates_keep_their_offset
@@ -114,6 +117,109 @@ async fn a_write_names_branch_and_blob(cluster: &Cluster) {
     git.run("work", &["fsck", "--strict"]).await;
 }
 
+async fn a_file_is_created_only_where_there_is_none(cluster: &Cluster) {
+    let (ada, outsider) = (cluster.user("ada").await, cluster.outsider().await);
+    ada.new_repository("files", json!({"auto_init": true})).await;
+    let path = written(&ada, "files", "docs/a%20b.txt");
+    let body = json!({"message": "Add it", "content": file("hello\n"), "branch": "side"});
+    outsider.post(&path, &body).await.refused(403);
+    let keyed = async || {
+        let request = ada.request(reqwest::Method::POST, &path).header("idempotency-key", "once");
+        crate::harness::Response::of(request.json(&body)).await.expect(201)
+    };
+    let created = keyed().await;
+    let made = created.json();
+    assert_eq!((&made["content"]["path"], &made["content"]["size"]), (&json!("docs/a b.txt"), &json!(6)));
+    assert_eq!(made["content"]["content"], file("hello\n"));
+    assert_eq!(made["commit"]["commit"]["message"], "Add it");
+    assert_eq!(made["verification"], json!({"verified": false, "reason": "gpg.error.not_signed_commit"}));
+    assert_eq!(created.header("location"), made["content"]["url"]);
+    assert_eq!(keyed().await.json(), made);
+    ada.post(&path, &body).await.refused_fields(&[("path", "taken")]);
+    ada.post(&written(&ada, "files", "docs"), &body).await.refused_fields(&[("path", "invalid")]);
+    ada.post(&path, &json!({"message": "m"})).await.refused_fields(&[("content", "required")]);
+    for (name, value) in [("if-match", "*"), ("if-none-match", "*")] {
+        let request = ada.request(reqwest::Method::POST, &path).header(name, value);
+        crate::harness::Response::of(request.json(&body)).await.refused(422);
+    }
+    // On the default branch there is none yet.
+    ada.post(&path, &json!({"message": "m", "content": ""})).await.expect(201);
+    assert_eq!(ada.get(&format!("{path}?ref=side")).await.expect(200).json()["content"], file("hello\n"));
+}
+
+async fn a_file_is_moved_by_a_write(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("moves", json!({"auto_init": true})).await;
+    let (a, b) = (written(&ada, "moves", "a"), written(&ada, "moves", "dir/b"));
+    let first = ada.put(&a, &json!({"message": "m", "content": file("text")})).await.expect(201).json();
+    let sha = &first["content"]["sha"];
+    let body = json!({"message": "Move", "from_path": "a", "sha": sha});
+    let tag = ada.get(&a).await.expect(200).header("etag");
+    for (name, value) in [("if-match", tag.as_str()), ("if-match", "*")] {
+        let request = ada.request(reqwest::Method::PUT, &b).header(name, value);
+        // The condition is about the file at the new path.
+        crate::harness::Response::of(request.json(&body)).await.refused(412);
+    }
+    let request = ada.request(reqwest::Method::PUT, &b).header("if-none-match", "*");
+    let moved = crate::harness::Response::of(request.json(&body)).await.expect(201).json();
+    assert_eq!((&moved["content"]["sha"], &moved["content"]["content"]), (sha, &json!(file("text"))));
+    assert_eq!(moved["commit"]["parents"][0]["sha"], first["commit"]["sha"]);
+    ada.get(&a).await.refused(404);
+    let edited = json!({"message": "Move back", "from_path": "dir/b", "content": file("new"), "new_branch": "topic"});
+    let edited = ada.put(&a, &edited).await.expect(201).json();
+    assert_eq!(edited["content"]["content"], file("new"));
+    // An empty content empties the file, and its own path moves nothing.
+    let emptied = json!({"message": "m", "from_path": "dir/b", "content": ""});
+    assert_eq!(ada.put(&b, &emptied).await.expect(201).json()["content"]["size"], 0);
+    for (body, field, code) in [
+        (json!({"message": "m", "from_path": "dir/b"}), "content", "required"),
+        (json!({"message": "m", "from_path": "README.md"}), "path", "taken"),
+        (json!({"message": "m", "from_path": "none"}), "from_path", "invalid"),
+        (json!({"message": "m", "from_path": "../x"}), "from_path", "invalid"),
+        (json!({"message": "m"}), "content", "required"),
+    ] {
+        ada.put(&b, &body).await.refused_fields(&[(field, code)]);
+    }
+    let stale = json!({"message": "m", "from_path": "README.md", "sha": sha});
+    ada.put(&written(&ada, "moves", "new"), &stale).await.refused(409);
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "moves"), "work"]).await;
+    assert_eq!(git.run("work", &["ls-tree", "-r", "--name-only", "origin/topic"]).await, "README.md\na");
+    assert_eq!(git.run("work", &["ls-tree", "-r", "--name-only", "origin/main"]).await, "README.md\ndir/b");
+    git.run("work", &["fsck", "--strict"]).await;
+}
+
+async fn new_names_have_no_bidirectional_characters(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("names", json!({"auto_init": true})).await;
+    let odd = "a\u{202e}b";
+    let path = written(&ada, "names", "x");
+    let body = |more: Value| {
+        let mut body = json!({"message": "m", "content": file("1")});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let target = written(&ada, "names", "a%E2%80%AEb");
+    ada.put(&target, &body(json!({}))).await.refused_fields(&[("path", "invalid")]);
+    for (field, more) in [
+        ("branch", json!({"branch": odd})),
+        ("new_branch", json!({"new_branch": odd})),
+        ("author.name", json!({"author": {"name": odd, "email": "a@example.com"}})),
+        ("committer.email", json!({"committer": {"name": "a", "email": format!("{odd}@example.com")}})),
+    ] {
+        let refused = ada.put(&path, &body(more)).await.refused_fields(&[(field, "invalid")]);
+        assert!(refused.text().contains("must not contain control or bidirectional characters"), "{}", refused.text());
+    }
+    ada.post(&ada.repo("names", "/releases"), &json!({"tag_name": odd})).await.refused_field("tag_name");
+    ada.put(&path, &body(json!({"message": "\u{202b}x\u{202c}"}))).await.expect(201);
+    // Git takes such names, and what was pushed can be used and removed.
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "names"), "work"]).await;
+    git.commit("work", odd, "pushed").await;
+    git.run("work", &["push", "-q", "origin", &format!("HEAD:refs/heads/{odd}")]).await;
+    ada.put(&target, &body(json!({"branch": odd}))).await.expect(201);
+    let delete = ada.request(reqwest::Method::DELETE, &target).json(&json!({"message": "m", "branch": odd}));
+    crate::harness::Response::of(delete).await.expect(200);
+}
+
 async fn a_write_can_begin_a_branch(cluster: &Cluster) {
     let (ada, git) = (cluster.user("ada").await, Git::new());
     ada.new_repository("files", json!({"auto_init": true})).await;
@@ -140,6 +246,10 @@ async fn a_write_can_begin_a_branch(cluster: &Cluster) {
     let branches = ada.get(&ada.repo("files", "/branches")).await.expect(200).json();
     let names: Vec<_> = branches.as_array().unwrap().iter().map(|branch| &branch["name"]).collect();
     assert_eq!(names, ["gone", "main", "topic/one", "topic/two"]);
+    for taken in ["topic/one", "main", "topic", "main/x"] {
+        let body = json!({"message": "m", "content": file("3"), "new_branch": taken});
+        ada.put(&path, &body).await.refused_fields(&[("new_branch", "taken")]);
+    }
     for wrong in ["topic/one", "main", "topic", "a..b", "-x", "refs/heads/x", "HEAD"] {
         let body = json!({"message": "m", "content": file("3"), "new_branch": wrong});
         ada.put(&path, &body).await.refused_field("new_branch");
@@ -155,11 +265,6 @@ async fn a_write_can_begin_a_branch(cluster: &Cluster) {
     bob.put(&path, &held).await.refused(403);
     ada.get(&ada.repo("files", "/branches/held/one")).await.refused(404);
     assert_eq!(tip("main").await, main);
-    for (name, value) in [("from_path", json!("b.txt")), ("signoff", json!(true))] {
-        let mut body = json!({"message": "m", "content": file("3")});
-        body[name] = value;
-        ada.put(&path, &body).await.refused_field(name);
-    }
     git.run("", &["clone", "-q", "-b", "topic/two", &ada.git_url(&ada.name, "files"), "work"]).await;
     assert_eq!(git.run("work", &["rev-list", "--count", "HEAD"]).await, "3");
     git.run("work", &["fsck", "--strict"]).await;

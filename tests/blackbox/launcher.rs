@@ -98,7 +98,7 @@ fn a_second_launcher_is_refused_and_the_first_goes_on() {
     let data = folder();
     let first = Up::start(&data, &format!("{}:0", servers::address()), &[]);
     let stderr = error_line(&outcome(&mut command(&data, &format!("{}:0", servers::address()))));
-    assert!(stderr.contains("another launcher"), "{stderr}");
+    assert!(stderr.contains("in use by another `ferrite up`; choose another with --data"), "{stderr}");
     assert_eq!(first.http_status(), Some(200));
 }
 
@@ -108,10 +108,10 @@ fn failures_to_start_print_one_line_and_leave_no_process() {
     let holder = std::net::TcpListener::bind(format!("{}:0", servers::address())).unwrap();
     let taken = holder.local_addr().unwrap().to_string();
     let stderr = error_line(&outcome(&mut command(&data, &taken)));
-    assert!(stderr.contains(&taken), "{stderr}");
+    assert!(stderr.contains(&taken) && stderr.contains("--http (FERRITE_HTTP)"), "{stderr}");
     let free = format!("{}:0", servers::address());
     let stderr = error_line(&outcome(command(&data, &free).args(["--ssh", &taken])));
-    assert!(stderr.contains(&taken), "{stderr}");
+    assert!(stderr.contains(&taken) && stderr.contains("--ssh (FERRITE_SSH)"), "{stderr}");
     let stderr = error_line(&outcome(command(&data, &free).args(["--git-program", "/nonexistent/git"])));
     assert!(stderr.contains("/nonexistent/git"), "{stderr}");
     let file = data.join("file");
@@ -121,6 +121,16 @@ fn failures_to_start_print_one_line_and_leave_no_process() {
         assert!(stderr.contains(&wrong.display().to_string()), "{stderr}");
     }
     Up::start(&data, &free, &[]);
+}
+
+#[test]
+fn a_variable_that_is_no_setting_is_warned_about() {
+    let mut command = command(Path::new("/proc/ferrite-data"), &format!("{}:0", servers::address()));
+    command.env("FERRITE_GRACE", "1").env("FERRITE_TEST_SEED", "1");
+    let stderr = String::from_utf8(outcome(&mut command).stderr).unwrap();
+    let warning = "FERRITE_GRACE is not a setting and has no effect; did you mean FERRITE_GRACE_SECONDS?";
+    assert!(stderr.contains(warning) && !stderr.contains("FERRITE_TEST_SEED"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 2, "the warning and the error: {stderr}");
 }
 
 #[test]
@@ -232,6 +242,10 @@ fn signals_stop_everything_in_order_and_it_starts_again() {
         assert!(place("git-svc") < place("repo-svc"));
         assert!(stopped.iter().all(|line| line.contains("exit status: 0")), "{stopped:#?}");
         assert_eq!(up.log.errors(), Vec::<String>::new());
+        for name in ["repo", "issue", "hook", "git"] {
+            let log = data.join(format!("{name}.db-wal")).metadata().map_or(0, |file| file.len());
+            assert_eq!(log, 0, "{name}.db is not the whole database");
+        }
     }
 }
 
@@ -426,6 +440,26 @@ fn accounts_are_made_from_the_command_line() {
     assert!(error_line(&nowhere).contains("/nonexistent"));
     assert_eq!(http_get(&up.url.parse().unwrap(), "/api/v1/users/one").unwrap().split(' ').nth(1), Some("200"));
     assert_eq!(up.log.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn administration_names_what_does_not_exist() {
+    let data = folder();
+    let admin = |words: &[&str]| {
+        let mut command = ferrite();
+        command.arg("admin").args(words).arg("--data").arg(&data);
+        command
+    };
+    let stderr = error_line(&outcome(&mut admin(&["store", "list"])));
+    assert!(stderr.contains("has no repo.db; choose another with --data (FERRITE_DATA)"), "{stderr}");
+    assert!(!data.join("repo.db").exists());
+    let url = format!("sqlite://{}/repo.db", data.display());
+    let listed = outcome(ferrite().args(["admin", "store", "list", "--database-url", &url]));
+    assert!(listed.status.success(), "{listed:?}");
+    for words in [&["store", "weight", "git-9", "1"][..], &["store", "remove", "git-9"]] {
+        let stderr = error_line(&outcome(&mut admin(words)));
+        assert!(stderr.contains("store git-9 does not exist; `ferrite admin store list`"), "{stderr}");
+    }
 }
 
 #[test]

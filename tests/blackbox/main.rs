@@ -103,6 +103,7 @@ mod ssh;
 mod stars;
 mod startup;
 mod statements;
+mod statuses;
 mod stores;
 mod teams;
 mod throttling;

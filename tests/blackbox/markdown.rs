@@ -27,7 +27,8 @@ async fn markdown_is_rendered_for_everybody_and_harmless(cluster: &Cluster) {
     let raw =
         anonymous.raw(Method::POST, "/api/v1/markdown/raw").body("# a <script>alert(1)</script>\n[b](javascript:c)");
     let rendered = Response::of(raw).await.expect(200).text();
-    assert_eq!(rendered, "<h1>a </h1>\n<p><a rel=\"nofollow noopener\">b</a></p>\n");
+    let expected = "<h1>a &lt;script&gt;alert(1)&lt;/script&gt;</h1>\n<p><a rel=\"nofollow noopener\">b</a></p>\n";
+    assert_eq!(rendered, expected);
     anonymous.with_token(Some(&"0".repeat(40))).post("/markdown", &body).await.refused(401);
     anonymous.post("/markdown", &json!({"text": "x".repeat(1024 * 1024 + 1)})).await.refused_field("text");
     // The most expensive texts are rendered a few at a time, and no other request waits for them.

@@ -160,7 +160,7 @@ async fn only_syncs_change_a_mirror(cluster: &Cluster) {
     assert_eq!(change(json!("1h0m0s")).await.expect(200).json()["mirror_info"]["interval"], "1h0m0s");
     user.eventually(&mirror.path(""), |now| now["mirror_info"]["interval"] == "1h0m0s").await;
     assert_eq!(change(json!(600)).await.expect(200).json()["mirror_info"]["interval"], "10m0s");
-    for wrong in [json!("9m"), json!(0), json!("often")] {
+    for wrong in [json!("9m"), json!(0), json!("8761h"), json!(31_536_001), json!("often")] {
         change(wrong).await.refused_field("mirror_interval");
     }
     user.patch(&plain, &json!({"mirror_interval": "1h"})).await.refused_field("mirror_interval");

@@ -144,6 +144,22 @@ async fn raw_files_come_as_they_are(cluster: &Cluster) {
     ada.get_with(&ada.repo("read", "/raw/feature/one/bin.dat"), RANGE, "bytes=5-").await.refused(416);
     let path = ada.repo("read", "/raw/feature/one/dir/sp%20ace.html");
     assert!(ada.get_with(&path, IF_NONE_MATCH, &etag).await.expect(304).body.is_empty());
+    // With `ref` the path is that of the file alone, and `media` is the same.
+    let branch = "ref=feature/one";
+    for same in [format!("/raw/dir/sp%20ace.html?{branch}"), format!("/media/dir/sp%20ace.html?{branch}")] {
+        let same = ada.repo("read", &same);
+        let found = ada.get(&same).await.expect(200);
+        assert_eq!((found.header(ETAG.as_str()), &found.body), (etag.clone(), &page.body));
+        assert!(ada.get_with(&same, IF_NONE_MATCH, &etag).await.expect(304).body.is_empty());
+        assert_eq!(ada.get_with(&same, RANGE, "bytes=1-6").await.expect(206).text(), "script");
+    }
+    assert_eq!(ada.get(&ada.repo("read", "/media/feature/one/bin.dat")).await.expect(200).body, bytes.body);
+    assert_eq!(ada.get(&ada.repo("read", "/raw/README.md?ref=")).await.expect(200).text(), "# small\n");
+    for wrong in
+        ["raw/README.md", "raw/main/README.md?ref=main", "raw/bin.dat?ref=main", "raw/README.md?ref=nope", "media/main"]
+    {
+        ada.get(&ada.repo("read", &format!("/{wrong}"))).await.refused(404);
+    }
     for wrong in [
         "main",
         "main/",

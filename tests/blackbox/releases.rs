@@ -92,6 +92,8 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     let wrong = json!({"tag_name": "a b", "name": "x\ny", "target_commitish": "\t"});
     let fields = [("tag_name", "invalid"), ("target_commitish", "invalid"), ("name", "invalid")];
     ada.post(&path, &wrong).await.refused_fields(&fields);
+    let backwards = json!({"tag_name": "a\u{202e}b", "target_commitish": "a\u{202e}b"});
+    ada.post(&path, &backwards).await.refused_fields(&fields[..2]);
     let nameless = json!({"name": "n".repeat(256)});
     ada.post(&path, &nameless).await.refused_fields(&[("tag_name", "required"), ("name", "too_long")]);
     let draft = new_release(&ada, json!({"tag_name": "v2", "draft": true, "target_commitish": "nowhere"})).await;
@@ -102,6 +104,8 @@ async fn a_release_is_made_published_and_deleted_and_its_tag_stays(cluster: &Clu
     let edit = json!({"draft": false, "target_commitish": "main", "prerelease": true, "body": "x"});
     let published = ada.patch(&draft_path, &edit).await.expect(200).json();
     assert!(published["published_at"].is_string() && published["body"] == "x", "{published}");
+    let moved = ada.patch(&draft_path, &json!({"tag_name": "v2", "target_commitish": "nowhere"})).await;
+    assert_eq!(moved.expect(200).json()["target_commitish"], "main", "the tag stays");
     assert_eq!(tags(&ada).await, ["v1/rc", "v2"]);
     assert_eq!(ada.get(&format!("{path}/latest")).await.expect(200).json()["id"], first["id"], "v2 is a prerelease");
     let listed = ada.get(&format!("{path}?limit=1&page=2")).await.expect(200);

@@ -450,7 +450,11 @@ fn the_health_of_all_processes_of_a_launcher_is_asked_at_once() {
         (asked.status.code(), String::from_utf8(said).unwrap())
     };
     let (status, said) = health();
-    assert!(status == Some(1) && said.contains("gateway") || said.contains("repo-svc"), "{said}");
+    assert!(status == Some(1) && said.contains("repo-svc: nothing answers at unix:run/repo.admin.sock"), "{said}");
+    assert!(said.contains("--data (FERRITE_DATA)"), "{said}");
+    let missing = ferrite().args(["health", "--data", "/nonexistent"]).output().unwrap();
+    let said = String::from_utf8(missing.stderr).unwrap();
+    assert!(said.contains("/nonexistent") && said.contains("choose another with --data (FERRITE_DATA)"), "{said}");
     let mut command = ferrite();
     command.args(["up", "--stop-with-stdin", "--http", &format!("{}:0", servers::address()), "--data"]).arg(&data);
     command.env("FERRITE_SSH", "127.0.0.1:0");

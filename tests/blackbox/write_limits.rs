@@ -314,6 +314,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     // Files, releases and branch protection
     let content = json!({"message": "m", "content": "dGV4dA=="});
     add(ada, "PutContents", "PUT", demo("/contents/more"), content.clone());
+    add(ada, "CreateContents", "POST", demo("/contents/three"), content.clone());
     let made = ada.put(&demo("/contents/one"), &content).await.expect(201).json();
     let sha = made["content"]["sha"].clone();
     add(ada, "DeleteContents", "DELETE", demo("/contents/one"), json!({"message": "m", "sha": sha}));
@@ -323,6 +324,8 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     let protections = demo("/branch_protections");
     add(ada, "SetProtection", "POST", protections.clone(), json!({"pattern": "more"}));
     ada.post(&protections, &json!({"pattern": "one"})).await.expect(201);
+    add(ada, "UpdateProtection", "PATCH", format!("{protections}/one"), json!({"allow_force": true}));
+    add(ada, "CreateStatus", "POST", demo("/statuses/main"), json!({"state": "success"}));
     add(ada, "DeleteProtection", "DELETE", format!("{protections}/one"), nothing());
     let release = ada.post(&demo("/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
     let release = demo(&format!("/releases/{}", id(&release)));

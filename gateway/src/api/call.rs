@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::http::{HeaderName, StatusCode};
 use ferrite_core::Secret;
 use ferrite_core::headers::single_header;
 use ferrite_listener::Client;
@@ -16,7 +16,7 @@ use ferrite_rpc::version::VersionedCall;
 use tonic::metadata::{Ascii, MetadataValue};
 
 use super::state::{ApiParts, ApiState};
-use crate::auth::{Credential, InvalidCredential};
+use crate::auth::{CROSS_SITE, Credential, InvalidCredential, is_cross_site};
 use crate::http::client_address;
 use crate::http::describe::Input;
 use crate::http::error::ApiError;
@@ -26,8 +26,6 @@ use crate::upstream::grant::Grant;
 /// Path prefix of the routes for administrators.
 const ADMIN_PREFIX: &str = "/api/v1/admin/";
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
-/// The origin of a request as reported by browsers (W3C Fetch Metadata).
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// An API call: the state, and the metadata of every gRPC call made for it (token, request id,
 /// client address, idempotency key and precondition).
@@ -130,7 +128,9 @@ fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiErr
     };
     let Some(value) = single_header(&parts.headers, NAME).map_err(|_| invalid())? else { return Ok(None) };
     let text = value.to_str().map_err(|_| invalid())?;
-    if text.is_empty() || text.len() > MAX_IDEMPOTENCY_KEY_BYTES {
+    // A header may also have tabs.
+    let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if text.is_empty() || text.len() > MAX_IDEMPOTENCY_KEY_BYTES || !is_printable {
         return Err(invalid());
     }
     MetadataValue::try_from(text).map(Some).map_err(|_| invalid())
@@ -146,7 +146,8 @@ impl FromRequestParts<ApiState> for MaybeAuthenticated {
         let token = match Credential::of(&parts.headers) {
             Ok(Credential::Absent) => None,
             Ok(Credential::Token(token)) => Some(token),
-            Ok(Credential::Basic { .. }) | Err(InvalidCredential) => return Err(ApiError::bad_credentials()),
+            Ok(Credential::Basic { .. }) => return Err(ApiError::token_required()),
+            Err(InvalidCredential) => return Err(ApiError::bad_credentials()),
         };
         ApiCall::of(parts, state, token).map(Self)
     }
@@ -170,12 +171,6 @@ impl Input for MaybeAuthenticated {}
 
 impl Input for BasicAuth {}
 
-/// Whether a browser sends the request for a page of another site. Browsers add remembered
-/// passwords to such requests, and pages cannot set this header.
-fn is_cross_site(headers: &HeaderMap) -> bool {
-    headers.get_all(SEC_FETCH_SITE).iter().any(|value| value.as_bytes().eq_ignore_ascii_case(b"cross-site"))
-}
-
 /// Extracts a call with a name and a password. Rejects others, and writes from pages of other
 /// sites.
 pub(crate) struct BasicAuth(pub(crate) ApiCall, pub(crate) BasicCredential);
@@ -185,16 +180,16 @@ impl FromRequestParts<ApiState> for BasicAuth {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         match Credential::of(&parts.headers) {
-            Ok(Credential::Basic { .. }) if !parts.method.is_safe() && is_cross_site(&parts.headers) => Err(
-                ApiError::new(StatusCode::FORBIDDEN, "a page from another site cannot make changes with a password"),
-            ),
+            Ok(Credential::Basic { .. }) if !parts.method.is_safe() && is_cross_site(&parts.headers) => {
+                Err(ApiError::new(StatusCode::FORBIDDEN, CROSS_SITE))
+            }
             Ok(Credential::Basic { username, password }) => {
                 let credential = BasicCredential { username, password: password.expose().to_owned() };
                 Ok(Self(ApiCall::of(parts, state, None)?, credential))
             }
-            Ok(Credential::Absent) => Err(ApiError::credentials_required().with_challenge()),
-            Ok(Credential::Token(_)) => Err(ApiError::password_required().with_challenge()),
-            Err(InvalidCredential) => Err(ApiError::bad_credentials().with_challenge()),
+            Ok(Credential::Absent) => Err(ApiError::credentials_required().asking_for_password()),
+            Ok(Credential::Token(_)) => Err(ApiError::password_required().asking_for_password()),
+            Err(InvalidCredential) => Err(ApiError::bad_credentials().asking_for_password()),
         }
     }
 }

@@ -15,7 +15,8 @@
 //! If the body of a write names its resource, such as the branch of a file, there is no GET: the
 //! tags of files end in a version, which the service compares.
 //!
-//! A POST has no resource yet, so `If-Match` and `If-None-Match: *` on it are refused.
+//! A POST has no resource yet, so `If-Match` and `If-None-Match: *` on it are refused, as a mistake in
+//! its body is: after the checks of credentials and permissions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,6 +31,7 @@ use ferrite_proto::operation;
 use ferrite_rpc::version::VersionedCall;
 use tower::ServiceExt;
 
+use crate::http::body::RefusedBody;
 use crate::http::error::{ApiError, FieldError};
 use crate::http::if_match::{IfMatch, IfNoneMatch};
 use crate::http::routes::Route;
@@ -153,13 +155,13 @@ impl ConditionalWrites {
 
     /// Handles a request. A write with conditions runs with its precondition, unless the conditions
     /// are known to be false. The response to a failed condition has the current tag, unless the
-    /// body names the resource. A POST with conditions is refused.
+    /// body names the resource. The body of a POST with conditions is refused.
     pub(super) async fn carry_out<F>(&self, mut request: Request, handle: impl FnOnce(Request) -> F) -> Response
     where
         F: Future<Output = Response>,
     {
-        if let Some(refusal) = self.refusal_of_post(&request) {
-            return refusal.into_response();
+        if let Some(error) = self.error_of_post(&request) {
+            request.extensions_mut().insert(RefusedBody(error));
         }
         let Some(conditions) = self.conditions(&request) else {
             return match self.version_tagged(&request) {
@@ -206,16 +208,19 @@ impl ConditionalWrites {
 
     /// Returns the error for a POST with conditions. Tags in `If-None-Match` are fine: a new
     /// resource has no tag yet.
-    fn refusal_of_post(&self, request: &Request) -> Option<ApiError> {
+    fn error_of_post(&self, request: &Request) -> Option<ApiError> {
         let template = request.extensions().get::<MatchedPath>().filter(|_| request.method() == Method::POST)?;
         if !self.posts.contains(template.as_str()) {
             return None;
         }
         let headers = request.headers();
-        let is_absence_asked = matches!(IfNoneMatch::of(headers), Ok(Some(IfNoneMatch::Any)));
         let message = "is not supported for POST, only for PATCH, PUT and DELETE";
         let if_match = headers.contains_key(IF_MATCH).then(|| FieldError::new("If-Match", "invalid", message));
-        let if_none_match = is_absence_asked.then(|| FieldError::new("If-None-Match", "invalid", message));
+        let if_none_match = match IfNoneMatch::of(headers) {
+            Ok(Some(IfNoneMatch::Any)) => Some(FieldError::new("If-None-Match", "invalid", message)),
+            Ok(Some(IfNoneMatch::Tags(_)) | None) => None,
+            Err(malformed) => Some(malformed),
+        };
         let mistakes: Vec<_> = if_match.into_iter().chain(if_none_match).collect();
         (!mistakes.is_empty()).then(|| ApiError::invalid(mistakes))
     }

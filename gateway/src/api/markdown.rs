@@ -9,7 +9,7 @@ use crate::blocking::{Interrupt, Interrupted};
 use crate::http::body::TextBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
-use crate::http::request::{Fields, OrDefault, RequestBody, Text, fields};
+use crate::http::request::{LongText, OrDefault, RequestBody, Text, fields};
 use crate::http::response::Html;
 use crate::http::routes::variant;
 
@@ -26,8 +26,8 @@ fields! {
     /// A Markdown text. Field names can also be capitalized, as Go clients send them.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct MarkdownText {
-        /// The text, at most 1,024 KiB.
-        text | "Text": OrDefault<Text> = "See **#1**.",
+        /// The text, at most 1 MiB.
+        text | "Text": OrDefault<LongText> = "See **#1**.",
         /// With `gfm`, references to issues, users and commits become links. Any other mode leaves
         /// them as they are.
         mode | "Mode": OrDefault<Text> = "gfm",
@@ -38,14 +38,7 @@ fields! {
 
 async fn of_fields(MaybeAuthenticated(call): MaybeAuthenticated, body: RequestBody<MarkdownText>) -> ApiResult<Html> {
     let user = call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
-    let read = body.read_with(&call.body_limits, |object, mistakes| {
-        let read = MarkdownText::read(object, mistakes);
-        if read.as_ref().is_some_and(|read| read.text.len() > MAX_TEXT_BYTES) {
-            mistakes.note("text", "too_long", "must be at most 1,024 KiB");
-        }
-        read
-    });
-    let (MarkdownText { text, mode, context }, _permit) = read.await?;
+    let (MarkdownText { text, mode, context }, _permit) = body.read(&call.body_limits).await?;
     let links = (mode == GFM).then(|| ReferenceLinks::of_context(&context, call.links.root()));
     html(&call, user, text, links).await
 }

@@ -13,8 +13,8 @@ use ferrite_core::{Lifecycle, timestamp};
 use ferrite_listener::{ListenerOptions, serve};
 use ferrite_proto::metadata::AUTHORIZATION;
 use ferrite_proto::operation::{
-    CHANGE_FILES, CREATE_HOOK, DELETE_CONTENTS, DELETE_HOOK, DELETE_PROTECTION, GET_HOOK, GET_PROTECTION, LIST_HOOKS,
-    LIST_PROTECTIONS, PUT_CONTENTS, SET_PROTECTION, UPDATE_HOOK,
+    CHANGE_FILES, CREATE_CONTENTS, CREATE_HOOK, DELETE_CONTENTS, DELETE_HOOK, DELETE_PROTECTION, GET_HOOK,
+    GET_PROTECTION, LIST_HOOKS, LIST_PROTECTIONS, PUT_CONTENTS, SET_PROTECTION, UPDATE_HOOK,
 };
 use ferrite_proto::repo::access_service_server::{AccessService, AccessServiceServer};
 use ferrite_proto::repo::repository_service_server::RepositoryServiceServer;
@@ -36,6 +36,7 @@ mod avatars;
 mod bodies;
 mod comments;
 mod conditional;
+mod contents;
 mod deliveries;
 mod fake_repositories;
 mod git;
@@ -54,6 +55,7 @@ mod slow_bodies;
 mod stores;
 mod tokens;
 mod tracker;
+mod unset_fields;
 
 const GOOD: &str = "token good";
 const BAD: &str = "token bad";
@@ -116,7 +118,7 @@ impl AccessService for FakeRepoService {
         let request = request.into_inner();
         let repository = repository(request.repository)?;
         let needed = match request.operation.as_str() {
-            PUT_CONTENTS | DELETE_CONTENTS | CHANGE_FILES => ferrite_proto::Permission::Write,
+            CREATE_CONTENTS | PUT_CONTENTS | DELETE_CONTENTS | CHANGE_FILES => ferrite_proto::Permission::Write,
             LIST_HOOKS | CREATE_HOOK | GET_HOOK | UPDATE_HOOK | DELETE_HOOK | LIST_PROTECTIONS | GET_PROTECTION
             | SET_PROTECTION | DELETE_PROTECTION => ferrite_proto::Permission::Admin,
             _ => ferrite_proto::Permission::Read,
@@ -189,6 +191,7 @@ async fn raw(headers: HeaderMap, uri: Uri) -> (StatusCode, HeaderMap, Body) {
     let (status, body) = match path.strip_prefix("path=").unwrap_or_default() {
         "main%2Fa%20b.txt" if headers.contains_key("if-none-match") => (StatusCode::NOT_MODIFIED, Body::empty()),
         "main%2Fa%20b.txt" => (StatusCode::OK, Body::from("<b>text</b>")),
+        "a%20b.txt&revision=one%2Ftwo" | "a%20b.txt&revision=" => (StatusCode::OK, Body::from("by revision")),
         "main%2F%FF.bin" => {
             response.insert("ferrite-file-name", HeaderValue::from_static("%FF.bin"));
             let chunks = (0..64).map(|_| Ok::<_, Infallible>(vec![0_u8; 8 * 1024]));
@@ -423,6 +426,17 @@ async fn a_file_is_plain_text_and_a_binary_one_is_a_download() {
     assert_eq!((status, body.len()), (200, 512 * 1024));
     assert_eq!(headers["content-disposition"], "attachment; filename=\"_.bin\"; filename*=UTF-8''%FF.bin");
     assert_eq!(gateway.send("HEAD", "/repos/bob/read/raw/main/a%20b.txt", Some(GOOD), "").await.2, "");
+    for (path, expected) in [
+        ("media/main/a%20b.txt", "<b>text</b>"),
+        ("raw/a%20b.txt?ref=one/two", "by revision"),
+        ("media/a%20b.txt?ref=one%2Ftwo", "by revision"),
+        ("raw/a%20b.txt?ref=", "by revision"),
+        ("raw/a%20b.txt?ref", "by revision"),
+    ] {
+        let (status, headers, body) = gateway.send("GET", &format!("/repos/bob/read/{path}"), Some(GOOD), "").await;
+        assert_eq!((status, body.as_str()), (200, expected), "{path}");
+        assert_eq!(headers["etag"], "\"x\"", "{path}");
+    }
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderName};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use ferrite_api_types::convert::require;
@@ -17,6 +17,10 @@ use crate::http::error::ApiError;
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::clients::Clients;
 
+/// Message for a write with a password from a page of another site.
+pub(crate) const CROSS_SITE: &str = "a page from another site cannot make changes with a password";
+/// The origin of a request as reported by browsers (W3C Fetch Metadata).
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MAX_TOKEN_BYTES: usize = 255;
 /// Maximum length of name and password together, before base64, which adds a third.
 const MAX_BASIC_BYTES: usize = 2048;
@@ -67,6 +71,12 @@ fn parse_basic(encoded: &str) -> Option<Credential> {
     let (username, password) = text.split_once(':')?;
     let is_unusable = text.contains('\0') || (username.is_empty() && password.is_empty());
     (!is_unusable).then(|| Credential::Basic { username: username.to_owned(), password: Secret::new(password) })
+}
+
+/// Whether a browser sends the request for a page of another site. Browsers add remembered
+/// passwords to such requests, and pages cannot set this header.
+pub(crate) fn is_cross_site(headers: &HeaderMap) -> bool {
+    headers.get_all(SEC_FETCH_SITE).iter().any(|value| value.as_bytes().eq_ignore_ascii_case(b"cross-site"))
 }
 
 /// Returns a check that asks repo-svc for the account of a token. Requests with a password have no

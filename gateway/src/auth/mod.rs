@@ -2,4 +2,4 @@
 
 mod credential;
 
-pub(crate) use credential::{Credential, InvalidCredential, credential_check};
+pub(crate) use credential::{CROSS_SITE, Credential, InvalidCredential, credential_check, is_cross_site};

@@ -14,15 +14,15 @@ const HTTP_DESCRIPTOR_EIGHTHS: usize = 3;
 /// HTTP connections.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectionArgs {
-    /// HTTP connections; the one idle for longest is closed to make room.
+    /// Concurrent HTTP connections; the one idle for longest is closed to make room.
     #[arg(long, env = "FERRITE_GATEWAY_CONNECTIONS", default_value_t = 4096, value_parser = within::<u32>(1..))]
     pub connections: u32,
 
-    /// HTTP connections per IPv4 address or IPv6 /64; trusted proxies are exempt.
+    /// Concurrent HTTP connections per IPv4 address or IPv6 /64; trusted proxies are exempt.
     #[arg(long, env = "FERRITE_GATEWAY_CONNECTIONS_PER_ADDRESS", default_value_t = 256, value_parser = within::<u32>(1..))]
     pub connections_per_address: u32,
 
-    /// HTTP connections per IPv6 /48.
+    /// Concurrent HTTP connections per IPv6 /48.
     #[arg(long, env = "FERRITE_GATEWAY_CONNECTIONS_PER_NETWORK", default_value_t = 1024, value_parser = within::<u32>(1..))]
     pub connections_per_network: u32,
 

@@ -11,7 +11,7 @@ use http::{HeaderValue, StatusCode};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-use crate::auth::InvalidCredential;
+use crate::auth::{CROSS_SITE, InvalidCredential};
 use crate::http::error::whole_seconds;
 
 const CHALLENGE: &str = "Basic realm=\"Ferrite\"";
@@ -31,6 +31,9 @@ pub(super) enum GitHttpError {
     /// The repository is missing, or hidden from the caller.
     #[error("repository does not exist")]
     NotFound,
+    /// A push from a page of another site: browsers add remembered passwords to its requests.
+    #[error("{}", CROSS_SITE)]
+    CrossSite,
     #[error("mirror repository is read-only")]
     MirrorReadOnly,
     /// The message of repo-svc.
@@ -101,7 +104,9 @@ impl GitHttpError {
         match self {
             Self::CredentialsRequired | Self::BadCredentials => StatusCode::UNAUTHORIZED,
             Self::NotFound | Self::DumbProtocol => StatusCode::NOT_FOUND,
-            Self::MirrorReadOnly | Self::PermissionDenied(_) | Self::UnknownService => StatusCode::FORBIDDEN,
+            Self::CrossSite | Self::MirrorReadOnly | Self::PermissionDenied(_) | Self::UnknownService => {
+                StatusCode::FORBIDDEN
+            }
             Self::InvalidProtocol => StatusCode::BAD_REQUEST,
             Self::ContentType(_) | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooManyAttempts(_) => StatusCode::TOO_MANY_REQUESTS,

@@ -23,7 +23,7 @@ use super::request::{
     advertisement_type, check_type, git_protocol, is_gzip, request_type, result_type, service_of_query,
 };
 use super::target;
-use crate::auth::Credential;
+use crate::auth::{Credential, is_cross_site};
 use crate::upstream::client_headers::ClientHeaders;
 use crate::upstream::git_client::{GitClientError, GitHttpClient, OVERLOADED, reason_of, set_git_protocol};
 use crate::upstream::grant::Grant;
@@ -100,6 +100,9 @@ impl GitHttpState {
     ) -> Result<Response, GitHttpError> {
         let (parts, body) = request.into_parts();
         let credential = credential_for(service, &parts.headers)?;
+        if service == GitService::ReceivePack && is_cross_site(&parts.headers) {
+            return Err(GitHttpError::CrossSite);
+        }
         check_type(&parts.headers, service)?;
         let is_gzip = is_gzip(&parts.headers)?;
         let protocol = git_protocol(&parts.headers)?;

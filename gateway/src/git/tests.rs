@@ -14,6 +14,7 @@ use http_body_util::BodyExt;
 use tower::ServiceExt;
 
 use super::{GitHttpState, router};
+use crate::auth::CROSS_SITE;
 use crate::upstream::git_client::GitHttpClient;
 use crate::upstream::reauthorize::Reauthorizer;
 
@@ -102,6 +103,22 @@ async fn malformed_requests_get_an_error_of_one_line() {
         let (status, _, text) = send(method, &path, headers).await;
         assert_eq!(status.as_u16(), expected, "{method} {path} {headers:?}: {text}");
         assert!(text.lines().count() <= 1, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_cannot_push() {
+    let push = "/ada/demo.git/git-receive-pack";
+    let site = |site| ("sec-fetch-site", site);
+    let (status, _, text) = send("POST", push, &[ADA, PUSH, site("cross-site")]).await;
+    assert_eq!((status, text.as_str()), (StatusCode::FORBIDDEN, CROSS_SITE));
+    assert_eq!(send("POST", push, &[PUSH, site("cross-site")]).await.0, StatusCode::UNAUTHORIZED);
+    for (method, path, headers) in [
+        ("POST", push, [ADA, PUSH, site("same-origin")]),
+        ("POST", "/ada/demo/git-upload-pack", [ADA, FETCH, site("cross-site")]),
+        ("GET", "/ada/demo/info/refs?service=git-receive-pack", [ADA, PUSH, site("cross-site")]),
+    ] {
+        assert_eq!(send(method, path, &headers).await.0, StatusCode::SERVICE_UNAVAILABLE, "{method} {path}");
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{Extensions, HeaderMap, StatusCode};
 use ferrite_api_types::schema::Shape;
 use futures_util::StreamExt;
 use http_body::Body as _;
@@ -25,16 +25,29 @@ const MIN_BYTES_PER_SECOND: usize = 8 * 1024;
 /// others wait for.
 const MIN_LARGE_BYTES_PER_SECOND: usize = 32 * 1024;
 
+/// Extension of a request with a mistake in its headers: reading the body fails with this error. So
+/// the caller learns about it when it would learn about a mistake in the body, after all checks of
+/// credentials and permissions.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedBody(pub(crate) ApiError);
+
+impl RefusedBody {
+    pub(super) fn check(extensions: &Extensions) -> Result<(), ApiError> {
+        extensions.get::<Self>().map_or(Ok(()), |Self(error)| Err(error.clone()))
+    }
+}
+
 /// A request body that is not read yet: a handler checks permissions first.
 pub(crate) struct JsonBody {
     headers: HeaderMap,
+    extensions: Extensions,
     body: Body,
 }
 
 impl JsonBody {
     pub(super) fn of(request: Request) -> Self {
         let (parts, body) = request.into_parts();
-        Self { headers: parts.headers, body }
+        Self { headers: parts.headers, extensions: parts.extensions, body }
     }
 
     fn declared_bytes(&self) -> Option<usize> {
@@ -56,9 +69,9 @@ impl JsonBody {
     /// array in that field. An empty body and `null` count as an empty object.
     ///
     /// # Errors
-    /// 415 for another content type, 413 above `max_bytes`, 401 for a long body with invalid
-    /// credentials, 408 for a client that sends too slowly, 503 if bodies take too much memory, 400
-    /// for invalid JSON, 422 for JSON that is not an object.
+    /// 415 for another content type, charset or encoding, 413 above `max_bytes`, 401 for a long body
+    /// with invalid credentials, 408 for a client that sends too slowly, 503 if bodies take too much
+    /// memory, 400 for invalid JSON, 422 for JSON that is not an object.
     pub(super) async fn object(
         self,
         limits: &BodyLimits,
@@ -68,6 +81,9 @@ impl JsonBody {
         if !is_json(&self.headers) {
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content type must be JSON"));
         }
+        if !is_utf8(&self.headers) {
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "charset must be UTF-8"));
+        }
         let (bytes, permit) = self.bytes(limits, max_bytes).await?;
         Ok((parse_object(&bytes, list_field)?, permit))
     }
@@ -75,13 +91,16 @@ impl JsonBody {
     /// Reads the raw body, whatever its content type.
     ///
     /// # Errors
-    /// 413, 401, 408 and 503 as [`Self::object`], 400 for a truncated body.
+    /// The error of [`RefusedBody`]. 415 for another encoding, 413, 401, 408 and 503 as
+    /// [`Self::object`], 400 for a truncated body.
     pub(crate) async fn bytes(self, limits: &BodyLimits, max_bytes: usize) -> Result<(Vec<u8>, BodyPermit), ApiError> {
+        RefusedBody::check(&self.extensions)?;
+        check_encoding(&self.headers)?;
         let declared = self.declared_bytes();
         if declared.is_some_and(|declared| declared > max_bytes) {
             return Err(ApiError::too_large());
         }
-        let Self { headers, body } = self;
+        let Self { headers, body, .. } = self;
         let mut permit = limits.permit(&headers);
         if declared.is_some_and(|declared| declared > MAX_UNVERIFIED_BODY_BYTES) {
             permit.check(limits, &headers).await?;
@@ -119,6 +138,26 @@ impl JsonBody {
         }
     }
 }
+
+/// The body of a POST that takes none. A handler reads it as any other body, for [`RefusedBody`].
+pub(crate) struct NoBody(Extensions);
+
+impl<S: Send + Sync> FromRequest<S> for NoBody {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(request.into_parts().0.extensions))
+    }
+}
+
+impl NoBody {
+    /// Ignores what the client sent.
+    pub(crate) fn read(&self) -> Result<(), ApiError> {
+        RefusedBody::check(&self.0)
+    }
+}
+
+impl Input for NoBody {}
 
 /// A body with a text of at most `MAX_BYTES` bytes, of any content type, that is not read yet.
 pub(crate) struct TextBody<const MAX_BYTES: usize>(JsonBody);
@@ -189,6 +228,26 @@ fn is_json_type(media_type: &str) -> bool {
             .is_some_and(|name| name.len() > "+json".len() && name.ends_with("+json"))
 }
 
+/// Whether the content type has no charset, or UTF-8, the only one of JSON (RFC 8259, section 8.1).
+fn is_utf8(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    content_type.split(';').skip(1).all(|parameter| match parameter.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            let value = value.trim().trim_matches('"');
+            value.eq_ignore_ascii_case("utf-8") || value.eq_ignore_ascii_case("utf8")
+        }
+        Some(_) | None => true,
+    })
+}
+
+/// Checks that a body is not compressed: nothing here decompresses it.
+pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    let is_plain = |value: &[u8]| value.is_empty() || value.eq_ignore_ascii_case(b"identity");
+    let mut encodings =
+        headers.get_all(CONTENT_ENCODING).iter().flat_map(|list| list.as_bytes().split(|byte| *byte == b','));
+    if encodings.all(|encoding| is_plain(encoding.trim_ascii())) { Ok(()) } else { Err(ApiError::compressed()) }
+}
+
 /// Returns the media type of a content type in lower case, without parameters.
 fn essence(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -201,6 +260,7 @@ mod tests {
 
     use axum::http::HeaderValue;
     use axum::http::header::AUTHORIZATION;
+    use axum::response::IntoResponse;
 
     use super::*;
     use crate::http::body_limits::{CredentialCheck, MAX_FILE_BODY_BYTES};
@@ -248,7 +308,7 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, value.parse().unwrap());
         }
-        let body = JsonBody { headers: map, body };
+        let body = JsonBody { headers: map, extensions: Extensions::default(), body };
         let read = body.object(&limits(), max_bytes, None).await;
         read.map(|(object, _permit)| object).map_err(|error| error.status.as_u16())
     }
@@ -265,6 +325,43 @@ mod tests {
         assert_eq!(read(&[], endless(), MAX_FILE_BODY_BYTES).await.unwrap_err(), 413);
         let wrong = [("content-length", "2")];
         assert_eq!(read(&wrong, endless(), MAX_JSON_BYTES).await.unwrap_err(), 413);
+    }
+
+    #[tokio::test]
+    async fn json_is_utf8_and_not_compressed() {
+        for (name, value, expected) in [
+            ("content-type", "application/json", None),
+            ("content-type", "application/json; charset=UTF-8", None),
+            ("content-type", "application/json;charset=\"utf8\"; q=1", None),
+            ("content-type", "text/json; Charset=iso-8859-1", Some(415)),
+            ("content-type", "application/json; charset=utf-16", Some(415)),
+            ("content-encoding", "", None),
+            ("content-encoding", "Identity", None),
+            ("content-encoding", "gzip", Some(415)),
+            ("content-encoding", "identity, br", Some(415)),
+        ] {
+            let read = read(&[(name, value)], Body::from("{}"), MAX_JSON_BYTES).await;
+            assert_eq!(read.err(), expected, "{name}: {value}");
+        }
+        let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static("gzip"))]);
+        let refused = check_encoding(&headers).unwrap_err().into_response();
+        assert_eq!(refused.headers()["accept-encoding"], "identity");
+    }
+
+    #[tokio::test]
+    async fn a_refused_body_is_not_read() {
+        let error = ApiError::invalid_field("If-Match", "invalid", "is not supported");
+        let request = |body: Body| {
+            let mut request = Request::new(body);
+            request.extensions_mut().insert(RefusedBody(error.clone()));
+            request
+        };
+        let read = JsonBody::of(request(endless())).object(&limits(), MAX_JSON_BYTES, None).await;
+        assert_eq!(read.err().map(|error| error.status.as_u16()), Some(422));
+        let Ok(none) = <NoBody as FromRequest<()>>::from_request(request(Body::empty()), &()).await;
+        assert_eq!(none.read().unwrap_err().status.as_u16(), 422);
+        let Ok(none) = <NoBody as FromRequest<()>>::from_request(Request::new(endless()), &()).await;
+        assert!(none.read().is_ok());
     }
 
     #[tokio::test]
@@ -304,7 +401,7 @@ mod tests {
         if is_declared {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(frames * 1024));
         }
-        let body = JsonBody { headers, body: Body::from_stream(body) };
+        let body = JsonBody { headers, extensions: Extensions::default(), body: Body::from_stream(body) };
         let status =
             body.object(limits, MAX_JSON_BYTES, None).await.map_or_else(|error| error.status.as_u16(), |_| 200);
         (read.load(Ordering::Relaxed), status)
@@ -369,14 +466,15 @@ mod tests {
         let body = || Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>("{}")]));
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_LENGTH, HeaderValue::from(MAX_FILE_BODY_BYTES));
-        let (bytes, _) = JsonBody { headers, body: body() }.bytes(&limits(), MAX_FILE_BODY_BYTES).await.unwrap();
+        let body = JsonBody { headers, extensions: Extensions::default(), body: body() };
+        let (bytes, _) = body.bytes(&limits(), MAX_FILE_BODY_BYTES).await.unwrap();
         assert!(bytes.capacity() < 1024, "{}", bytes.capacity());
     }
 
     #[tokio::test]
     async fn large_bodies_wait_for_no_permit_and_return_theirs() {
         let limits = limits();
-        let large = || JsonBody { headers: HeaderMap::new(), body: Body::from(vec![b' '; MAX_JSON_BYTES + 1]) };
+        let large = || JsonBody::of(Request::new(Body::from(vec![b' '; MAX_JSON_BYTES + 1])));
         let read = async || large().object(&limits, MAX_FILE_BODY_BYTES, None).await;
         let (_, permit) = read().await.unwrap();
         assert_eq!(read().await.unwrap_err().status.as_u16(), 503);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ferrite_proto::error::{FieldViolation, detail, reason, violations};
@@ -16,7 +16,10 @@ use super::json;
 use ferrite_api_types::convert::MissingField;
 use ferrite_api_types::links::Links;
 
-const CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");
+/// Challenges of a 401 (RFC 9110, section 11.6.1). For `Basic`, browsers ask their user for a
+/// password, which only a few operations take.
+const TOKEN_CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"Ferrite\"");
+const PASSWORD_CHALLENGE: HeaderValue = HeaderValue::from_static("Basic realm=\"Ferrite\"");
 /// For missing and hidden repositories.
 const REPOSITORY_NOT_FOUND: &str = "repository does not exist";
 /// `Retry-After` if the service names no time.
@@ -34,7 +37,10 @@ pub(crate) struct ApiError {
     message: Cow<'static, str>,
     errors: Vec<FieldError>,
     retry_after: Option<u64>,
-    challenge: bool,
+    /// Whether a 401 asks for a password instead of a token.
+    asks_for_password: bool,
+    /// Whether the body is refused because it is compressed.
+    is_compressed: bool,
     moved_to: Option<PresentName>,
 }
 
@@ -77,8 +83,15 @@ impl From<FieldViolation> for FieldError {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<Cow<'static, str>>) -> Self {
-        let message = message.into();
-        Self { status, message, errors: Vec::new(), retry_after: None, challenge: false, moved_to: None }
+        Self {
+            status,
+            message: message.into(),
+            errors: Vec::new(),
+            retry_after: None,
+            asks_for_password: false,
+            is_compressed: false,
+            moved_to: None,
+        }
     }
 
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
@@ -92,6 +105,13 @@ impl ApiError {
     /// 401: a token was sent, but only a password is accepted.
     pub(crate) fn password_required() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "a user name and password are required, not a token")
+    }
+
+    /// 401: a password was sent, but only a token is accepted.
+    pub(crate) fn token_required() -> Self {
+        let message =
+            "an access token is required, not a password: create one with POST /api/v1/users/{username}/tokens";
+        Self::new(StatusCode::UNAUTHORIZED, message)
     }
 
     pub(crate) fn bad_credentials() -> Self {
@@ -108,6 +128,12 @@ impl ApiError {
 
     pub(crate) fn too_large() -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request body is too large")
+    }
+
+    /// 415: the body has another content coding than `identity`.
+    pub(crate) fn compressed() -> Self {
+        let message = "content encoding must be identity: send the body uncompressed";
+        Self { is_compressed: true, ..Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message) }
     }
 
     pub(crate) fn internal() -> Self {
@@ -141,10 +167,9 @@ impl ApiError {
         self.moved_to.as_ref()
     }
 
-    /// Adds `WWW-Authenticate: Basic` to a 401.
-    pub(crate) fn with_challenge(mut self) -> Self {
-        self.challenge = self.status == StatusCode::UNAUTHORIZED;
-        self
+    /// Makes a 401 ask for a password. Other errors stay as they are.
+    pub(crate) fn asking_for_password(self) -> Self {
+        Self { asks_for_password: true, ..self }
     }
 }
 
@@ -198,8 +223,12 @@ impl From<Status> for ApiError {
             .map(|(field, code, message)| FieldError { field, code: code.into(), message })
             .collect();
         let after = status.get_details_retry_info().and_then(|info| info.retry_delay).map(whole_seconds);
-        let is_temporary = matches!(http, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        let retry_after = if is_temporary { after.or(Some(DEFAULT_RETRY_SECONDS)) } else { None };
+        let retry_after = match http {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => after.or(Some(DEFAULT_RETRY_SECONDS)),
+            // Only if the same request may succeed: not with an outdated `sha`.
+            StatusCode::CONFLICT => after,
+            _ => None,
+        };
         Self { errors, retry_after, ..Self::new(http, message) }
     }
 }
@@ -228,8 +257,12 @@ impl IntoResponse for ApiError {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if self.challenge {
-            response.headers_mut().insert(WWW_AUTHENTICATE, CHALLENGE);
+        if self.status == StatusCode::UNAUTHORIZED {
+            let challenge = if self.asks_for_password { PASSWORD_CHALLENGE } else { TOKEN_CHALLENGE };
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        if self.is_compressed {
+            response.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         response.extensions_mut().insert(self);
         response

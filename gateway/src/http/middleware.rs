@@ -28,6 +28,8 @@ use ferrite_api_types::links::Links;
 const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
 const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);
 const API_PREFIX: &str = "/api/v1";
+/// What a path can name below a commit.
+const COMMIT_RESOURCES: [&str; 2] = ["status", "statuses"];
 
 /// Extension of HEAD requests, which routes see as GET, so that handlers can skip an expensive
 /// body.
@@ -99,16 +101,35 @@ fn normalize_uri(method: &Method, uri: &Uri) -> Option<Uri> {
     if !is_file_write(method, trimmed) && has_empty_or_dot_segment(trimmed) {
         return None;
     }
-    if trimmed.len() == path.len() {
+    let trimmed = escape_revision(trimmed);
+    if trimmed == path {
         return Some(uri.clone());
     }
     let mut parts = uri.clone().into_parts();
     let path_and_query = match uri.query() {
         Some(query) => format!("{trimmed}?{query}"),
-        None => trimmed.to_owned(),
+        None => trimmed.into_owned(),
     };
     parts.path_and_query = Some(PathAndQuery::try_from(path_and_query).ok()?);
     Uri::from_parts(parts).ok()
+}
+
+/// Escapes the slashes of a revision that is followed by the name of a resource, as in
+/// `commits/feature/x/status`: a route cannot end after a parameter with slashes.
+fn escape_revision(path: &str) -> Cow<'_, str> {
+    let mut parts = path.splitn(8, '/');
+    let (operation, rest) = (parts.nth(6), parts.next().unwrap_or_default());
+    let is_api = path.strip_prefix(API_PREFIX).is_some_and(|rest| rest.starts_with("/repos/"));
+    if !is_api || operation != Some("commits") || !rest.contains('/') {
+        return Cow::Borrowed(path);
+    }
+    let (revision, end) = match rest.rsplit_once('/') {
+        Some((revision, end)) if COMMIT_RESOURCES.contains(&end) => (revision, Some(end)),
+        _ => (rest, None),
+    };
+    let before = &path[..path.len() - rest.len()];
+    let end = end.map(|end| format!("/{end}")).unwrap_or_default();
+    Cow::Owned([before, &revision.replace('/', "%2F"), &end].concat())
 }
 
 fn has_empty_or_dot_segment(path: &str) -> bool {
@@ -234,6 +255,22 @@ mod tests {
         }
         strip_internal_headers(&mut headers);
         assert_eq!(headers.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["accept"]);
+    }
+
+    #[test]
+    fn slashes_of_a_revision_are_escaped_before_a_resource_of_its_commit() {
+        for (path, expected) in [
+            ("commits/feature/x", "commits/feature%2Fx"),
+            ("commits/feature/x/status", "commits/feature%2Fx/status"),
+            ("commits/feature%2Fx/statuses", "commits/feature%2Fx/statuses"),
+            ("commits/feature%2Fstatus", "commits/feature%2Fstatus"),
+            ("commits/status", "commits/status"),
+            ("statuses/feature/x", "statuses/feature/x"),
+        ] {
+            let normalized = normalized(&Method::GET, &format!("/api/v1/repos/bob/demo/{path}"));
+            assert_eq!(normalized.as_deref(), Some(&*format!("/api/v1/repos/bob/demo/{expected}")));
+        }
+        assert_eq!(normalized(&Method::GET, "/api/v1/users/a/b/c/commits/a/b"), Some("/api/v1/users/a/b/c/commits/a/b".into()));
     }
 
     proptest! {

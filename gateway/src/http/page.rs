@@ -69,24 +69,27 @@ impl From<i64> for Total {
 }
 
 /// The requested page, with `DEFAULT` entries unless the request says otherwise, and at most `MAX`.
-/// With `HAS_PAGE_SIZE`, `pageSize` is an alias of `limit`.
-pub(crate) struct PageQuery<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool = false> {
+/// With `HAS_PAGE_SIZE`, `pageSize` is an alias of `limit`. Clients send `limit=0` for the size that
+/// the site prefers, and some read no second page: `ZERO` is `MAX` for lists that they read as a
+/// whole, and `DEFAULT` for others.
+pub(crate) struct PageQuery<const DEFAULT: i32, const MAX: i32, const ZERO: i32, const HAS_PAGE_SIZE: bool = false> {
     query: Query,
     pub(crate) page: Page,
 }
 
 /// For lists that existing clients expect as a whole.
-pub(crate) type WholeList = PageQuery<1000, 1000>;
-/// For lists that can be very long: searches and issues.
-pub(crate) type LargeList = PageQuery<10, 50>;
-pub(crate) type CommitList = PageQuery<30, 100, true>;
+pub(crate) type WholeList = PageQuery<1000, 1000, 1000>;
+/// For issues, of which there can be very many.
+pub(crate) type LargeList = PageQuery<10, 50, 10>;
+pub(crate) type SearchList = PageQuery<10, 50, 50>;
+pub(crate) type CommitList = PageQuery<30, 100, 30, true>;
 /// For followers and followed users.
-pub(crate) type FollowList = PageQuery<40, 40>;
+pub(crate) type FollowList = PageQuery<40, 40, 40>;
 /// For lists that Gogs does not have: deliveries of a webhook, imports, the audit log, git stores.
-pub(crate) type ExtensionList = PageQuery<50, 100>;
+pub(crate) type ExtensionList = PageQuery<50, 100, 50>;
 
-impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> FromRequestParts<S>
-    for PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE>
+impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const ZERO: i32, const HAS_PAGE_SIZE: bool> FromRequestParts<S>
+    for PageQuery<DEFAULT, MAX, ZERO, HAS_PAGE_SIZE>
 {
     type Rejection = Infallible;
 
@@ -95,14 +98,17 @@ impl<S: Send + Sync, const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bo
     }
 }
 
-impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
-    /// Values that are not positive numbers count as absent.
+impl<const DEFAULT: i32, const MAX: i32, const ZERO: i32, const HAS_PAGE_SIZE: bool>
+    PageQuery<DEFAULT, MAX, ZERO, HAS_PAGE_SIZE>
+{
+    /// Values that are not positive numbers count as absent, except for `limit=0`.
     fn of(query: Query) -> Self {
         let at_least_one = |value: i64| i32::try_from(value.min(i64::from(i32::MAX))).ok().filter(|value| *value > 0);
         let names: &[&str] = if HAS_PAGE_SIZE { &["limit", "pageSize"] } else { &["limit"] };
         let size = names.iter().find_map(|name| query.number(name).and_then(at_least_one));
+        let size = size.unwrap_or(if query.number("limit") == Some(0) { ZERO } else { DEFAULT });
         let number = query.number("page").and_then(at_least_one).unwrap_or(1);
-        Self { query, page: Page { number, size: size.unwrap_or(DEFAULT).min(MAX) } }
+        Self { query, page: Page { number, size: size.min(MAX) } }
     }
 
     pub(crate) fn list<T>(&self, entries: Vec<T>, total: impl Into<Total>, links: &Links) -> List<T> {
@@ -138,6 +144,7 @@ impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DE
     }
 
     /// Returns the `Link` header, including the last page if it is known; `None` for the only page.
+    /// Some clients find the next page only if its link is the first.
     fn link_header(&self, has_next: bool, last: Option<i64>, links: &Links) -> Option<(HeaderName, HeaderValue)> {
         let number = i64::from(self.page.number);
         let mut entries = Vec::new();
@@ -167,13 +174,16 @@ impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> PageQuery<DE
     }
 }
 
-impl<const DEFAULT: i32, const MAX: i32, const HAS_PAGE_SIZE: bool> Input for PageQuery<DEFAULT, MAX, HAS_PAGE_SIZE> {
+impl<const DEFAULT: i32, const MAX: i32, const ZERO: i32, const HAS_PAGE_SIZE: bool> Input
+    for PageQuery<DEFAULT, MAX, ZERO, HAS_PAGE_SIZE>
+{
     fn describe(about: &mut Description) {
         let schema = json!({"type": "integer", "minimum": 1, "default": 1});
         about.query.push(Parameter::new("page", &["The page number, starting at 1."], schema));
         // No `maximum`: a client that asks for more gets `MAX` entries.
-        let schema = json!({"type": "integer", "minimum": 1, "default": DEFAULT, "x-maximum": MAX});
-        about.query.push(Parameter::new("limit", &["The number of entries per page."], schema.clone()));
+        let schema = json!({"type": "integer", "minimum": 0, "default": DEFAULT, "x-maximum": MAX});
+        let text = format!("The number of entries per page. 0 means {ZERO}.");
+        about.query.push(Parameter::new("limit", &[text.as_str()], schema.clone()));
         if HAS_PAGE_SIZE {
             about.query.push(Parameter::new("pageSize", &["An alias of `limit`, which takes precedence."], schema));
         }

@@ -114,6 +114,11 @@ impl Params {
         name(self.raw(parameter)).unwrap_or_else(unparsable_name)
     }
 
+    /// Returns a parameter as bytes, such as a revision.
+    pub(crate) fn bytes(&self, parameter: &str) -> Vec<u8> {
+        decode(self.raw(parameter))
+    }
+
     /// As [`Self::name`]; `None` if the route has no such parameter.
     pub(crate) fn optional_name(&self, parameter: &str) -> Option<String> {
         self.has(parameter).then(|| self.name(parameter))

@@ -36,7 +36,7 @@ impl Query {
         self.query.split('&').filter(|pair| !pair.is_empty())
     }
 
-    pub(super) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+    pub(crate) fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.pairs().find_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             is_named(key, name).then(|| decode(&value.replace('+', " ")))
@@ -72,11 +72,12 @@ impl Query {
         self.number(name).map(Some).ok_or_else(|| FieldError::new(name, "invalid", "must be a whole number"))
     }
 
-    /// Parses an RFC 3339 time; `None` if absent or empty.
+    /// Parses an RFC 3339 time, as in a body; `None` if absent or empty.
     pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, FieldError> {
         let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-        // An unencoded `+` was decoded as a blank.
-        let time = parse_time(&text.replace(' ', "+"));
+        // The `+` of an offset was decoded as a blank if it was sent unencoded.
+        let with_plus = || text.rsplit_once(' ').map(|(time, offset)| format!("{time}+{offset}"));
+        let time = parse_time(&text).or_else(|| parse_time(&with_plus()?));
         time.map(Some).ok_or_else(|| FieldError::new(name, "invalid", MUST_BE_RFC_3339))
     }
 
@@ -111,14 +112,31 @@ mod tests {
     }
 
     #[test]
-    fn times_have_any_offset_and_their_plus_may_be_a_blank() {
+    fn times_are_those_of_bodies_and_their_plus_may_be_a_blank() {
         let time = |text: &str| Query::new("/", text).time("since").map_err(|error| (error.field, error.code));
         let expected = Some(Timestamp { seconds: 1_767_315_845, nanos: 0 });
-        for text in ["2026-01-02T03:04:05%2B02:00", "2026-01-02T03:04:05+02:00", "2026-01-02T01:04:05Z"] {
+        for text in [
+            "2026-01-02T03:04:05%2B02:00",
+            "2026-01-02T03:04:05+02:00",
+            "2026-01-02T01:04:05Z",
+            "2026-01-02+01:04:05Z",
+            "2026-01-02%2003:04:05+02:00",
+            "2026-01-01%2023:04:05-02:00",
+        ] {
             assert_eq!(time(&format!("since={text}")), Ok(expected), "{text}");
         }
         assert_eq!((time("since="), time("until=x")), (Ok(None), Ok(None)));
-        for wrong in ["2026-01-02", "now", "2026-13-02T00:00:00Z", "2026-01-02T00:00:00", "1767315845", "%00", "%ff"] {
+        for wrong in [
+            "2026-01-02",
+            "now",
+            "2026-13-02T00:00:00Z",
+            "2026-01-02T00:00:00",
+            "2026-01-02+00:00:00",
+            "1767315845",
+            "%00",
+            "%ff",
+            "+",
+        ] {
             assert_eq!(time(&format!("since={wrong}")), Err(("since".to_owned(), "invalid".into())), "{wrong}");
         }
     }

@@ -7,8 +7,16 @@ use prost_types::Timestamp;
 pub(super) const MUST_BE_RFC_3339: &str =
     "must be an RFC 3339 date and time between the years 1 and 9999, such as `2026-01-02T03:04:05Z`";
 
+/// Error message for an invalid time of a commit.
+pub(super) const MUST_BE_COMMIT_TIME: &str =
+    "must be an RFC 3339 date and time between the years 1970 and 9999, such as `2026-01-02T03:04:05Z`";
+
+/// How Go's clients send a time that is not set.
+pub(super) const GO_ZERO_TIME: &str = "0001-01-01T00:00:00Z";
+
 const DURATION_UNITS: [(char, i64); 3] = [('h', 3600), ('m', 60), ('s', 1)];
 
+/// A time of a commit. Git stores none before 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OffsetTime {
     pub(crate) time: Timestamp,

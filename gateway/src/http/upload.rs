@@ -17,6 +17,7 @@ use ferrite_api_types::schema::{Schema, Schemas};
 use futures_util::{Stream, StreamExt};
 use serde_json::json;
 
+use super::body::{RefusedBody, check_encoding};
 use super::body_limits::{BodyLimits, UploadPermit};
 use super::describe::{BodyDescription, Description, Input, file_schema};
 use super::error::ApiError;
@@ -76,9 +77,9 @@ impl Upload {
     /// `field`, which must be the first one.
     ///
     /// # Errors
-    /// 415 for another content type, 413 for a body that declares more than `max_bytes`, 503 for
-    /// too many concurrent files, 408 for a client that sends too slowly, 400 for a malformed body,
-    /// 422 if another part comes first.
+    /// The error of [`RefusedBody`]. 415 for another content type or encoding, 413 for a body that
+    /// declares more than `max_bytes`, 503 for too many concurrent files, 408 for a client that
+    /// sends too slowly, 400 for a malformed body, 422 if another part comes first.
     async fn open(
         request: Request,
         limits: &BodyLimits,
@@ -87,6 +88,8 @@ impl Upload {
         field: &str,
     ) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
+        RefusedBody::check(&parts.extensions)?;
+        check_encoding(&parts.headers)?;
         let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         let is_form = media_type.eq_ignore_ascii_case("multipart/form-data");

@@ -92,5 +92,6 @@ clients! { git over StoreChannel:
     git is git_service_client::GitServiceClient;
     git_data is git_data_service_client::GitDataServiceClient;
     protections is protection_service_client::ProtectionServiceClient;
+    statuses is status_service_client::StatusServiceClient;
     mirrors is mirror_service_client::MirrorServiceClient;
 }

@@ -19,6 +19,9 @@ pub enum Denial {
     /// The deletion of the branch.
     #[error("it cannot be deleted")]
     Delete,
+    /// The commit lacks successful statuses that the rule requires.
+    #[error("required status checks have not succeeded")]
+    Checks,
 }
 
 /// An error of the git core.
@@ -76,6 +79,12 @@ pub enum GitError {
     #[error("the repository already has {limit} protection rules, the maximum")]
     TooManyProtections {
         /// The maximum number of rules.
+        limit: usize,
+    },
+    /// The commit has statuses of as many contexts as it may have.
+    #[error("the commit already has statuses of {limit} contexts, the maximum")]
+    TooManyStatuses {
+        /// The maximum number of contexts.
         limit: usize,
     },
     /// A branch protection rule denies the change.
@@ -315,6 +324,7 @@ impl ServiceError for GitError {
             Self::MirrorReadOnly => (Kind::FailedPrecondition, "MIRROR_READ_ONLY"),
             Self::WrongStore => (Kind::FailedPrecondition, "WRONG_STORE"),
             Self::TooManyProtections { .. } => (Kind::FailedPrecondition, "TOO_MANY_PROTECTIONS"),
+            Self::TooManyStatuses { .. } => (Kind::FailedPrecondition, "TOO_MANY_STATUSES"),
             Self::Unreadable { .. } => (Kind::FailedPrecondition, "OBJECT_UNREADABLE"),
             Self::StoreFull => (Kind::FailedPrecondition, "STORE_FULL"),
             Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
@@ -346,6 +356,7 @@ impl ServiceError for GitError {
             Self::StaleBlob => "sha",
             Self::StaleFile { index } => &format!("files[{index}].sha"),
             Self::TooManyProtections { .. } => "pattern",
+            Self::TooManyStatuses { .. } => "context",
             Self::RefNameClash { .. } | Self::RefTarget { .. } => "branch",
             _ => return Vec::new(),
         };

@@ -1,5 +1,7 @@
 //! Validated names of branches and refs.
 
+use ferrite_core::text::check_line;
+
 use super::error::GitError;
 
 /// Longest branch name, in bytes.
@@ -42,6 +44,12 @@ impl NameError {
         };
         GitError::invalid(field, code, self.to_string())
     }
+}
+
+/// Checks a branch, tag or path in `field` that the API creates. Git allows bidirectional
+/// characters, with which a name is shown as another one; names that were pushed keep them.
+pub fn check_new_name(name: &[u8], field: &str) -> Result<(), GitError> {
+    check_line(&String::from_utf8_lossy(name), field).map_err(GitError::Invalid)
 }
 
 /// Checks the rules of `git check-ref-format --allow-onelevel`, and the length limits.
@@ -192,6 +200,19 @@ mod tests {
             assert!(BranchName::parse(name.as_bytes()).is_ok(), "{name}");
         }
         assert!(BranchName::parse(b"bytes-\xff").is_ok(), "git does not promise UTF-8");
+    }
+
+    #[test]
+    fn new_names_have_no_bidirectional_characters() {
+        for name in ["a\u{202e}b", "\u{2066}", "x\u{200f}", "a\nb", "a\u{85}b"] {
+            let error = check_new_name(name.as_bytes(), "branch").unwrap_err();
+            let message = "`branch`: must not contain control or bidirectional characters";
+            assert_eq!(error.to_string(), message, "{name:?}");
+        }
+        for name in ["main".as_bytes(), "עברית".as_bytes(), b"bytes-\xff"] {
+            assert!(check_new_name(name, "branch").is_ok(), "{name:?}");
+        }
+        assert!(BranchName::parse("a\u{202e}b".as_bytes()).is_ok(), "git accepts it in a push");
     }
 
     #[test]

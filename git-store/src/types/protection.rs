@@ -15,6 +15,8 @@ const MAX_PATTERN: usize = 200;
 pub const MAX_RULES: usize = 50;
 /// Maximum number of accounts that one rule lists.
 pub const MAX_USERS: usize = 100;
+/// Maximum number of status contexts that one rule requires.
+pub const MAX_CONTEXTS: usize = 50;
 
 /// A branch name, or a pattern in which `*` matches any text, including slashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,18 +46,50 @@ impl Pattern {
         !self.0.contains('*')
     }
 
-    /// Returns whether the pattern matches a branch name. Searches once for each text between two
-    /// `*`, so each `*` costs time linear in the name.
+    /// Returns whether the pattern matches a branch name.
     fn matches(&self, branch: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let first = parts.next().unwrap_or_default();
-        let Some(mut rest) = branch.strip_prefix(first) else { return false };
-        let Some(last) = parts.next_back() else { return rest.is_empty() };
-        for part in parts {
-            let Some(at) = rest.find(part) else { return false };
-            rest = &rest[at + part.len()..];
+        matches(&self.0, branch)
+    }
+}
+
+/// Returns whether a pattern matches a text. Searches once for each part between two `*`, so each
+/// `*` costs time linear in the text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// The status contexts that must succeed before a branch may point to a commit. `*` in a context
+/// matches any text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequiredChecks {
+    /// Whether statuses are required.
+    pub are_required: bool,
+    /// The contexts; if there are none, every reported context must succeed.
+    pub contexts: Vec<String>,
+}
+
+impl RequiredChecks {
+    /// Returns whether the newest statuses of a commit meet the requirement: each required context
+    /// was reported, and all that match it succeeded. `newest` has each context once, with whether
+    /// it succeeded.
+    #[must_use]
+    pub fn are_met(&self, newest: &[(String, bool)]) -> bool {
+        let is_met = |required: &str| {
+            let mut found = newest.iter().filter(|(context, _)| matches(required, context)).peekable();
+            found.peek().is_some() && found.all(|(_, succeeded)| *succeeded)
+        };
+        if !self.are_required {
+            return true;
         }
-        rest.ends_with(last)
+        if self.contexts.is_empty() { is_met("*") } else { self.contexts.iter().all(|context| is_met(context)) }
     }
 }
 
@@ -70,10 +104,22 @@ pub struct Rule {
     pub allow_force: bool,
     /// Whether the branch may be deleted.
     pub allow_delete: bool,
+    /// Whether nobody may push to the branch.
+    pub forbids_push: bool,
     /// Users that may push to the branch; empty if everyone with write permission may.
     pub users: Vec<i64>,
+    /// The statuses that a commit needs before the branch may point to it.
+    pub checks: RequiredChecks,
     /// Creation time, in microseconds since 1970.
     pub created_us: i64,
+    /// Time of the last change, in microseconds since 1970.
+    pub updated_us: i64,
+}
+
+impl Rule {
+    fn admits(&self, actor: &Actor) -> bool {
+        !self.forbids_push && (self.users.is_empty() || actor.is_among(&self.users))
+    }
 }
 
 /// The rules of one repository, sorted by pattern.
@@ -81,7 +127,7 @@ pub struct Rule {
 pub struct Rules(Vec<Rule>);
 
 /// The combined rules of one branch for one account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EffectiveRule {
     /// Whether force pushes are allowed.
     pub allow_force: bool,
@@ -89,6 +135,8 @@ pub struct EffectiveRule {
     pub allow_delete: bool,
     /// Whether the account may push to the branch.
     pub admits: bool,
+    /// The statuses that its next commit needs; all of them.
+    pub checks: Vec<RequiredChecks>,
 }
 
 impl Rules {
@@ -127,14 +175,15 @@ impl Rules {
         (!matching.is_empty()).then(|| EffectiveRule {
             allow_force: matching.iter().all(|rule| rule.allow_force),
             allow_delete: matching.iter().all(|rule| rule.allow_delete),
-            admits: matching.iter().all(|rule| rule.users.is_empty() || actor.is_among(&rule.users)),
+            admits: matching.iter().all(|rule| rule.admits(actor)),
+            checks: matching.iter().map(|rule| &rule.checks).filter(|checks| checks.are_required).cloned().collect(),
         })
     }
 }
 
 impl EffectiveRule {
-    /// Returns the reason to deny a change that is not a force push.
-    pub fn deny(self, is_deletion: bool) -> Option<Denial> {
+    /// Returns the reason to deny a change that is not a force push, apart from missing checks.
+    pub fn deny(&self, is_deletion: bool) -> Option<Denial> {
         if !self.admits {
             return Some(Denial::Pusher);
         }
@@ -176,7 +225,50 @@ mod tests {
 
     fn rule(pattern: &str, allow: bool, users: &[i64]) -> Rule {
         let pattern = Pattern::parse(pattern).unwrap();
-        Rule { id: 1, pattern, allow_force: allow, allow_delete: allow, users: users.to_vec(), created_us: 0 }
+        Rule {
+            id: 1,
+            pattern,
+            allow_force: allow,
+            allow_delete: allow,
+            forbids_push: false,
+            users: users.to_vec(),
+            checks: RequiredChecks::default(),
+            created_us: 0,
+            updated_us: 0,
+        }
+    }
+
+    #[test]
+    fn each_required_context_is_reported_and_successful() {
+        let newest = [("ci/build".to_owned(), true), ("ci/test".to_owned(), false), ("lint".to_owned(), true)];
+        for (contexts, is_met) in [
+            (&["lint"][..], true),
+            (&["lint", "ci/build"], true),
+            (&["ci/test"], false),
+            (&["ci/*"], false),
+            (&["l*"], true),
+            (&["other"], false),
+            (&["lint", "other"], false),
+            (&[], false),
+        ] {
+            let contexts = contexts.iter().map(ToString::to_string).collect();
+            let checks = RequiredChecks { are_required: true, contexts };
+            assert_eq!(checks.are_met(&newest), is_met, "{checks:?}");
+        }
+        let any = RequiredChecks { are_required: true, contexts: Vec::new() };
+        assert!(any.are_met(&newest[..1]) && !any.are_met(&[]));
+        assert!(RequiredChecks::default().are_met(&[]));
+    }
+
+    #[test]
+    fn a_rule_can_forbid_pushes_and_checks_of_all_patterns_count() {
+        let checks = RequiredChecks { are_required: true, contexts: vec!["ci".to_owned()] };
+        let closed = Rule { forbids_push: true, checks: checks.clone(), ..rule("ma*", true, &[]) };
+        let rules = Rules::new(vec![closed, rule("*", true, &[])]);
+        let owner = Actor { user: 1, permission: Permission::Owner, issue_reach: IssueReach::None };
+        let effective = rules.effective(b"main", &owner).unwrap();
+        assert_eq!((effective.deny(false), effective.checks), (Some(Denial::Pusher), vec![checks]));
+        assert!(rules.effective(b"other", &owner).unwrap().checks.is_empty());
     }
 
     #[test]

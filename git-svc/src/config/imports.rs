@@ -37,11 +37,11 @@ pub struct ImportArgs {
     #[arg(long, env = "FERRITE_GIT_MIGRATION_AT_ONCE", default_value_t = 2, value_parser = within::<u16>(1..=256))]
     pub migrations_at_once: u16,
 
-    /// Imports of this store, queued and running.
+    /// Queued and running imports of this store.
     #[arg(long, env = "FERRITE_GIT_MIGRATION_QUEUE", default_value_t = 1000, value_parser = within::<u32>(1..))]
     pub migration_queue: u32,
 
-    /// Imports per user, queued and running.
+    /// Queued and running imports per user.
     #[arg(long, env = "FERRITE_GIT_MIGRATION_USER_QUEUE", default_value_t = 100, value_parser = within::<u32>(1..))]
     pub migration_user_queue: u32,
 

@@ -30,6 +30,10 @@ pub struct LimitArgs {
     #[arg(long, env = "FERRITE_GIT_MAX_FILE_BYTES", default_value_t = MAX_FILE_BYTES, value_parser = within::<u64>(1..=MAX_FILE_BYTES))]
     pub max_file_bytes: u64,
 
+    /// Retention of commit statuses, in days; 0: no limit.
+    #[arg(long, env = "FERRITE_GIT_STATUS_RETENTION_DAYS", default_value_t = 365, value_parser = within::<u16>(0..=u16::MAX))]
+    pub status_retention_days: u16,
+
     /// Limits on concurrent work and its queue.
     #[command(flatten)]
     pub limiters: LimiterArgs,
@@ -96,6 +100,12 @@ pub struct ProcessArgs {
 }
 
 impl LimitArgs {
+    /// Returns how long commit statuses are kept; `None` if forever.
+    pub(crate) fn status_retention(&self) -> Option<Duration> {
+        let days = u64::from(self.status_retention_days);
+        (days > 0).then(|| Duration::from_secs(days * 24 * 3600))
+    }
+
     pub(crate) fn transfers(&self) -> TransferLimits {
         let Self { idle, transfer: total, slowest: min_rate, .. } = *self;
         TransferLimits { idle, total, pause: idle / 2, min_rate, session_idle: idle.saturating_mul(10) }

@@ -15,11 +15,11 @@ pub struct MaintenanceArgs {
     #[arg(long = "upkeep-interval-seconds", env = "FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", default_value = "60", value_parser = fractional_seconds())]
     pub interval: Duration,
 
-    /// New packs (or 16 times as many loose objects) of a repository that are combined.
+    /// New packs (or 16 times as many loose objects) at which a repository is consolidated.
     #[arg(long = "upkeep-packs", env = "FERRITE_GIT_UPKEEP_PACKS", default_value_t = 16, value_parser = within::<u64>(0..))]
     pub packs: u64,
 
-    /// Time until a changed repository is reindexed, in seconds; fully repacked after 7 times.
+    /// Time until a changed repository is reindexed, in seconds; 7 times that until a full repack.
     #[arg(long = "upkeep-repack-seconds", env = "FERRITE_GIT_UPKEEP_REPACK_SECONDS", default_value = "86400", value_parser = fractional_seconds())]
     pub repack_after: Duration,
 

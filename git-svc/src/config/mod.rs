@@ -69,8 +69,8 @@ pub struct Config {
     #[arg(long, env = "FERRITE_GIT_HOOK_PROGRAM")]
     pub hook_program: Option<PathBuf>,
 
-    /// Git executable: an absolute path, or a name in /usr/local/bin, /usr/bin or /bin.
-    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_parser = git_program)]
+    /// Git executable: a path, or a name in /usr/local/bin, /usr/bin or /bin; `git` by default.
+    #[arg(long, env = "FERRITE_GIT_PROGRAM", value_name = "FILE", value_parser = git_program)]
     pub git_program: Option<PathBuf>,
 
     /// Maximum size of the pack of a push, in bytes.

@@ -6,6 +6,7 @@ mod maintenance;
 mod mirrors;
 mod protections;
 mod repositories;
+mod statuses;
 
 use ferrite_db::Migrations;
 
@@ -16,6 +17,7 @@ pub(crate) use self::{
     mirrors::{MirrorRow, MirrorTable},
     protections::ProtectionTable,
     repositories::RepositoryTable,
+    statuses::{NewStatus, StatusRow, StatusTable},
 };
 
 pub(crate) fn migrations() -> Migrations {

@@ -11,8 +11,11 @@ use ferrite_proto::{
     raw::{FILE_IS_TEXT_HEADER, FILE_NAME_HEADER, TEXT_CHECK_BYTES, is_text},
 };
 use futures_util::{Stream, StreamExt as _, stream, stream::BoxStream};
-use git_store::{repo::read, types::error::GitError};
-use git2::Oid;
+use git_store::{
+    repo::{read, revision::Revision},
+    types::error::GitError,
+};
+use git2::{Oid, Repository};
 use http::{Method, header};
 
 use super::{
@@ -25,16 +28,22 @@ use crate::{
 };
 
 /// `GET /git/{id}/raw?path=…`: a file. `path` is a branch, tag or commit followed by the path in
-/// it.
+/// it; with a `revision`, which may be empty for the default branch, it is the path alone.
 pub(super) async fn raw(
     RepositoryRequest { state, id, caller, request }: RepositoryRequest,
 ) -> Result<Response, ErrorResponse> {
     let grant = state.authorize_as(&caller, RAW, id).await?;
     let (parts, _) = request.into_parts();
-    let path = query::value(parts.uri.query().unwrap_or_default(), "path");
+    let query = parts.uri.query().unwrap_or_default();
+    let (revision, path) = (query::value(query, "revision"), query::value(query, "path"));
     let path =
         path.ok_or_else(|| GitError::invalid("path", "required", "must be a ref and a path, percent-encoded"))?;
-    let file = state.pool.run(id, move |repo| read::raw(repo, &path)).await?;
+    let revision = revision.map(|revision| Revision::parse(&revision)).transpose()?;
+    let find = move |repo: &Repository| match &revision {
+        Some(revision) => read::raw_at(repo, revision, &path),
+        None => read::raw(repo, &path),
+    };
+    let file = state.pool.run(id, find).await?;
     let etag = format!("\"{}\"", file.blob);
     let head = FileHead::new(&etag).with(FILE_NAME_HEADER, &query::encode(&file.name));
     if matches_etag(parts.headers.get_all(header::IF_NONE_MATCH), &etag) {

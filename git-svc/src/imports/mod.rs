@@ -25,6 +25,7 @@ use ferrite_core::{Clock, Lifecycle, Secret, sealing::Sealer};
 use ferrite_db::{Db, idempotency::IdempotencyKey};
 use ferrite_outbound::{Client, SendError};
 use ferrite_proto::{
+    MAX_MIRROR_INTERVAL_SECS, MIN_MIRROR_INTERVAL_SECS,
     events::{MirrorChanged, event::Fact},
     git::UpdateMirrorResponse,
     grant::ByteQuota,
@@ -56,10 +57,6 @@ use crate::{
     transfer::push::{HookSessions, Hooks},
 };
 
-/// Shortest sync interval of a mirror, in seconds.
-pub(crate) const MIN_INTERVAL_SECS: i64 = 600;
-/// Longest sync interval of a mirror, in seconds: ten years.
-const MAX_INTERVAL_SECS: i64 = 10 * 366 * 24 * 3600;
 /// Longest time that a sync request waits to resolve the remote's name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -316,10 +313,10 @@ impl Inner {
 }
 
 fn check_interval(field: &str, interval_secs: i64) -> Result<(), GitError> {
-    if (MIN_INTERVAL_SECS..=MAX_INTERVAL_SECS).contains(&interval_secs) {
+    if (MIN_MIRROR_INTERVAL_SECS..=MAX_MIRROR_INTERVAL_SECS).contains(&interval_secs) {
         return Ok(());
     }
-    Err(GitError::invalid(field, "invalid", format!("must be between {MIN_INTERVAL_SECS} and {MAX_INTERVAL_SECS}")))
+    Err(GitError::invalid(field, "invalid", "must be between 10 minutes and 365 days"))
 }
 
 /// Returns the event with the state of a mirror.

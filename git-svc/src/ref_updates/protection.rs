@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use ferrite_db::{Db, DbError};
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::{git::StatusState, id::RepositoryId};
 use git_store::{
     repo::{
         pool::Pool,
@@ -18,12 +18,16 @@ use git_store::{
 use git2::{Oid, Repository};
 use parking_lot::Mutex;
 
-use crate::{db::ProtectionTable, rpc_error::RpcError};
+use crate::{
+    db::{ProtectionTable, StatusTable},
+    rpc_error::RpcError,
+};
 
 /// Branch protection with rules from the database. Clones share the pool and the database handle.
 #[derive(Clone)]
 pub(crate) struct BranchProtection {
     table: ProtectionTable,
+    statuses: StatusTable,
     pool: Pool,
 }
 
@@ -49,7 +53,7 @@ impl PushedCommits {
 
 impl BranchProtection {
     pub(crate) fn new(db: Db, pool: Pool) -> Self {
-        Self { table: ProtectionTable::new(db), pool }
+        Self { table: ProtectionTable::new(db.clone()), statuses: StatusTable::new(db), pool }
     }
 
     pub(crate) async fn rules(&self, id: RepositoryId) -> Result<Rules, DbError> {
@@ -77,6 +81,12 @@ impl BranchProtection {
         for (index, edit) in edits.iter().enumerate() {
             let Some(rule) = effective_rule(&rules, actor, edit) else { continue };
             verdicts[index] = rule.deny(edit.new.is_none());
+            if let (None, Some(new)) = (verdicts[index], edit.new)
+                && !rule.checks.is_empty()
+                && !self.has_checks(id, new, &rule).await?
+            {
+                verdicts[index] = Some(Denial::Checks);
+            }
             if let (None, false, Some(old), Some(new)) = (verdicts[index], rule.allow_force, edit.old, edit.new) {
                 moves.push((index, old, new));
             }
@@ -85,6 +95,18 @@ impl BranchProtection {
             verdicts[index] = Some(Denial::Force);
         }
         Ok(verdicts)
+    }
+
+    /// Returns whether the statuses that a rule requires of a commit have succeeded.
+    async fn has_checks(&self, id: RepositoryId, commit: Oid, rule: &EffectiveRule) -> Result<bool, DbError> {
+        let newest = self.statuses.newest(id, commit).await?.into_iter();
+        let newest: Vec<_> = newest
+            .map(|row| {
+                let succeeded = row.state() == StatusState::Success;
+                (row.context, succeeded)
+            })
+            .collect();
+        Ok(rule.checks.iter().all(|checks| checks.are_met(&newest)))
     }
 
     /// Returns the indexes of moves that remove commits.
@@ -116,10 +138,11 @@ impl BranchProtection {
 }
 
 /// Returns why the rules forbid a commit on top of a branch or on a new branch; `None` if they
-/// allow it. Such a commit removes no commits, so it can be judged before it is written. The caller
-/// must have held the repository's write lock since it read the rules.
+/// allow it. Such a commit removes no commits and has no statuses, so it can be judged before it is
+/// written. The caller must have held the repository's write lock since it read the rules.
 pub(crate) fn check_commit(rules: &Rules, actor: &Actor, edit: &RefEdit) -> Option<Denial> {
-    effective_rule(rules, actor, edit).and_then(|rule| rule.deny(false))
+    let rule = effective_rule(rules, actor, edit)?;
+    rule.deny(false).or_else(|| (!rule.checks.is_empty()).then_some(Denial::Checks))
 }
 
 /// Returns the rule that applies to a user, if the ref is a protected branch.

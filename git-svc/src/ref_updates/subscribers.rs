@@ -2,11 +2,11 @@
 
 use ferrite_proto::events::{IssueReach, RefsUpdated, event::Fact};
 
-/// Receives all events.
+/// Receives all events except statuses of commits.
 pub(crate) const REPO_SVC: &str = "repo-svc";
 /// Receives updates of default branches whose commit messages may close issues.
 pub(crate) const ISSUE_SVC: &str = "issue-svc";
-/// Receives all ref updates, for webhooks.
+/// Receives all ref updates and statuses of commits, for webhooks.
 pub(crate) const HOOK_SVC: &str = "hook-svc";
 
 /// Writers wait until these subscribers have accepted an event, so that a client that writes and
@@ -19,6 +19,7 @@ pub(super) fn subscribers(fact: &Fact) -> &'static [&'static str] {
         Fact::RefsUpdated(fact) if fact.updates.is_empty() => &[REPO_SVC],
         Fact::RefsUpdated(fact) if may_change_issues(fact) => &[REPO_SVC, ISSUE_SVC, HOOK_SVC],
         Fact::RefsUpdated(_) => &[REPO_SVC, HOOK_SVC],
+        Fact::StatusCreated(_) => &[HOOK_SVC],
         _ => &[REPO_SVC],
     }
 }
@@ -33,7 +34,7 @@ fn may_change_issues(fact: &RefsUpdated) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_proto::events::{RefUpdate, SizeChanged};
+    use ferrite_proto::events::{RefUpdate, SizeChanged, StatusCreated};
 
     use super::*;
 
@@ -55,5 +56,6 @@ mod tests {
         }
         assert_eq!(subscribers(&Fact::SizeChanged(SizeChanged::default())), [REPO_SVC]);
         assert_eq!(subscribers(&Fact::RefsUpdated(RefsUpdated::default())), [REPO_SVC]);
+        assert_eq!(subscribers(&Fact::StatusCreated(StatusCreated::default())), [HOOK_SVC]);
     }
 }

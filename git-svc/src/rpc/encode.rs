@@ -70,8 +70,12 @@ pub(super) fn protection(rule: Rule) -> Protection {
         pattern: rule.pattern.as_str().to_owned(),
         allow_force: rule.allow_force,
         allow_delete: rule.allow_delete,
+        forbids_push: rule.forbids_push,
         push_user_ids: rule.users,
+        requires_checks: rule.checks.are_required,
+        required_contexts: rule.checks.contexts,
         created_time: Some(timestamp(rule.created_us)),
+        updated_time: Some(timestamp(rule.updated_us)),
     }
 }
 

@@ -12,6 +12,7 @@ mod imports;
 mod protections;
 mod releases;
 mod repositories;
+mod statuses;
 
 use ferrite_listener::service;
 use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};
@@ -24,6 +25,7 @@ use ferrite_proto::{
         mirror_service_server::MirrorServiceServer,
         protection_service_server::ProtectionServiceServer,
         release_storage_service_server::ReleaseStorageServiceServer,
+        status_service_server::StatusServiceServer,
         storage_service_server::{StorageService, StorageServiceServer},
         *,
     },
@@ -37,7 +39,7 @@ pub(crate) use self::repositories::remove_deleted;
 use self::{
     branches::{get_branch, list_branches, set_default_branch},
     commits::{describe_updates, get_commit, list_pushed_commits},
-    contents::{change_files, delete_contents, get_contents, put_contents},
+    contents::{change_files, create_contents, delete_contents, get_contents, put_contents},
     repositories::{create_repository, delete_repository, get_store_status},
 };
 use crate::{rpc_error::RpcError, state::AppState};
@@ -54,6 +56,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(MigrationServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MirrorServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ReleaseStorageServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(StatusServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(StorageServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
 }
@@ -63,6 +66,7 @@ service!(GitService for AppState {
     get_branch(GetBranchRequest) -> GetBranchResponse;
     get_commit(GetCommitRequest) -> GetCommitResponse;
     get_contents(GetContentsRequest) -> GetContentsResponse;
+    create_contents(CreateContentsRequest) -> CreateContentsResponse;
     put_contents(PutContentsRequest) -> PutContentsResponse;
     delete_contents(DeleteContentsRequest) -> DeleteContentsResponse;
     change_files(ChangeFilesRequest) -> ChangeFilesResponse;

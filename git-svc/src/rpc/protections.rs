@@ -4,24 +4,25 @@ use ferrite_proto::{
     git::{
         DeleteProtectionRequest, DeleteProtectionResponse, GetProtectionRequest, GetProtectionResponse,
         ListProtectionsRequest, ListProtectionsResponse, SetProtectionRequest, SetProtectionResponse,
-        protection_service_server::ProtectionService,
+        UpdateProtectionRequest, UpdateProtectionResponse, protection_service_server::ProtectionService,
     },
     id::RepositoryId,
 };
 use ferrite_rpc::{auth::Caller, version};
 use git_store::types::{
     error::GitError,
-    protection::{MAX_RULES, MAX_USERS, Pattern, Rule},
+    protection::{MAX_CONTEXTS, MAX_RULES, MAX_USERS, Pattern, RequiredChecks, Rule},
 };
 use tonic::Request;
 
-use super::{authorize, encode, finish};
+use super::{authorize, encode, finish, statuses::check_context_of};
 use crate::{ref_updates::AuditContext, rpc_error::RpcError, state::AppState};
 
 service!(ProtectionService for AppState {
     list_protections(ListProtectionsRequest) -> ListProtectionsResponse;
     get_protection(GetProtectionRequest) -> GetProtectionResponse;
     set_protection(SetProtectionRequest) -> SetProtectionResponse;
+    update_protection(UpdateProtectionRequest) -> UpdateProtectionResponse;
     delete_protection(DeleteProtectionRequest) -> DeleteProtectionResponse;
 });
 
@@ -97,7 +98,23 @@ fn require_version(rule: Option<&Rule>) -> Result<(), DbError> {
 }
 
 fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, GitError> {
-    let mut users = request.push_user_ids;
+    Ok(Rule {
+        id: 0,
+        pattern: Pattern::parse(&request.pattern)?,
+        allow_force: request.allow_force,
+        allow_delete: request.allow_delete,
+        forbids_push: request.forbids_push,
+        users: parse_users(request.push_user_ids)?,
+        checks: RequiredChecks {
+            are_required: request.requires_checks,
+            contexts: parse_contexts(request.required_contexts)?,
+        },
+        created_us: now_us,
+        updated_us: now_us,
+    })
+}
+
+fn parse_users(mut users: Vec<i64>) -> Result<Vec<i64>, GitError> {
     users.sort_unstable();
     users.dedup();
     if users.len() > MAX_USERS {
@@ -106,14 +123,51 @@ fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, GitError> {
     if users.iter().any(|user| *user <= 0) {
         return Err(GitError::invalid("push_user_ids", "invalid", "must be greater than 0"));
     }
-    Ok(Rule {
-        id: 0,
-        pattern: Pattern::parse(&request.pattern)?,
-        allow_force: request.allow_force,
-        allow_delete: request.allow_delete,
-        users,
-        created_us: now_us,
+    Ok(users)
+}
+
+fn parse_contexts(mut contexts: Vec<String>) -> Result<Vec<String>, GitError> {
+    const FIELD: &str = "status_check_contexts";
+    contexts.retain(|context| !context.is_empty());
+    contexts.sort_unstable();
+    contexts.dedup();
+    if contexts.len() > MAX_CONTEXTS {
+        return Err(GitError::invalid(FIELD, "too_long", "must not be more than 50"));
+    }
+    match contexts.iter().find_map(|context| check_context_of(FIELD, context)) {
+        Some(violation) => Err(GitError::Invalid(violation)),
+        None => Ok(contexts),
+    }
+}
+
+async fn update_protection(
+    state: &AppState,
+    request: Request<UpdateProtectionRequest>,
+) -> Result<UpdateProtectionResponse, RpcError> {
+    let caller = Caller::of(&request);
+    let id = RepositoryId(request.get_ref().repository_id);
+    let grant = state.authorize(&caller, id).await?;
+    let by = AuditContext::of(&caller, &grant, request.metadata());
+    let mut request = request.into_inner();
+    let users = request.push_user_ids.take().map(|users| parse_users(users.ids)).transpose()?;
+    let contexts = request.required_contexts.take().map(|list| parse_contexts(list.contexts)).transpose()?;
+    finish(state, async move |state| {
+        let guard = state.updater.lock(id).await?;
+        let mut rule = named(&state, id, 0, &request.pattern).await?;
+        require_version(Some(&rule))?;
+        rule.allow_force = request.allow_force.unwrap_or(rule.allow_force);
+        rule.allow_delete = request.allow_delete.unwrap_or(rule.allow_delete);
+        rule.forbids_push = request.forbids_push.unwrap_or(rule.forbids_push);
+        rule.checks.are_required = request.requires_checks.unwrap_or(rule.checks.are_required);
+        rule.users = users.unwrap_or(rule.users);
+        rule.checks.contexts = contexts.unwrap_or(rule.checks.contexts);
+        rule.updated_us = state.clock.now_us();
+        let delivered = state.updater.set_rule(&guard, &mut rule, by).await?;
+        drop(guard);
+        delivered.await;
+        Ok(UpdateProtectionResponse { protection: Some(encode::protection(rule)) })
     })
+    .await
 }
 
 async fn delete_protection(

@@ -17,7 +17,7 @@ use git_store::{
     },
     types::{
         error::GitError,
-        name::{BranchName, RefName},
+        name::{BranchName, RefName, check_new_name},
     },
 };
 use git2::Repository;
@@ -83,6 +83,7 @@ async fn make_tag(state: &AppState, tag: NewTag) -> Result<bool, RpcError> {
         if is_mirror {
             return Err(GitError::MirrorReadOnly);
         }
+        check_new_name(name.short(), "tag_name")?;
         target.resolve(repo).map(|resolved| Some(resolved.commit)).map_err(unknown_target)
     };
     let Some(commit) = state.pool.run(id, job).await? else { return Ok(false) };

@@ -15,14 +15,17 @@ use git_store::{
         templates::ReadmeValues,
         write::{Author, InitialCommit, initial_commit},
     },
-    types::{error::GitError, name::BranchName},
+    types::{
+        error::GitError,
+        name::{BranchName, check_new_name},
+    },
 };
 use tonic::Request;
 
 use super::finish;
 use crate::{
     admission::limiter::ClientKey,
-    db::{ImportTable, MaintenanceTable, MirrorTable, ProtectionTable, RepositoryTable},
+    db::{ImportTable, MaintenanceTable, MirrorTable, ProtectionTable, RepositoryTable, StatusTable},
     rpc_error::RpcError,
     state::AppState,
 };
@@ -106,6 +109,7 @@ fn parse(state: &AppState, request: CreateRepositoryRequest) -> Result<NewReposi
         return Ok(NewRepository { id, epoch, content, is_wiki, user: request.user_id });
     }
     let branch = BranchName::parse(request.default_branch.as_bytes()).map_err(|error| error.of("default_branch"))?;
+    check_new_name(branch.as_bytes(), "default_branch")?;
     let user = request.first_commit.as_ref().map_or(0, |first| first.user_id);
     let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
     let first = request.first_commit.map(|first| first_commit(first, seconds));
@@ -169,6 +173,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     ProtectionTable::delete_all(&mut tx, id).await?;
     ImportTable::forget(&mut tx, id).await?;
     MirrorTable::forget(&mut tx, id).await?;
+    StatusTable::delete_all(&mut tx, id).await?;
     tx.commit().await?;
     // Requests admitted earlier may still fill caches, so they are cleared again after the move.
     state.caches.forget(id);

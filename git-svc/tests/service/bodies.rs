@@ -133,6 +133,17 @@ async fn raw_files_come_with_their_length_name_and_tag() {
         let (status, headers, _) = get(&service, id, &format!("/git/{id}/raw?path={path}")).await;
         assert_eq!((status, headers["ferrite-reason"].to_str().unwrap()), (StatusCode::NOT_FOUND, reason), "{path}");
     }
+    let (_, found, body) = get(&service, id, &format!("/git/{id}/raw?revision=main&path=dir/a%20b.txt")).await;
+    assert_eq!((&found["etag"], &body[..]), (&headers["etag"], &b"hello\n"[..]));
+    for (query, expected) in [
+        ("revision=&path=dir/a%20b.txt", ""),
+        ("revision=main&path=main/dir/a%20b.txt", "PATH_NOT_FOUND"),
+        ("revision=main/dir&path=a%20b.txt", "REVISION_NOT_FOUND"),
+    ] {
+        let (_, headers, _) = get(&service, id, &format!("/git/{id}/raw?{query}")).await;
+        let reason = headers.get("ferrite-reason").map_or("", |reason| reason.to_str().unwrap());
+        assert_eq!(reason, expected, "{query}");
+    }
     let (status, headers, _) = get(&service, id, &format!("/git/{id}/raw?path=%zz")).await;
     assert_eq!((status, headers["ferrite-reason"].to_str().unwrap()), (StatusCode::BAD_REQUEST, "INVALID_FIELDS"));
 }

@@ -410,6 +410,7 @@ operations! {
     GetBranchRequest = GET_BRANCH,
     GetCommitRequest = GET_COMMIT,
     GetContentsRequest = GET_CONTENTS,
+    CreateContentsRequest = CREATE_CONTENTS,
     PutContentsRequest = PUT_CONTENTS,
     ListCommitsRequest = LIST_COMMITS,
     ListTagsRequest = LIST_TAGS,
@@ -423,6 +424,10 @@ operations! {
     ListProtectionsRequest = LIST_PROTECTIONS,
     GetProtectionRequest = GET_PROTECTION,
     SetProtectionRequest = SET_PROTECTION,
+    UpdateProtectionRequest = UPDATE_PROTECTION,
+    CreateStatusRequest = CREATE_STATUS,
+    ListStatusesRequest = LIST_STATUSES,
+    GetCombinedStatusRequest = GET_COMBINED_STATUS,
     DeleteProtectionRequest = DELETE_PROTECTION,
     SyncMirrorRequest = SYNC_MIRROR,
     UpdateMirrorRequest = UPDATE_MIRROR,
@@ -442,7 +447,7 @@ pub(crate) fn put_request(repository: i64, path: &str, content: &[u8]) -> PutCon
     PutContentsRequest {
         repository_id: repository,
         path: path.as_bytes().to_vec(),
-        content: content.to_vec().into(),
+        content: Some(content.to_vec().into()),
         message: format!("Write {path}\n"),
         ..PutContentsRequest::default()
     }

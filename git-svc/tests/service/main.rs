@@ -32,6 +32,8 @@ mod maintenance;
 #[cfg(test)]
 mod mirrors;
 #[cfg(test)]
+mod moves;
+#[cfg(test)]
 mod odd_history;
 #[cfg(test)]
 mod odd_objects;

@@ -218,8 +218,10 @@ async fn a_schedule_is_changed_and_other_repositories_are_no_mirrors() {
     wait_until("the new state is sent", || states(&service).len() > 1).await;
     let state = states(&service).remove(1);
     assert_eq!((state.version, state.state.unwrap().interval_seconds), (2, 7200));
-    let refused = update(ID, 599).await.unwrap_err();
-    assert_eq!(ferrite_proto::error::violations(&refused)[0].0, "interval_seconds");
+    for wrong in [0, 599, 31_536_001] {
+        let refused = update(ID, wrong).await.unwrap_err();
+        assert_eq!(ferrite_proto::error::violations(&refused)[0].0, "interval_seconds", "{wrong}");
+    }
     let id = service.create().await;
     assert_eq!(reason(&update(id, 7200).await.unwrap_err()), "NOT_A_MIRROR");
     let sync = service.with_grant(id, SyncMirrorRequest { repository_id: id });

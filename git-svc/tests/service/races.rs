@@ -104,7 +104,7 @@ async fn the_expected_blob_must_still_be_there_when_the_branch_moved() {
     let tip = made.commit.unwrap().id;
     // The same file changed, so the commit is rejected.
     race.before_each(&others(service, id, &tip, &["a"]));
-    let again = PutContentsRequest { expected_blob_id: blob(b"new"), content: b"newer".to_vec().into(), ..named };
+    let again = PutContentsRequest { expected_blob_id: blob(b"new"), content: Some(b"newer".to_vec().into()), ..named };
     let error = service.git().put_contents(service.with_grant(id, again.clone())).await.unwrap_err();
     assert_eq!((error.code(), reason(&error).as_str()), (Code::Aborted, "STALE_BLOB"));
     let now = PutContentsRequest { expected_blob_id: blob(b"other"), ..again };

@@ -21,7 +21,7 @@ use crate::{
     push::git,
 };
 
-fn delete(id: i64, path: &str) -> DeleteContentsRequest {
+pub(crate) fn delete(id: i64, path: &str) -> DeleteContentsRequest {
     DeleteContentsRequest {
         repository_id: id,
         path: path.into(),
@@ -30,7 +30,7 @@ fn delete(id: i64, path: &str) -> DeleteContentsRequest {
     }
 }
 
-fn file(path: &str, operation: FileOperation, content: Option<&str>) -> FileChange {
+pub(crate) fn file(path: &str, operation: FileOperation, content: Option<&str>) -> FileChange {
     FileChange {
         path: path.into(),
         operation: operation.into(),
@@ -39,7 +39,7 @@ fn file(path: &str, operation: FileOperation, content: Option<&str>) -> FileChan
     }
 }
 
-fn change(id: i64, files: Vec<FileChange>) -> ChangeFilesRequest {
+pub(crate) fn change(id: i64, files: Vec<FileChange>) -> ChangeFilesRequest {
     ChangeFilesRequest { repository_id: id, message: "Change".into(), files, ..ChangeFilesRequest::default() }
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn protect(service: &Service, request: SetProtectionRequest) ->
     client.set_protection(service.with_grant(id, request)).await.unwrap().into_inner().protection.unwrap()
 }
 
-async fn names(service: &Service, id: i64, revision: &str) -> Vec<String> {
+pub(crate) async fn names(service: &Service, id: i64, revision: &str) -> Vec<String> {
     let request = GetContentsRequest { repository_id: id, revision: revision.into(), path: Vec::new() };
     let found = service.git().get_contents(service.with_grant(id, request)).await.unwrap().into_inner();
     let Some(Contents::Directory(directory)) = found.contents else { panic!("{found:?}") };
@@ -202,6 +202,7 @@ async fn author_and_committer_may_be_given() {
     let date = Some(prost_types::Timestamp { seconds: -1, nanos: 0 });
     for (identity, name) in [
         (CommitIdentity { name: "a\nb".into(), ..grace.clone() }, "committer.name"),
+        (CommitIdentity { name: "a\u{202e}b".into(), ..grace.clone() }, "committer.name"),
         (CommitIdentity { email: "a>b".into(), ..grace.clone() }, "committer.email"),
         (CommitIdentity { email: String::new(), ..grace.clone() }, "committer.email"),
         (CommitIdentity { date, ..grace.clone() }, "committer.date"),

@@ -33,7 +33,8 @@ fn sender_id(fact: &Fact) -> i64 {
         | Fact::HookChanged(_)
         | Fact::OrganizationDeleted(_)
         | Fact::MigrationEnded(_)
-        | Fact::MirrorChanged(_) => 0,
+        | Fact::MirrorChanged(_)
+        | Fact::StatusCreated(_) => 0,
     }
 }
 

@@ -10,7 +10,7 @@ use ferrite_core::page::Page;
 use ferrite_core::sealing::{SealError, Sealer};
 use ferrite_core::text::check_line;
 use ferrite_core::{Secret, timestamp};
-use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, once, once_or_rebuild};
+use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_listener::service;
 use ferrite_outbound::{OutboundUrl, Policy};
 use ferrite_proto::error::FieldViolation;
@@ -51,7 +51,7 @@ service!(HookService for AppState {
 async fn create_hook(state: &AppState, request: Request<CreateHookRequest>) -> Result<CreateHookResponse, HookError> {
     let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let sealer = state.store.sealer();
-    let key = redacted_key(&request, access.user.0, "CreateHook", sealer, |request, hide| {
+    let key = IdempotencyKey::of_redacted(&request, access.user.0, "CreateHook", sealer, |request, hide| {
         hide_options(&mut request.config, hide);
         if !request.authorization_header.is_empty() {
             request.authorization_header = hide(&request.authorization_header);
@@ -101,7 +101,7 @@ async fn get_hook(state: &AppState, request: Request<GetHookRequest>) -> Result<
 async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> Result<UpdateHookResponse, HookError> {
     let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let sealer = state.store.sealer();
-    let key = redacted_key(&request, access.user.0, "UpdateHook", sealer, |request, hide| {
+    let key = IdempotencyKey::of_redacted(&request, access.user.0, "UpdateHook", sealer, |request, hide| {
         hide_options(&mut request.config, hide);
         request.authorization_header = request.authorization_header.as_deref().map(hide);
     })?;
@@ -197,31 +197,7 @@ async fn delete_hook(state: &AppState, request: Request<DeleteHookRequest>) -> R
     once(state.store.db(), key.as_ref(), delete).await
 }
 
-/// Like [`IdempotencyKey::of`], with fingerprints in place of the secrets. `hide` passes each of
-/// them to the function that it gets. After the sealing key changes, a repeated request still
-/// matches as long as the old key is configured.
-fn redacted_key<T: Message + Clone>(
-    request: &Request<T>,
-    caller: i64,
-    method: &str,
-    sealer: &Sealer,
-    hide: impl Fn(&mut T, &dyn Fn(&str) -> String),
-) -> Result<Option<IdempotencyKey>, IdempotencyError> {
-    let mut key: Option<IdempotencyKey> = None;
-    for fingerprint in sealer.fingerprints() {
-        let mut redacted = Request::new(request.get_ref().clone());
-        *redacted.metadata_mut() = request.metadata().clone();
-        *redacted.extensions_mut() = request.extensions().clone();
-        hide(redacted.get_mut(), &fingerprint);
-        let Some(found) = IdempotencyKey::of(&redacted, caller, method)? else { return Ok(None) };
-        key = Some(match key {
-            Some(key) => key.or_for(found),
-            None => found,
-        });
-    }
-    Ok(key)
-}
-
+/// Replaces the secrets in options by what `hide` makes of them.
 fn hide_options(options: &mut BTreeMap<String, String>, hide: &dyn Fn(&str) -> String) {
     for name in SECRET_OPTIONS {
         if let Some(value) = options.get_mut(name) {

@@ -53,7 +53,8 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
             | Fact::HookChanged(_)
             | Fact::OrganizationDeleted(_)
             | Fact::MigrationEnded(_)
-            | Fact::MirrorChanged(_),
+            | Fact::MirrorChanged(_)
+            | Fact::StatusCreated(_),
         )
         | None => return Vec::new(),
     };

@@ -51,11 +51,11 @@ pub struct ServeArgs {
 #[derive(Args, Clone, Debug)]
 pub struct TelemetryArgs {
     /// Log filter in the syntax of `tracing`, such as `info` or `info,gateway=debug`.
-    #[arg(long, env = "FERRITE_LOG", default_value = "info", value_parser = log_filter)]
+    #[arg(long, env = "FERRITE_LOG", value_name = "FILTER", default_value = "info", value_parser = log_filter)]
     pub log: String,
 
     /// Log format; by default `text` on a terminal and `json` elsewhere.
-    #[arg(long, env = "FERRITE_LOG_FORMAT")]
+    #[arg(long, env = "FERRITE_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 }
 

@@ -1,11 +1,13 @@
 //! Shutdown and readiness of a process, and the tasks that its shutdown waits for. The binary
 //! translates signals to [`Lifecycle::stop`].
 
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,19 +20,26 @@ use crate::writer;
 /// A shutdown has three steps. [`Lifecycle::drain_and_stop`] marks the process unready and keeps
 /// serving for a while, so that load balancers notice. [`Lifecycle::stop`] wakes
 /// [`Lifecycle::stopping`]: servers close their listeners and finish running requests, and workers
-/// return. [`Lifecycle::finished`] waits for the tasks, at most for the grace period.
-#[derive(Clone, Debug)]
+/// return. [`Lifecycle::finished`] waits for the tasks and then runs the work of
+/// [`Lifecycle::at_end`], all within the grace period.
+#[derive(Clone)]
 pub struct Lifecycle(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     /// True once the drain has begun.
     draining: AtomicBool,
     stopping: CancellationToken,
     tasks: TaskTracker,
+    at_end: Mutex<Vec<BoxFuture<'static, ()>>>,
     ready: AtomicBool,
     unready_reason: Mutex<String>,
     grace: Duration,
+}
+
+impl fmt::Debug for Lifecycle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Lifecycle").field("grace", &self.0.grace).finish_non_exhaustive()
+    }
 }
 
 impl Lifecycle {
@@ -41,6 +50,7 @@ impl Lifecycle {
             draining: AtomicBool::new(false),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            at_end: Mutex::default(),
             ready: AtomicBool::new(false),
             unready_reason: Mutex::new("starting".to_owned()),
             grace,
@@ -64,6 +74,12 @@ impl Lifecycle {
         F::Output: Send + 'static,
     {
         self.0.tasks.spawn(writer::inherit(task).instrument(tracing::debug_span!("task", name).or_current()))
+    }
+
+    /// Runs `work` in [`Lifecycle::finished`] once all tasks have ended. Does not run it if they do
+    /// not end within the grace period, and cancels it at the end of that period.
+    pub fn at_end(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.0.at_end.lock().push(Box::pin(work));
     }
 
     /// Marks the process unready, keeps serving for `drain`, then begins the shutdown.
@@ -134,12 +150,19 @@ impl Lifecycle {
         self.0.ready.load(Ordering::SeqCst) && !self.is_draining()
     }
 
-    /// Waits for the shutdown to begin and for all tasks to end, at most for the grace period.
-    /// Returns whether they ended in time.
+    /// Waits for the shutdown to begin and for all tasks to end, then runs the work of
+    /// [`Lifecycle::at_end`], all within the grace period. Returns whether everything ended in time.
     pub async fn finished(&self) -> bool {
         self.stopping().await;
         self.0.tasks.close();
-        tokio::time::timeout(self.0.grace, self.0.tasks.wait()).await.is_ok()
+        let ending = async {
+            self.0.tasks.wait().await;
+            let last = std::mem::take(&mut *self.0.at_end.lock());
+            for work in last {
+                work.await;
+            }
+        };
+        tokio::time::timeout(self.0.grace, ending).await.is_ok()
     }
 }
 
@@ -211,5 +234,32 @@ mod tests {
         life.spawn("stuck", std::future::pending::<()>());
         life.stop();
         assert!(!life.finished().await);
+    }
+
+    #[tokio::test]
+    async fn the_last_work_runs_after_the_tasks_and_within_the_grace_period() {
+        let life = Lifecycle::new(Duration::from_secs(5));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let (last, task, watched) = (Arc::clone(&order), Arc::clone(&order), life.clone());
+        life.at_end(async move { last.lock().push("last") });
+        life.spawn("task", async move {
+            watched.stopping().await;
+            tokio::task::yield_now().await;
+            task.lock().push("task");
+        });
+        life.stop();
+        assert!(life.finished().await);
+        assert_eq!(*order.lock(), ["task", "last"]);
+        let life = Lifecycle::new(Duration::from_millis(200));
+        life.at_end(std::future::pending());
+        life.stop();
+        assert!(!life.finished().await);
+        let life = Lifecycle::new(Duration::from_millis(200));
+        let skipped = Arc::clone(&order);
+        life.spawn("stuck", std::future::pending::<()>());
+        life.at_end(async move { skipped.lock().push("skipped") });
+        life.stop();
+        assert!(!life.finished().await);
+        assert_eq!(order.lock().len(), 2);
     }
 }

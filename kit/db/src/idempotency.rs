@@ -8,6 +8,7 @@
 
 use std::future::Future;
 
+use ferrite_core::sealing::Sealer;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
 use ferrite_proto::metadata::IDEMPOTENCY_KEY;
 use ferrite_rpc::auth::Caller;
@@ -150,12 +151,31 @@ impl IdempotencyKey {
         Ok(Some(Self { key_hash, request_hash, other_hashes: Vec::new() }))
     }
 
-    /// Also accepts a response stored for `other`, another form of the same request, such as one
-    /// hashed with a replaced key.
-    #[must_use]
-    pub fn or_for(mut self, other: Self) -> Self {
-        self.other_hashes.push(other.request_hash);
-        self
+    /// Like [`IdempotencyKey::of`], for a request with secrets, which `redact` replaces with their
+    /// fingerprints. So another secret is another request, but without the key of `sealer` nobody
+    /// can try secrets against the stored hash. After that key changes, a repeated request still
+    /// matches as long as the old key is configured.
+    ///
+    /// # Errors
+    /// [`IdempotencyError::BadKey`] if the key is malformed.
+    ///
+    /// # Panics
+    /// Never: a sealer has a key.
+    pub fn of_redacted<T: Message + Clone>(
+        request: &tonic::Request<T>,
+        caller: i64,
+        method: &str,
+        sealer: &Sealer,
+        redact: impl Fn(&mut T, &dyn Fn(&str) -> String),
+    ) -> Result<Option<Self>, IdempotencyError> {
+        let Some(key) = Self::of(request, caller, method)? else { return Ok(None) };
+        let mut hashes = sealer.fingerprints().map(|fingerprint| {
+            let mut content = request.get_ref().clone();
+            redact(&mut content, &fingerprint);
+            hash_of(&content)
+        });
+        let request_hash = hashes.next().expect("a sealer has a key");
+        Ok(Some(Self { request_hash, other_hashes: hashes.collect(), ..key }))
     }
 
     /// Stores responses for another form of the request, such as one that refers to the same

@@ -10,6 +10,7 @@
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 mod cache;
+mod checkpoint;
 mod config;
 mod connections;
 mod data_version;

@@ -24,10 +24,11 @@ impl From<DbError> for StartError {
 }
 
 /// Until `life` stops: sets the readiness of the process by its database, measures the connections,
-/// and releases free pages of a SQLite file.
+/// and releases free pages of a SQLite file. At the end it leaves that file complete.
 pub fn watch_database(db: &Db, life: &Lifecycle) {
     report_connections(db, life);
     db.release_free_pages(life);
+    db.checkpoint_at_end(life);
     let db = db.clone();
     let probe = move || {
         let db = db.clone();

@@ -24,6 +24,7 @@ pub fn kind(event: &Event) -> &'static str {
         Some(Fact::ReleasePublished(_)) => "release.published",
         Some(Fact::MigrationEnded(_)) => "migration.ended",
         Some(Fact::MirrorChanged(_)) => "mirror.changed",
+        Some(Fact::StatusCreated(_)) => "status.created",
         Some(Fact::OrganizationDeleted(_)) => "organization.deleted",
         None => "unknown",
     }

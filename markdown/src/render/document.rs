@@ -11,7 +11,7 @@ use pulldown_cmark::{CowStr, Event, LinkType, Tag, TagEnd};
 
 use super::elements::{Element, Kind, LANGUAGE_CLASS};
 use super::links::{Part, ReferenceLinks, parts};
-use super::raw_html::{Piece, Pieces};
+use super::raw_html::{Piece, Pieces, is_script_tag};
 use super::{escape, highlight};
 use crate::walk::{Step, Walk, is_inline};
 
@@ -30,7 +30,7 @@ const WITHOUT_LINKS: [&str; 6] = ["a", "code", "kbd", "pre", "samp", "tt"];
 
 #[derive(Clone, Copy, Debug)]
 enum Open {
-    Markdown { is_inline: bool, is_dropped: bool },
+    Markdown { is_inline: bool },
     Html(&'static Element),
 }
 
@@ -40,8 +40,6 @@ pub(super) struct Document<'t, I> {
     ready: VecDeque<Event<'t>>,
     open: Vec<Open>,
     html_depth: usize,
-    /// The open script or style of the current block, whose content is dropped.
-    script: Option<&'static str>,
     /// Open HTML elements whose text gets no links.
     without_links: usize,
     elements_left: usize,
@@ -60,7 +58,6 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
             ready: VecDeque::new(),
             open: Vec::new(),
             html_depth: 0,
-            script: None,
             without_links: 0,
             elements_left: MAX_ELEMENTS,
             added_bytes_left: MAX_ADDED_BYTES,
@@ -85,13 +82,9 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
     }
 
     fn process(&mut self, step: Step<'t>) {
-        if is_block(&step) {
-            self.script = None;
-        }
         match step {
             Step::Start(tag) => self.start(tag),
             Step::End(end) => self.end(end),
-            Step::Text(_) | Step::Other(_) if self.script.is_some() => {}
             Step::Text(text) => self.text(text),
             Step::Code { info, code } => self.code_block(&language(&info), &code),
             // The content of an image becomes text.
@@ -115,11 +108,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         if !is_inline {
             self.close_before_block(None);
         }
-        let is_dropped = self.script.is_some();
-        self.open.push(Open::Markdown { is_inline, is_dropped });
-        if is_dropped {
-            return;
-        }
+        self.open.push(Open::Markdown { is_inline });
         let added_bytes = match &tag {
             // References to one URL repeat it.
             Tag::Link { dest_url, title, .. } | Tag::Image { dest_url, title, .. } => dest_url.len() + title.len(),
@@ -133,10 +122,8 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
         while let Some(Open::Html(_)) = self.open.last() {
             self.close();
         }
-        let is_dropped = matches!(self.open.pop(), Some(Open::Markdown { is_dropped: true, .. }));
-        if !is_dropped {
-            self.ready.push_back(Event::End(end));
-        }
+        self.open.pop();
+        self.ready.push_back(Event::End(end));
     }
 
     fn text(&mut self, text: CowStr<'t>) {
@@ -199,8 +186,11 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
 
     /// Adds HTML from the text, inline or as a block.
     fn html(&mut self, html: &str, is_in_line: bool) {
-        let mut pieces = Pieces::after(self.script.take(), html);
-        for piece in pieces.by_ref() {
+        if is_in_line && is_script_tag(html) {
+            self.ready.push_back(Event::Text(html.to_owned().into()));
+            return;
+        }
+        for piece in Pieces::new(html) {
             match piece {
                 Piece::Text(text) => {
                     // Entities stay.
@@ -213,8 +203,6 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
                 return;
             }
         }
-        // In a line, the end tag is another piece of HTML.
-        self.script = pieces.unclosed().filter(|_| is_in_line);
     }
 
     fn open_html(&mut self, element: &'static Element, attributes: &[(&'static str, &str)], is_in_line: bool) {
@@ -291,7 +279,7 @@ impl<'t, I: Iterator<Item = Event<'t>>> Document<'t, I> {
     /// Returns whether the last Markdown element is inline.
     fn is_in_inline_markdown(&self) -> bool {
         let last = self.open.iter().rev().find_map(|open| match open {
-            Open::Markdown { is_inline, .. } => Some(*is_inline),
+            Open::Markdown { is_inline } => Some(*is_inline),
             Open::Html(_) => None,
         });
         last.unwrap_or(false)
@@ -320,17 +308,6 @@ impl<'t, I: Iterator<Item = Event<'t>>> Iterator for Document<'t, I> {
             }
         }
         None
-    }
-}
-
-/// Returns whether a step begins or ends a block, or is one.
-fn is_block(step: &Step<'_>) -> bool {
-    match step {
-        Step::Start(tag) => !is_inline(tag.to_end()),
-        Step::End(end) => !is_inline(*end),
-        Step::Html { is_block, .. } => *is_block,
-        Step::Code { .. } | Step::Other(Event::Rule) => true,
-        Step::Text(_) | Step::Other(_) => false,
     }
 }
 

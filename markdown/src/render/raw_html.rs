@@ -12,6 +12,14 @@ const REMOVED_WITH_CONTENT: [&str; 13] = [
     "math", "object",
 ];
 
+/// Returns whether a tag begins or ends a script or style.
+pub(super) fn is_script_tag(tag: &str) -> bool {
+    let Some(tag) = tag.strip_prefix('<') else { return false };
+    let tag = tag.strip_prefix('/').unwrap_or(tag);
+    let name = tag.split(|char: char| !char.is_ascii_alphanumeric() && char != '-').next().unwrap_or_default();
+    ["script", "style"].into_iter().any(|script| name.eq_ignore_ascii_case(script))
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
     /// Text as written, with entities. May contain `<`.
@@ -25,27 +33,11 @@ pub(super) enum Piece<'t> {
 /// Iterates over the pieces. Reads every byte a constant number of times.
 pub(super) struct Pieces<'t> {
     rest: &'t str,
-    /// The element whose content is dropped up to the end of the text.
-    unclosed: Option<&'static str>,
 }
 
 impl<'t> Pieces<'t> {
     pub(super) fn new(html: &'t str) -> Self {
-        Self { rest: html, unclosed: None }
-    }
-
-    /// As [`Pieces::new`], for HTML that follows the start tag of `unclosed`.
-    pub(super) fn after(unclosed: Option<&'static str>, html: &'t str) -> Self {
-        let mut pieces = Self::new(html);
-        if let Some(name) = unclosed {
-            pieces.skip_content(name);
-        }
-        pieces
-    }
-
-    /// Returns the script or style that is not closed in the pieces so far.
-    pub(super) fn unclosed(&self) -> Option<&'static str> {
-        self.unclosed.filter(|name| matches!(*name, "script" | "style"))
+        Self { rest: html }
     }
 
     /// Takes the first `length` bytes.
@@ -116,7 +108,6 @@ impl<'t> Pieces<'t> {
             after.len() >= name.len() && after[..name.len()].eq_ignore_ascii_case(name.as_bytes())
         };
         let end = self.rest.match_indices("</").map(|(at, _)| at).find(is_end);
-        self.unclosed = if end.is_none() { Some(name) } else { None };
         self.rest = end.map_or("", |at| &self.rest[at..]);
     }
 }
@@ -239,22 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn a_script_may_end_in_a_later_piece_of_html() {
-        for (html, unclosed) in [
-            ("a<script>b", Some("script")),
-            ("<STYLE x>", Some("style")),
-            ("<script></script>", None),
-            ("<script>a</script><title>b", None),
-            ("a", None),
-        ] {
-            let mut pieces = Pieces::new(html);
-            pieces.by_ref().for_each(drop);
-            assert_eq!(pieces.unclosed(), unclosed, "{html}");
+    fn tags_of_scripts_and_styles_are_known_by_their_names() {
+        for tag in ["<script>", "</script>", "<STYLE x>", "</Style >", "<script/>", "<style\n>"] {
+            assert!(is_script_tag(tag), "{tag}");
         }
-        let mut rest = Pieces::after(Some("script"), "a<b></style>");
-        assert_eq!((rest.next(), rest.unclosed()), (None, Some("script")));
-        let mut rest = Pieces::after(Some("script"), "a</SCRIPT>b");
-        assert_eq!((rest.next(), rest.unclosed()), (Some(Piece::Text("b")), None));
+        for tag in ["<scripts>", "<b>", "<style-x>", "</>", "<!-- <script> -->", "script", "", "<", "<x script>"] {
+            assert!(!is_script_tag(tag), "{tag}");
+        }
     }
 
     #[test]

@@ -85,6 +85,14 @@ fn a_verified_grant_equals_the_signed_one() {
 }
 
 #[test]
+fn a_derived_secret_belongs_to_one_key_and_one_purpose() {
+    let derive = |seed, purpose| Keys::new(seed).signer().derive(purpose);
+    assert_eq!(derive(1, "one"), derive(1, "one"));
+    assert_ne!(derive(1, "one"), derive(1, "two"));
+    assert_ne!(derive(1, "one"), derive(2, "one"));
+}
+
+#[test]
 fn verify_uses_the_system_clock() {
     let keys = Keys::new(1);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();

@@ -4,12 +4,11 @@
 use ferrite_core::Secret;
 use ferrite_outbound::{OutboundUrl, Policy};
 use ferrite_proto::error::FieldViolation;
+use ferrite_proto::{MAX_MIRROR_INTERVAL_SECS, MIN_MIRROR_INTERVAL_SECS};
 
 use super::Violations;
 
 const MAX_CREDENTIAL_BYTES: usize = 1024;
-const MIN_MIRROR_INTERVAL_SECS: i64 = 600;
-const MAX_MIRROR_INTERVAL_SECS: i64 = 365 * 24 * 3600;
 const DEFAULT_MIRROR_INTERVAL_SECS: i64 = 8 * 3600;
 /// A scheme that git stores accept only if the operator lists it, and its default port.
 const GIT_SCHEME: &str = "git://";
@@ -44,10 +43,14 @@ impl CloneAddress {
     }
 }
 
-/// Checks the seconds between two syncs of a mirror; zero means the default.
+/// Checks the seconds between two syncs of a new mirror; zero means the default.
 pub(crate) fn mirror_interval(seconds: i64) -> Result<i64, FieldViolation> {
+    if seconds == 0 { Ok(DEFAULT_MIRROR_INTERVAL_SECS) } else { check_mirror_interval(seconds) }
+}
+
+/// Checks the seconds between two syncs of a mirror.
+pub(super) fn check_mirror_interval(seconds: i64) -> Result<i64, FieldViolation> {
     match seconds {
-        0 => Ok(DEFAULT_MIRROR_INTERVAL_SECS),
         MIN_MIRROR_INTERVAL_SECS..=MAX_MIRROR_INTERVAL_SECS => Ok(seconds),
         _ => Err(FieldViolation::new("mirror_interval", "invalid", "must be between 10 minutes and 365 days")),
     }
@@ -180,8 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_ten_minutes_at_least() {
+    fn an_interval_is_ten_minutes_to_365_days() {
         assert_eq!((mirror_interval(0), mirror_interval(600)), (Ok(28_800), Ok(600)));
+        assert_eq!(mirror_interval(31_536_000), Ok(31_536_000));
         for wrong in [-1, 1, 599, MAX_MIRROR_INTERVAL_SECS + 1, i64::MAX] {
             assert_eq!(mirror_interval(wrong).unwrap_err().field, "mirror_interval", "{wrong}");
         }

@@ -1,6 +1,6 @@
 //! Fields of releases and their files. git-svc checks that a tag and its target exist.
 
-use ferrite_core::text::{check_line, is_control_or_direction};
+use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::{CreateReleaseAssetRequest, CreateReleaseRequest, UpdateReleaseRequest};
 
@@ -29,7 +29,8 @@ fn tag_name(text: &str) -> Result<String, FieldViolation> {
     if text.len() > MAX_TAG_NAME_BYTES {
         return refuse("too_long", "must have at most 250 bytes");
     }
-    let is_bad_char = |char: char| char <= ' ' || char == '\u{7f}' || "~^:?*[\\".contains(char);
+    check_line(text, "tag_name")?;
+    let is_bad_char = |char: char| " ~^:?*[\\".contains(char);
     let is_bad_part = |part: &str| part.is_empty() || part.starts_with('.') || part.ends_with(".lock");
     let has_bad_pair = text.contains("..") || text.contains("@{") || text.ends_with('.') || text == "@";
     if text.contains(is_bad_char) || has_bad_pair || text.split('/').any(is_bad_part) {
@@ -43,13 +44,10 @@ fn tag_name(text: &str) -> Result<String, FieldViolation> {
 }
 
 fn target(text: &str) -> Result<String, FieldViolation> {
-    let refuse = |code, message: &str| Err(FieldViolation::new("target_commitish", code, message));
     if text.len() > MAX_TARGET_BYTES {
-        return refuse("too_long", "must have at most 1,000 bytes");
+        return Err(FieldViolation::new("target_commitish", "too_long", "must have at most 1,000 bytes"));
     }
-    if text.chars().any(char::is_control) {
-        return refuse("invalid", "must not contain control characters");
-    }
+    check_line(text, "target_commitish")?;
     Ok(text.to_owned())
 }
 
@@ -129,14 +127,19 @@ impl ReleaseChange {
         }
     }
 
+    /// The target of a published release whose tag stays does not change: the tag stays on its
+    /// commit. That is no error, because clients send a commit with every edit.
     pub(crate) fn apply(&self, before: &ReleaseFields) -> ReleaseFields {
         let text = |new: &Option<String>, old: &String| new.as_ref().unwrap_or(old).clone();
+        let tag_name = text(&self.tag_name, &before.tag_name);
+        let is_draft = self.is_draft.unwrap_or(before.is_draft);
+        let keeps_tag = !before.is_draft && !is_draft && tag_name == before.tag_name;
         ReleaseFields {
-            tag_name: text(&self.tag_name, &before.tag_name),
-            target: text(&self.target, &before.target),
+            target: if keeps_tag { before.target.clone() } else { text(&self.target, &before.target) },
+            tag_name,
             title: text(&self.title, &before.title),
             body: text(&self.body, &before.body),
-            is_draft: self.is_draft.unwrap_or(before.is_draft),
+            is_draft,
             is_prerelease: self.is_prerelease.unwrap_or(before.is_prerelease),
         }
     }
@@ -149,7 +152,7 @@ pub(crate) struct AssetName(String);
 checked_text!(AssetName);
 
 impl AssetName {
-    /// Accepts 1 to 255 bytes without slashes or control characters.
+    /// Accepts 1 to 255 bytes without slashes, control or bidirectional characters.
     pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
         let refuse = |code, message: &str| Err(FieldViolation::new("name", code, message));
         if text.is_empty() {
@@ -158,9 +161,10 @@ impl AssetName {
         if text.len() > MAX_ASSET_NAME_BYTES {
             return refuse("too_long", "must have at most 255 bytes");
         }
+        check_line(text, "name")?;
         // `.` and `..` would be directories in a URL.
-        if text.contains('/') || text.chars().any(is_control_or_direction) || text == "." || text == ".." {
-            return refuse("invalid", "must be a file name without slashes or control characters");
+        if text.contains('/') || text == "." || text == ".." {
+            return refuse("invalid", "must be a file name without slashes");
         }
         Ok(Self(text.to_owned()))
     }
@@ -239,6 +243,8 @@ mod tests {
             ("a@{b", "invalid"),
             ("a~1", "invalid"),
             ("a\tb", "invalid"),
+            ("a\u{202e}b", "invalid"),
+            ("a\u{85}b", "invalid"),
             ("-v1", "invalid"),
             ("HEAD", "invalid"),
             ("refs/tags/v1", "invalid"),
@@ -263,6 +269,38 @@ mod tests {
         assert_eq!(fields, ["tag_name", "target_commitish", "name", "body"]);
         let request = CreateReleaseRequest { tag_name: "v1".into(), ..CreateReleaseRequest::default() };
         assert_eq!(ReleaseFields::check(&request, "main").unwrap().target, "main");
+        let branch = CreateReleaseRequest { target: "dev".into(), ..request.clone() };
+        assert_eq!(ReleaseFields::check(&branch, "main").unwrap().target, "dev");
+    }
+
+    #[test]
+    fn no_name_of_a_release_changes_the_direction_of_text() {
+        let text = "a\u{202e}b";
+        for refused in [tag_name(text), target(text), AssetName::parse(text).map(|name| name.as_str().to_owned())] {
+            assert_eq!(refused.unwrap_err().message, "must not contain control or bidirectional characters");
+        }
+    }
+
+    #[test]
+    fn a_published_release_keeps_its_target_with_its_tag() {
+        let target = |is_draft, change: UpdateReleaseRequest| {
+            let before = ReleaseFields { tag_name: "v1".into(), target: "main".into(), is_draft, ..Default::default() };
+            let change = UpdateReleaseRequest { target: Some("dev".into()), ..change };
+            ReleaseChange::check(&change).unwrap().apply(&before).target
+        };
+        let renamed = |tag: &str| UpdateReleaseRequest { tag_name: Some(tag.into()), ..Default::default() };
+        let drafted = |is_draft| UpdateReleaseRequest { is_draft: Some(is_draft), ..Default::default() };
+        for (was_draft, change, expected) in [
+            (false, UpdateReleaseRequest::default(), "main"),
+            (false, renamed("v1"), "main"),
+            (false, drafted(false), "main"),
+            (false, renamed("v2"), "dev"),
+            (false, drafted(true), "dev"),
+            (true, UpdateReleaseRequest::default(), "dev"),
+            (true, drafted(false), "dev"),
+        ] {
+            assert_eq!(target(was_draft, change.clone()), expected, "{was_draft} {change:?}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::repo::UpdateRepositoryRequest;
 
 use super::changed_fields;
+use super::clone_address::check_mirror_interval;
 use super::name::RepoName;
 use super::profile::parse_website;
 use super::text::Description;
@@ -55,7 +56,7 @@ pub(crate) struct RepositoryChange {
     is_archived: Option<bool>,
     /// The short name. The store checks that the branch exists.
     pub(crate) default_branch: Option<String>,
-    /// Of a mirror, in seconds. The store has checked it.
+    /// Of a mirror, in seconds. The store has checked that it is one.
     pub(crate) mirror_interval_secs: Option<i64>,
 }
 
@@ -67,15 +68,16 @@ impl RepositoryChange {
         let website = |text: &str, field: &str| parse_website(text, MAX_WEBSITE_CHARS, field);
         let website = violations.take_optional(request.website.as_deref(), "website", website);
         let default_branch = violations.take(request.default_branch.map(branch).transpose());
-        match (name, description, website, default_branch) {
-            (Some(name), Some(description), Some(website), Some(default_branch)) => Ok(Self {
+        let interval = violations.take(request.mirror_interval_seconds.map(check_mirror_interval).transpose());
+        match (name, description, website, default_branch, interval) {
+            (Some(name), Some(description), Some(website), Some(default_branch), Some(interval)) => Ok(Self {
                 name,
                 description,
                 website,
                 is_private: request.is_private,
                 is_archived: request.is_archived,
                 default_branch,
-                mirror_interval_secs: request.mirror_interval_seconds,
+                mirror_interval_secs: interval,
             }),
             _ => Err(violations.into_error()),
         }
@@ -158,13 +160,18 @@ mod tests {
             description: Some("d".repeat(256)),
             website: Some("example.com".to_owned()),
             default_branch: Some("b".repeat(256)),
+            mirror_interval_seconds: Some(0),
             ..UpdateRepositoryRequest::default()
         });
         let Err(RepoError::Invalid(violations)) = refused else { panic!("{refused:?}") };
         let fields: Vec<_> = violations.iter().map(|violation| (violation.field.as_str(), violation.code)).collect();
-        assert_eq!(
-            fields,
-            [("name", "reserved"), ("description", "too_long"), ("website", "invalid"), ("default_branch", "too_long")]
-        );
+        let expected = [
+            ("name", "reserved"),
+            ("description", "too_long"),
+            ("website", "invalid"),
+            ("default_branch", "too_long"),
+            ("mirror_interval", "invalid"),
+        ];
+        assert_eq!(fields, expected);
     }
 }

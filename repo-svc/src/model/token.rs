@@ -1,5 +1,6 @@
 //! Fields of a new access token: scopes, expiry, and the repositories that it is limited to.
 
+use ferrite_core::text::is_control_or_direction;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::{Scope, Scopes};
 
@@ -19,7 +20,7 @@ const MAX_ECHOED_WORDS: usize = 5;
 
 /// Makes a client's text safe and short enough for the message of a violation.
 fn echo(text: &str) -> String {
-    text.chars().filter(|char| !char.is_control()).take(MAX_ECHO_CHARS).collect()
+    text.chars().filter(|char| !is_control_or_direction(*char)).take(MAX_ECHO_CHARS).collect()
 }
 
 /// No words mean all scopes, or all scopes of repositories if the token is limited.

@@ -119,6 +119,9 @@ async fn record_protection(
         details.push(("allow_force", change.allow_force.to_string()));
         details.push(("allow_delete", change.allow_delete.to_string()));
         details.push(("push_user_ids", users.join(",")));
+        details.push(("forbids_push", change.forbids_push.to_string()));
+        details.push(("requires_checks", change.requires_checks.to_string()));
+        details.push(("required_contexts", change.required_contexts.join(",")));
     }
     let name = state.repositories.full_name(tx, id).await?.unwrap_or_default();
     let entry = Entry { actor: &actor, action, target: Target::repository_named(id, name), details: &details };

@@ -18,7 +18,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::migration_service_server::MigrationService;
 use ferrite_proto::repo::{self, *};
 use ferrite_rpc::auth::AuthError;
-use ferrite_rpc::grpc::with_timeout;
+use ferrite_rpc::grpc::{is_connection_lost, with_timeout};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 
@@ -66,13 +66,14 @@ async fn migrate_repository(
     authorized: Authorized,
     request: Request<MigrateRepositoryRequest>,
 ) -> Result<MigrateRepositoryResponse, RepoError> {
-    let checked = check(request.get_ref(), &state.config, authorized.user()?);
-    let (metadata, extensions, message) = request.into_parts();
-    let uid = UserId(message.uid);
+    let (user, uid) = (authorized.user()?, UserId(request.get_ref().uid));
+    let checked = check(request.get_ref(), &state.config, user);
     let key = match &checked {
-        Ok(checked) => {
-            let request = Request::from_parts(metadata, extensions, without_credentials(message, checked));
-            IdempotencyKey::of(&request, authorized.user()?.0, "MigrateRepository")?
+        Ok(CheckedImport { address, .. }) => {
+            let redact = |request: &mut MigrateRepositoryRequest, fingerprint: &dyn Fn(&str) -> String| {
+                hide_credentials(request, address, fingerprint);
+            };
+            IdempotencyKey::of_redacted(&request, user.0, "MigrateRepository", &state.sealer, redact)?
         }
         Err(_) => None,
     };
@@ -93,10 +94,17 @@ async fn migrate_repository(
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
-/// Strips everything that could help to guess a password: the hash of the request is stored to
-/// detect repeated requests.
-fn without_credentials(request: MigrateRepositoryRequest, checked: &CheckedImport) -> MigrateRepositoryRequest {
-    MigrateRepositoryRequest { clone_addr: checked.address.url.clone(), auth_password: String::new(), ..request }
+/// Replaces the credentials of the remote with their fingerprints. A URL can contain them, and a
+/// user can be a token.
+fn hide_credentials(
+    request: &mut MigrateRepositoryRequest,
+    address: &CloneAddress,
+    fingerprint: &dyn Fn(&str) -> String,
+) {
+    let hide = |text: &str| if text.is_empty() { String::new() } else { fingerprint(text) };
+    request.clone_addr.clone_from(&address.url);
+    request.auth_username = hide(&address.username);
+    request.auth_password = hide(address.password.expose());
 }
 
 fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -> Result<CheckedImport, RepoError> {
@@ -238,6 +246,7 @@ async fn start_on_store(state: &AppState, import: &Import, epoch: i64, checked: 
 
 fn is_temporary(status: &Status) -> bool {
     matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown)
+        || is_connection_lost(status)
 }
 
 /// Whether the store has definitely not started the import.

@@ -3,6 +3,7 @@
 //! schema see [`super::migrations`].
 
 use ferrite_core::page::Page;
+use ferrite_core::text::is_control_or_direction;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::events::{MigrationEnded, MirrorChanged};
@@ -263,7 +264,7 @@ impl ImportTable {
     /// Ends an import; as failed if `end.error` is not empty.
     pub(crate) async fn end(&self, tx: &mut Tx, id: i64, end: &MigrationEnded, now_us: i64) -> Result<(), DbError> {
         let phase = if end.error.is_empty() { Phase::Done } else { Phase::Failed };
-        let error: String = end.error.chars().filter(|char| !char.is_control()).take(MAX_ERROR_CHARS).collect();
+        let error = shown_error(&end.error);
         let args = args![id, phase.as_str(), error, end.object_count, end.received_bytes, now_us];
         tx.execute(END, &args).await.map(|_| ())
     }
@@ -314,12 +315,17 @@ impl RepositoryTable {
         change: &MirrorChanged,
     ) -> Result<(), DbError> {
         let Some(state) = &change.state else { return Ok(()) };
-        let error: String = state.last_error.chars().filter(|char| !char.is_control()).take(MAX_ERROR_CHARS).collect();
+        let error = shown_error(&state.last_error);
         let last_us = state.last_sync_time.as_ref().map_or(0, |time| micros(time.seconds, time.nanos));
         let next_us = state.next_sync_time.as_ref().map_or(0, |time| micros(time.seconds, time.nanos));
         let args = args![id, state.interval_seconds, last_us, next_us, error, change.version];
         tx.execute(APPLY_MIRROR, &args).await.map(|_| ())
     }
+}
+
+/// Makes the error of an import or sync safe to show: a remote may have sent parts of it.
+fn shown_error(text: &str) -> String {
+    text.chars().filter(|char| !is_control_or_direction(*char)).take(MAX_ERROR_CHARS).collect()
 }
 
 /// Microseconds since 1970; zero if out of range.

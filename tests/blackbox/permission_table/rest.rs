@@ -43,7 +43,7 @@ fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
             "branches" | "commits" | "trees" => "main".to_owned(),
             "refs" => "heads/main".to_owned(),
             "archive" => "main.zip".to_owned(),
-            "raw" => "main/README.md".to_owned(),
+            "raw" | "media" => "main/README.md".to_owned(),
             "contents" => "README.md".to_owned(),
             "issues" => tracker.issue_number.to_string(),
             "comments" => tracker.comment_id.to_string(),

@@ -20,7 +20,6 @@ from ferrite_client.models import (
     Issue,
     Label,
     NewComment,
-    NewFile,
     NewIssue,
     NewLabel,
     NewRelease,
@@ -28,6 +27,7 @@ from ferrite_client.models import (
     Release,
     ReleaseAsset,
     Repository,
+    WrittenFile,
 )
 from ferrite_client.types import File
 
@@ -75,7 +75,7 @@ print(f"refused: {taken.status_code}, {typed(Error, taken).errors[0].field}")
 missing = get_issue.sync_detailed(owner, repo, 99, client=client)
 print(f"missing: {missing.status_code}, {typed(Error, missing).message}")
 
-new_file = NewFile(message="Add a page", content=base64.b64encode(b"# Hello\n").decode())
+new_file = WrittenFile(message="Add a page", content=base64.b64encode(b"# Hello\n").decode())
 written = typed(FileWritten, put_contents.sync_detailed(owner, repo, FILE, client=client, body=new_file))
 print(f"written: {written.content.path}")
 

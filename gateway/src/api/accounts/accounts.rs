@@ -6,7 +6,7 @@ use ferrite_proto::repo::{GetAuthenticatedUserRequest, GetUserRequest, SearchUse
 use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, Search, filters};
-use crate::http::page::LargeList;
+use crate::http::page::SearchList;
 use crate::http::path::Params;
 use crate::http::response::{Json, Paged, SearchResults};
 
@@ -39,7 +39,7 @@ async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: Params) -> ApiR
 
 async fn search(
     MaybeAuthenticated(call): MaybeAuthenticated,
-    query: LargeList,
+    query: SearchList,
     filters: QueryOf<UserFilters>,
 ) -> ApiResult<Paged<SearchResults<User>>> {
     let UserFilters { q } = filters.read()?;

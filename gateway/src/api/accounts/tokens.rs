@@ -155,8 +155,7 @@ async fn list(BasicAuth(call, credential): BasicAuth, path: Params, query: Whole
         page_size: query.page.size,
     };
     let request = call.request_without_token(request);
-    let response =
-        call.clients.accounts().list_access_tokens(request).await.map_err(error_with_challenge)?.into_inner();
+    let response = call.clients.accounts().list_access_tokens(request).await.map_err(password_error)?.into_inner();
     let tokens = response.tokens.into_iter().map(ListedToken::new).collect::<Result<Vec<_>, _>>()?;
     Ok(query.list(tokens, response.total_count, &call.links))
 }
@@ -183,8 +182,7 @@ async fn create(
         repositories,
     };
     let request = call.request_without_token(request);
-    let response =
-        call.clients.accounts().create_access_token(request).await.map_err(error_with_challenge)?.into_inner();
+    let response = call.clients.accounts().create_access_token(request).await.map_err(password_error)?.into_inner();
     let token = require(response.token, "token")?;
     if is_plain {
         // A request with only a name gets the response that older clients expect.
@@ -201,12 +199,12 @@ async fn remove(BasicAuth(call, credential): BasicAuth, path: Params) -> ApiResu
         name: path.name("name"),
     };
     let request = call.request_without_token(request);
-    call.clients.accounts().delete_access_token(request).await.map_err(error_with_challenge)?;
+    call.clients.accounts().delete_access_token(request).await.map_err(password_error)?;
     Ok(NoContent)
 }
 
-fn error_with_challenge(status: tonic::Status) -> ApiError {
-    ApiError::from(status).with_challenge()
+fn password_error(status: tonic::Status) -> ApiError {
+    ApiError::from(status).asking_for_password()
 }
 
 /// Returns the error of an invalid request: a wrong password is reported first.
@@ -219,7 +217,7 @@ async fn prefer_password_error(
     let request = ListAccessTokensRequest { credential: Some(credential), username, page: 1, page_size: 1 };
     match call.clients.accounts().list_access_tokens(call.request_without_token(request)).await {
         Ok(_) => error,
-        Err(status) => error_with_challenge(status),
+        Err(status) => password_error(status),
     }
 }
 

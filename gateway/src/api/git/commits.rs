@@ -28,7 +28,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(70);
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/commits" => get list as operation::LIST_COMMITS;
-    "/api/v1/repos/{owner}/{repo}/commits/{*sha}" => get get as operation::GET_COMMIT;
+    "/api/v1/repos/{owner}/{repo}/commits/{sha}" => get get as operation::GET_COMMIT;
 }
 
 filters! {

@@ -11,8 +11,9 @@ mod data;
 mod protections;
 mod raw;
 pub(super) mod response;
+mod statuses;
 mod trees;
 
 use super::call::groups;
 
-groups! { archive branches commits contents data protections raw trees }
+groups! { archive branches commits contents data protections raw statuses trees }

@@ -1,4 +1,5 @@
-//! Branch protection rules. Gogs does not have them.
+//! Branch protection rules. Gogs does not have them. Fields have Gitea's names, and some a name of
+//! our own as well.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,8 @@ use ferrite_api_types::links::{Links, encode_path};
 use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_api_types::{Accounts, Time, shape};
 use ferrite_proto::git::{
-    self, DeleteProtectionRequest, GetProtectionRequest, ListProtectionsRequest, SetProtectionRequest,
+    self, DeleteProtectionRequest, GetProtectionRequest, ListProtectionsRequest, SetProtectionRequest, StatusContexts,
+    UpdateProtectionRequest, UserIds,
 };
 use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
@@ -19,12 +21,40 @@ use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::{ApiError, ApiResult, FieldError};
 use crate::http::page::{Total, WholeList};
 use crate::http::path::RepoPath;
-use crate::http::request::{Fields, Flag, Kind, Mistakes, NonEmpty, OrDefault, RequestBody, Text, Texts, fields};
+use crate::http::request::{
+    Fields, Flag, JsonObject, Kind, Mistakes, NonEmpty, Optional, RequestBody, Text, Texts, fields,
+};
 use crate::http::response::{Created, Either, Json, List, NoContent};
 use crate::http::routes::variant;
 
-/// Maximum number of accounts in one rule.
-const MAX_PUSH_USERS: usize = 100;
+/// Settings of Gitea that would have no effect here: only their empty values are accepted.
+const WITHOUT_EFFECT: [&str; 25] = [
+    "approvals_whitelist_teams",
+    "approvals_whitelist_username",
+    "approvals_whitelist_usernames",
+    "block_on_official_review_requests",
+    "block_on_outdated_branch",
+    "block_on_rejected_reviews",
+    "dismiss_stale_approvals",
+    "enable_approvals_whitelist",
+    "enable_force_push_allowlist",
+    "enable_merge_whitelist",
+    "force_push_allowlist_deploy_keys",
+    "force_push_allowlist_teams",
+    "force_push_allowlist_usernames",
+    "ignore_stale_approvals",
+    "merge_whitelist_teams",
+    "merge_whitelist_usernames",
+    "priority",
+    "protected_file_patterns",
+    "push_whitelist_deploy_keys",
+    "push_whitelist_teams",
+    "require_signed_commits",
+    "required_approvals",
+    "block_admin_merge_override",
+    "unprotected_file_patterns",
+    "enable_bypass_allowlist",
+];
 /// Stands for a pattern that is not UTF-8. No rule has this pattern.
 const UNPARSABLE_PATTERN: &str = "\u{fffd}";
 
@@ -35,13 +65,14 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/branch_protections/{*pattern}" =>
         get get as operation::GET_PROTECTION,
         put replace as variant(operation::SET_PROTECTION, "ByPattern"),
+        patch update as operation::UPDATE_PROTECTION,
         delete remove as operation::DELETE_PROTECTION;
 }
 
 fields! {
     /// A branch protection rule. It replaces the rule with the same pattern.
     struct NewProtection {
-        ..settings: ChangedProtection,
+        ..settings: ProtectionSettings,
         /// The name of a branch. `*` matches any text, including slashes. Required, here or as
         /// `rule_name`.
         pattern: NonEmpty<Text<200>> = "release/*",
@@ -51,34 +82,104 @@ fields! {
 }
 
 fields! {
-    /// The settings of a branch protection rule.
-    struct ChangedProtection {
-        /// Whether force pushes are allowed.
-        allow_force: OrDefault<Flag> = false,
-        /// Whether the branch can be deleted.
-        allow_delete: OrDefault<Flag> = false,
-        /// The users who can push to the branch. If empty, everyone with write permission can. Also
-        /// accepted under Gitea's name, `push_whitelist_usernames`.
-        push_users | "push_whitelist_usernames": OrDefault<PushUsers> = ["bob"],
+    /// The settings of the branch protection rule in the path.
+    struct ReplacedProtection {
+        ..settings: ProtectionSettings,
+        /// If given, the pattern in the path.
+        pattern: NonEmpty<Text<200>> = "release/*",
+        /// As `pattern`, under Gitea's name.
+        rule_name: NonEmpty<Text<200>> = "release/*",
     }
 }
 
-/// Names of at most [`MAX_PUSH_USERS`] users.
-enum PushUsers {}
+fields! {
+    /// The settings of a branch protection rule. Absent ones have their default in a new rule, and
+    /// stay as they are in a changed one. Settings of Gitea about pull requests are refused unless
+    /// they are empty.
+    struct ProtectionSettings {
+        /// Whether force pushes are allowed; false by default. Also accepted under Gitea's name,
+        /// `enable_force_push`.
+        allow_force | "enable_force_push": Optional<Flag> = false,
+        /// Whether the branch can be deleted; false by default.
+        allow_delete: Optional<Flag> = false,
+        /// Whether anybody can push to the branch; true by default.
+        enable_push: Optional<Flag> = true,
+        /// Whether only the listed users can push. False clears the list.
+        enable_push_whitelist: Optional<Flag> = true,
+        /// The users who can push to the branch. If empty, everyone with write permission can. Also
+        /// accepted under Gitea's name, `push_whitelist_usernames`.
+        push_users | "push_whitelist_usernames": Optional<Listed<100>> = ["bob"],
+        /// Whether a commit needs successful statuses before it can be pushed to the branch; false
+        /// by default. A commit made through the API has none, so it is refused.
+        enable_status_check: Optional<Flag> = true,
+        /// The contexts whose newest status must be `success`. `*` matches any text. If empty, the
+        /// commit needs at least one status, and all must be `success`.
+        status_check_contexts: Optional<Listed<50>> = ["ci/*"],
+    }
+}
 
-impl Kind for PushUsers {
+/// What a rule can be changed to.
+struct Settings {
+    allow_force: Option<bool>,
+    allow_delete: Option<bool>,
+    forbids_push: Option<bool>,
+    push_users: Option<Vec<String>>,
+    requires_checks: Option<bool>,
+    required_contexts: Option<Vec<String>>,
+}
+
+impl ProtectionSettings {
+    /// Reads the settings, and checks those that depend on each other.
+    fn settings(self, mistakes: &mut Mistakes) -> Settings {
+        let has_users = self.push_users.as_ref().is_some_and(|users| !users.is_empty());
+        if self.enable_push_whitelist == Some(false) && has_users {
+            mistakes.note("enable_push_whitelist", "invalid", "must be true if users are listed");
+        }
+        let push_users = if self.enable_push_whitelist == Some(false) { Some(Vec::new()) } else { self.push_users };
+        Settings {
+            allow_force: self.allow_force,
+            allow_delete: self.allow_delete,
+            forbids_push: self.enable_push.map(|is_open| !is_open),
+            push_users,
+            requires_checks: self.enable_status_check,
+            required_contexts: self.status_check_contexts,
+        }
+    }
+}
+
+/// Reports settings that have no effect here.
+fn refuse_without_effect(object: &JsonObject, mistakes: &mut Mistakes) {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Bool(is_set) => !is_set,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(entries) => entries.is_empty(),
+        Value::Object(_) => false,
+    };
+    for name in WITHOUT_EFFECT {
+        if object.get(name).is_some_and(|value| !is_empty(value)) {
+            mistakes.note(name, "unsupported", "is not supported");
+        }
+    }
+}
+
+/// At most `MAX` texts.
+enum Listed<const MAX: usize> {}
+
+impl<const MAX: usize> Kind for Listed<MAX> {
     type Value = Vec<String>;
 
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Vec<String>> {
-        let names = <Texts<MAX_PUSH_USERS> as Kind>::read(name, value, mistakes)?;
-        if names.len() > MAX_PUSH_USERS {
-            return mistakes.add(name, "too_long", "must not be more than 100");
+        let texts = <Texts<MAX> as Kind>::read(name, value, mistakes)?;
+        if texts.len() > MAX {
+            return mistakes.add(name, "too_long", &format!("must not be more than {MAX}"));
         }
-        Some(names)
+        Some(texts)
     }
 
     fn schema(schemas: &mut Schemas) -> Schema {
-        <Texts<MAX_PUSH_USERS> as Kind>::schema(schemas)
+        <Texts<MAX> as Kind>::schema(schemas)
     }
 }
 
@@ -92,13 +193,25 @@ shape! {
         rule_name: String,
         /// Whether force pushes are allowed.
         allow_force: bool,
+        /// The same, under Gitea's name.
+        enable_force_push: bool,
         /// Whether the branch can be deleted.
         allow_delete: bool,
+        /// Whether anybody can push to the branch.
+        enable_push: bool,
+        /// Whether only the listed users can push.
+        enable_push_whitelist: bool,
         /// The users who can push to the branch. If empty, everyone with write permission can.
         push_users: Vec<String>,
         /// The same users, under Gitea's name.
         push_whitelist_usernames: Vec<String>,
+        /// Whether a commit needs successful statuses before it can be pushed to the branch.
+        enable_status_check: bool,
+        /// The contexts whose newest status must be `success`. If empty, the commit needs at least
+        /// one status, and all must be `success`.
+        status_check_contexts: Vec<String>,
         created_at: Time,
+        updated_at: Time,
     }
 }
 
@@ -111,10 +224,16 @@ impl Protection {
             rule_name: rule.pattern.clone(),
             pattern: rule.pattern,
             allow_force: rule.allow_force,
+            enable_force_push: rule.allow_force,
             allow_delete: rule.allow_delete,
+            enable_push: !rule.forbids_push,
+            enable_push_whitelist: !push_users.is_empty(),
             push_whitelist_usernames: push_users.clone(),
             push_users,
+            enable_status_check: rule.requires_checks,
+            status_check_contexts: rule.required_contexts,
             created_at: Time::new(rule.created_time, "created_time")?,
+            updated_at: Time::new(rule.updated_time, "updated_time")?,
         })
     }
 }
@@ -145,16 +264,17 @@ async fn create(
 ) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
     let access = call.access(&path, operation::SET_PROTECTION).await?;
     let read = body.read_with(&call.body_limits, |object, mistakes| {
-        let given = |name: &str| object.get(name).filter(|value| !value.is_null() && value.as_str() != Some(""));
-        match (given("pattern"), given("rule_name")) {
-            (None, None) => mistakes.note("pattern", "required", "is required"),
-            (Some(pattern), Some(name)) if pattern != name => {
-                mistakes.note("rule_name", "invalid", "must be the same as `pattern`");
-            }
-            _ => {}
+        let is_given =
+            |name: &str| object.get(name).is_some_and(|value| !value.is_null() && value.as_str() != Some(""));
+        if !["pattern", "rule_name"].into_iter().any(is_given) {
+            mistakes.note("pattern", "required", "is required");
         }
+        refuse_without_effect(object, mistakes);
         let NewProtection { settings, pattern, rule_name } = NewProtection::read(object, mistakes)?;
-        Some((pattern.or(rule_name)?, settings))
+        if pattern.as_ref().zip(rule_name.as_ref()).is_some_and(|(pattern, name)| pattern != name) {
+            mistakes.note("rule_name", "invalid", "must be the same as `pattern`");
+        }
+        Some((pattern.or(rule_name)?, settings.settings(mistakes)))
     });
     let ((pattern, rule), _permit) = read.await?;
     let access = call.confirm(access, operation::SET_PROTECTION).await?;
@@ -164,18 +284,57 @@ async fn create(
 async fn replace(
     Authenticated(call): Authenticated,
     path: RepoPath,
-    body: RequestBody<ChangedProtection>,
+    body: RequestBody<ReplacedProtection>,
 ) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
     let access = call.access(&path, operation::SET_PROTECTION).await?;
-    let read = body.read_with(&call.body_limits, |object, mistakes| {
-        let pattern = String::from_utf8(path.rest).ok();
-        let pattern = pattern.or_else(|| mistakes.add("pattern", "invalid", "must be UTF-8"));
-        let rule = ChangedProtection::read(object, mistakes);
-        Some((pattern?, rule?))
-    });
+    let read = body.read_with(&call.body_limits, |object, mistakes| read_named(path.rest, object, mistakes));
     let ((pattern, rule), _permit) = read.await?;
     let access = call.confirm(access, operation::SET_PROTECTION).await?;
     set(&call, &access, pattern, rule).await
+}
+
+/// Reads the settings of the rule in the path.
+fn read_named(path: Vec<u8>, object: &mut JsonObject, mistakes: &mut Mistakes) -> Option<(String, Settings)> {
+    let pattern = String::from_utf8(path).ok();
+    let pattern = pattern.or_else(|| mistakes.add("pattern", "invalid", "must be UTF-8"));
+    refuse_without_effect(object, mistakes);
+    let read = ReplacedProtection::read(object, mistakes);
+    let (in_path, ReplacedProtection { settings, pattern, rule_name }) = (pattern?, read?);
+    for (name, given) in [("pattern", pattern), ("rule_name", rule_name)] {
+        if given.is_some_and(|given| given != in_path) {
+            mistakes.note(name, "invalid", "must be the pattern in the path");
+        }
+    }
+    Some((in_path, settings.settings(mistakes)))
+}
+
+/// Changes the given settings of a rule.
+async fn update(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: RequestBody<ReplacedProtection>,
+) -> ApiResult<Json<Protection>> {
+    let access = call.access(&path, operation::UPDATE_PROTECTION).await?;
+    let read = body.read_with(&call.body_limits, |object, mistakes| read_named(path.rest, object, mistakes));
+    let ((pattern, rule), _permit) = read.await?;
+    let access = call.confirm(access, operation::UPDATE_PROTECTION).await?;
+    let push_user_ids = match &rule.push_users {
+        Some(names) => Some(UserIds { ids: user_ids(&call, names).await? }),
+        None => None,
+    };
+    let request = UpdateProtectionRequest {
+        repository_id: access.id,
+        pattern,
+        allow_force: rule.allow_force,
+        allow_delete: rule.allow_delete,
+        push_user_ids,
+        forbids_push: rule.forbids_push,
+        requires_checks: rule.requires_checks,
+        required_contexts: rule.required_contexts.map(|contexts| StatusContexts { contexts }),
+    };
+    let request = call.request_with_grant(&access.grant, request);
+    let response = call.clients.protections().update_protection(request).await?.into_inner();
+    Ok(Json(convert_one(&call, response.protection).await?))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<NoContent> {
@@ -195,11 +354,19 @@ async fn set(
     call: &ApiCall,
     access: &ResolvedAccess,
     pattern: String,
-    rule: ChangedProtection,
+    rule: Settings,
 ) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
-    let ChangedProtection { allow_force, allow_delete, push_users } = rule;
-    let push_user_ids = user_ids(call, &push_users).await?;
-    let request = SetProtectionRequest { repository_id: access.id, pattern, allow_force, allow_delete, push_user_ids };
+    let push_user_ids = user_ids(call, &rule.push_users.unwrap_or_default()).await?;
+    let request = SetProtectionRequest {
+        repository_id: access.id,
+        pattern,
+        allow_force: rule.allow_force.unwrap_or_default(),
+        allow_delete: rule.allow_delete.unwrap_or_default(),
+        push_user_ids,
+        forbids_push: rule.forbids_push.unwrap_or_default(),
+        requires_checks: rule.requires_checks.unwrap_or_default(),
+        required_contexts: rule.required_contexts.unwrap_or_default(),
+    };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.protections().set_protection(request).await?.into_inner();
     let rule = convert_one(call, response.protection).await?;

@@ -5,21 +5,26 @@ use axum::Extension;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use bytes::BytesMut;
+use ferrite_api_types::schema::Schema;
 use ferrite_proto::operation;
 use ferrite_proto::raw::{FILE_IS_TEXT_HEADER, FILE_NAME_HEADER, TEXT_CHECK_BYTES, is_text};
 use futures_util::{StreamExt, stream};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use serde_json::json;
 
 use super::response::{
     TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
 use crate::api::call::{Authenticated, operations};
-use crate::http::error::{ApiError, ApiResult};
+use crate::http::error::{ApiError, ApiResult, FieldError};
+use crate::http::filters::{Filter, QueryOf, filters};
 use crate::http::headers::{Headers, RangeHeaders};
 use crate::http::middleware::HeadRequest;
 use crate::http::path::{RepoPath, decode};
+use crate::http::query::Query;
 use crate::http::response::{File, Media};
+use crate::http::routes::variant;
 use crate::upstream::clients::CALL_DEADLINE;
 use ferrite_api_types::links::encode;
 
@@ -27,6 +32,32 @@ const NOT_FOUND: &str = "file does not exist";
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get as operation::RAW;
+    // Git LFS is not supported, so there are only pointers, which are files as others are.
+    "/api/v1/repos/{owner}/{repo}/media/{*file}" => get get as variant(operation::RAW, "AsMedia");
+}
+
+filters! {
+    /// The revision of a raw file.
+    struct RevisionFilter {
+        /// The branch, tag or commit id; empty for the default branch. With this parameter the path
+        /// is that of the file alone.
+        revision as "ref": GivenText = "main",
+    }
+}
+
+/// A text, not necessarily UTF-8, of which the empty one has a meaning.
+enum GivenText {}
+
+impl Filter for GivenText {
+    type Value = Option<Vec<u8>>;
+
+    fn read(query: &Query, name: &str) -> Result<Option<Vec<u8>>, FieldError> {
+        Ok(query.bytes(name))
+    }
+
+    fn schema() -> Schema {
+        json!({"type": "string"})
+    }
 }
 
 enum Raw {}
@@ -38,11 +69,14 @@ impl Media for Raw {
 async fn get(
     Authenticated(call): Authenticated,
     path: RepoPath,
+    filters: QueryOf<RevisionFilter>,
     head_request: Option<Extension<HeadRequest>>,
     headers: Headers<RangeHeaders>,
 ) -> ApiResult<File<Raw>> {
     let access = call.access(&path, operation::RAW).await?;
-    let uri = format!("/git/{}/raw?path={}", access.id, encode(&path.rest));
+    let RevisionFilter { revision } = filters.read()?;
+    let revision = revision.map(|revision| format!("&revision={}", encode(&revision))).unwrap_or_default();
+    let uri = format!("/git/{}/raw?path={}{revision}", access.id, encode(&path.rest));
     // A response to HEAD has no bytes, so ranges do not apply.
     let names = if head_request.is_none() { &[IF_NONE_MATCH, IF_RANGE, RANGE][..] } else { &[IF_NONE_MATCH] };
     let request = git_request(&uri, &access, &headers.map, names).ok_or(ApiError::not_found(NOT_FOUND))?;

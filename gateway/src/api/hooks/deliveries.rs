@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::owner::HookOwnerPath;
 use crate::api::call::{Authenticated, operations};
+use crate::http::body::NoBody;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, Search, filters};
 use crate::http::page::{ExtensionList, Total};
@@ -283,8 +284,10 @@ async fn redeliver(
     Authenticated(call): Authenticated,
     path: HookOwnerPath,
     params: Params,
+    body: NoBody,
 ) -> ApiResult<Accepted<Delivery>> {
     let access = call.hook_access(&path, operation::REDELIVER).await?;
+    body.read()?;
     let request =
         RedeliverRequest { owner: access.owner(), hook_id: params.id("id"), delivery_id: params.name("delivery") };
     let response = call.clients.deliveries().redeliver(access.request(&call, request)).await?.into_inner();
@@ -313,8 +316,10 @@ async fn test(
     Authenticated(call): Authenticated,
     path: HookOwnerPath,
     params: Params,
+    body: NoBody,
 ) -> ApiResult<Accepted<Delivery>> {
     let access = call.hook_access(&path, operation::TEST_HOOK).await?;
+    body.read()?;
     let request = TestHookRequest { owner: access.owner(), hook_id: params.id("id") };
     let response = call.clients.deliveries().test_hook(access.request(&call, request)).await?.into_inner();
     Ok(Accepted(Delivery::new(require(response.delivery, "delivery")?)?))

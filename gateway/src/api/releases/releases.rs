@@ -59,15 +59,15 @@ fields! {
     /// Changes of a release.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct ChangedRelease {
-        /// The notes, in Markdown. An empty text removes them.
-        body: Optional<LongText> = "The first release, with notes.",
+        /// The notes, in Markdown. An empty text changes nothing.
+        body: NonEmpty<LongText> = "The first release, with notes.",
         /// The tag, with the rules for a new release. An empty name changes nothing.
         tag_name: NonEmpty<Text<250>> = "v1.0.1",
         /// The branch or commit from which the tag is created if it does not exist. An empty text
-        /// changes nothing.
+        /// changes nothing. Ignored if the tag of a published release stays.
         target_commitish: NonEmpty<Text<1000>> = "main",
-        /// The title. An empty text removes it.
-        name: Optional<Text<255>> = "Version 1.0.1",
+        /// The title. An empty text changes nothing.
+        name: NonEmpty<Text<255>> = "Version 1.0.1",
         /// False publishes a draft; true turns a published release into a draft.
         draft: Optional<Flag> = false,
         /// Whether this is a prerelease, not ready for general use.

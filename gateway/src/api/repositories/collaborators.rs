@@ -11,7 +11,7 @@ use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
-use crate::http::request::{Optional, RequestBody, Text, fields};
+use crate::http::request::{NonEmpty, RequestBody, Text, fields};
 use crate::http::response::{List, NoContent};
 
 operations! {
@@ -42,7 +42,7 @@ impl Collaborator {
 fields! {
     /// The permission of a collaborator.
     struct NewCollaborator {
-        permission: Optional<Text> = "write",
+        permission: NonEmpty<Text> = "write",
     }
 }
 

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::schema::Shape;
 use ferrite_api_types::{Repository, Time, shape, word_shape};
+use ferrite_proto::MAX_MIRROR_INTERVAL_SECS;
 use ferrite_proto::error::reason;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
@@ -58,9 +59,9 @@ fields! {
         auth_password: OrDefault<Text<1024>> = "correct horse battery staple",
         /// Whether to keep the repository in sync with the remote as a mirror.
         mirror: OrDefault<Flag> = true,
-        /// The interval between two syncs of a mirror, from 10 minutes to 365 days. The default,
-        /// also for 0, is 8 hours.
-        mirror_interval: NonEmpty<Seconds> = "8h0m0s",
+        /// The interval between two syncs of a mirror, from 10 minutes to 365 days: a Go duration or
+        /// a number of seconds. The default, also for 0, is 8 hours.
+        mirror_interval: NonEmpty<Seconds<MAX_MIRROR_INTERVAL_SECS>> = "8h0m0s",
         /// Whether only callers with access can see the repository.
         private: OrDefault<Flag> = true,
         description: OrDefault<Text<512>> = "A demonstration.",

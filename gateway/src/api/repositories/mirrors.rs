@@ -7,6 +7,7 @@ use ferrite_rpc::version::VersionedCall;
 use tonic::Status;
 
 use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::http::body::NoBody;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::path::RepoPath;
 use crate::http::response::Started;
@@ -15,8 +16,9 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/mirror-sync" => post sync as operation::SYNC_MIRROR;
 }
 
-async fn sync(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Started> {
+async fn sync(Authenticated(call): Authenticated, path: RepoPath, body: NoBody) -> ApiResult<Started> {
     let access = call.access(&path, operation::SYNC_MIRROR).await?;
+    body.read()?;
     let request = call.request_with_grant(&access.grant, SyncMirrorRequest { repository_id: access.id });
     call.clients.mirrors().sync_mirror(request).await?;
     Ok(Started)

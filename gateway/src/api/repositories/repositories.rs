@@ -11,7 +11,7 @@ use crate::api::access::PermissionCheck;
 use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::filters::{QueryOf, Search, filters};
-use crate::http::page::{LargeList, Page, Total, WholeList};
+use crate::http::page::{Page, SearchList, Total, WholeList};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{Checked, Flag, Integer, OrDefault, RequestBody, Text, Word, fields};
 use crate::http::response::{Created, Json, List, NoContent, Paged, SearchResults};
@@ -178,7 +178,7 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList
 
 async fn search(
     MaybeAuthenticated(call): MaybeAuthenticated,
-    query: LargeList,
+    query: SearchList,
     terms: QueryOf<SearchTerms>,
 ) -> ApiResult<Paged<SearchResults<Repository>>> {
     let check = PermissionCheck::of(operation::SEARCH_REPOSITORIES);

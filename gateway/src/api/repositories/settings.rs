@@ -1,6 +1,7 @@
 //! Settings of a repository and of its wiki.
 
 use ferrite_api_types::Repository;
+use ferrite_proto::MAX_MIRROR_INTERVAL_SECS;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{RepositoryRef, UpdateRepositoryRequest, UpdateWikiRequest};
 use ferrite_rpc::grpc::with_timeout;
@@ -31,9 +32,9 @@ fields! {
         default_branch: NonEmpty<Text<255>> = "main",
         /// Whether the repository is archived. Only its settings can then be changed.
         is_archived as "archived": Optional<Flag> = false,
-        /// The interval between two syncs of a mirror, at least 10 minutes: a Go duration or a
-        /// number of seconds. If it is invalid, no setting is changed.
-        mirror_interval: NonEmpty<Seconds> = "8h0m0s",
+        /// The interval between two syncs of a mirror, from 10 minutes to 365 days: a Go duration or
+        /// a number of seconds. If it is invalid, no setting is changed.
+        mirror_interval: NonEmpty<Seconds<MAX_MIRROR_INTERVAL_SECS>> = "8h0m0s",
     }
 }
 

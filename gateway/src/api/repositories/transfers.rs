@@ -7,7 +7,9 @@ use ferrite_proto::repo::{
 };
 use serde::Serialize;
 
+use crate::api::access::after_refusal;
 use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::http::body::NoBody;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::ExtensionList;
 use crate::http::path::RepoPath;
@@ -89,14 +91,28 @@ async fn cancel(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult
     Ok(NoContent)
 }
 
-async fn accept(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Accepted<Repository>> {
+/// Returns the error of a refused body, after those about the caller and the repository. The rules of
+/// these two operations name no repository, so `CheckAccess` would not look at it.
+async fn require_body(call: &ApiCall, path: &RepoPath, body: &NoBody) -> Result<(), ApiError> {
+    let request = GetTransferRequest { repository: Some(path.repository()) };
+    let check = async { call.clients.transfers().get_transfer(call.request(request)).await };
+    after_refusal(check, body.read()).await
+}
+
+async fn accept(Authenticated(call): Authenticated, path: RepoPath, body: NoBody) -> ApiResult<Accepted<Repository>> {
+    require_body(&call, &path, &body).await?;
     let request = call.request(AcceptTransferRequest { repository: Some(path.repository()) });
     let response = call.clients.transfers().accept_transfer(request).await?.into_inner();
     Ok(Accepted(call.repository(response.repository)?))
 }
 
 /// Responds with 204 instead of the repository if the caller can no longer see it.
-async fn reject(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Either<Json<Repository>, NoContent>> {
+async fn reject(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    body: NoBody,
+) -> ApiResult<Either<Json<Repository>, NoContent>> {
+    require_body(&call, &path, &body).await?;
     let request = call.request(RejectTransferRequest { repository: Some(path.repository()) });
     let response = call.clients.transfers().reject_transfer(request).await?.into_inner();
     match response.repository {

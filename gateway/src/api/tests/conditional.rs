@@ -4,13 +4,14 @@
 use axum::body::{Body, to_bytes};
 use ferrite_proto::error::Kind;
 use ferrite_proto::issue::{self, IssueState};
+use ferrite_proto::repo;
 use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::testing::failure;
 use http::{HeaderMap, Request};
 use tower::ServiceExt;
 
-use super::GOOD;
 use super::tracker::{LABELS, MILESTONES, Tracker, label};
+use super::{BAD, GOOD};
 use crate::router;
 
 const PATH: &str = "/repos/bob/demo/labels/5";
@@ -262,6 +263,7 @@ async fn a_post_has_no_conditions() {
         (&[("if-match", "malformed"), ("idempotency-key", "k")], &["If-Match"]),
         (&[("if-none-match", "*")], &["If-None-Match"]),
         (&[("if-none-match", "*"), ("if-match", "\"a\"")], &["If-Match", "If-None-Match"]),
+        (&[("if-none-match", "malformed")], &["If-None-Match"]),
     ] {
         let refused = case.send("POST", path, headers, body).await;
         let told: serde_json::Value = serde_json::from_str(&refused.body).unwrap();
@@ -275,6 +277,43 @@ async fn a_post_has_no_conditions() {
     let tags = [("if-none-match", case.etag.as_str()), ("idempotency-key", "k")];
     assert_eq!(case.send("POST", path, &tags, body).await.status, 201);
     assert_eq!(case.tracker.script.take_precondition(&create), None);
+}
+
+#[tokio::test]
+async fn conditions_of_every_post_are_refused_after_its_caller() {
+    let case = Case::new().await;
+    let (gateway, script) = (&case.tracker.gateway, &case.tracker.script);
+    // Blank requests, which only check the caller.
+    for rpc in ["IssueService/CreateIssue", "CommentService/CreateComment", "LabelService/ChangeIssueLabels"] {
+        script.fail(&format!("ferrite.issue.v1.{rpc}"), failure(Kind::InvalidArgument, "INVALID_REQUEST"));
+    }
+    script.respond("TransferService/GetTransfer", &repo::GetTransferResponse::default());
+    script.respond("AccountService/ListAccessTokens", &repo::ListAccessTokensResponse::default());
+    let send = async |path: &str, authorization: &str| {
+        let request = Request::post(path).header("authorization", authorization).header("if-none-match", "*");
+        let response = router(&gateway.state).oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        (parts.status.as_u16(), String::from_utf8(to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap())
+    };
+    let filled = |path: &str| {
+        let parts = path.split('/').map(|part| if part.starts_with('{') { "1" } else { part });
+        parts.collect::<Vec<_>>().join("/")
+    };
+    let posts: Vec<_> = crate::api::routes().into_iter().filter(|route| route.method == "POST").collect();
+    assert!(posts.len() > 30);
+    for route in &posts {
+        let path = filled(route.path);
+        let good = if path.ends_with("/tokens") { "Basic YWRhOnNlY3JldA==" } else { GOOD };
+        let (status, body) = send(&path, good).await;
+        assert!(status == 422 && body.contains(r#""field":"If-None-Match""#), "{path}: {status} {body}");
+        assert_eq!(send(&path, BAD).await.0, 401, "{path}");
+    }
+    for rpc in ["AccessService/ResolveAccess", "AccessService/CheckAccess", "TransferService/GetTransfer"] {
+        script.fail(rpc, AuthError::RepositoryNotFound);
+    }
+    for route in posts.iter().filter(|route| route.path.contains("{owner}/{repo}")) {
+        assert_eq!(send(&filled(route.path), GOOD).await.0, 404, "{}", route.path);
+    }
 }
 
 #[tokio::test]

@@ -13,20 +13,20 @@ use super::script::Script;
 use super::{GOOD, TestGateway};
 use crate::router;
 
-const ACCESS: &str = "AccessService/ResolveAccess";
+pub(super) const ACCESS: &str = "AccessService/ResolveAccess";
 const DATA: &str = "ferrite.git.v1.GitDataService";
 const RULES: &str = "ferrite.git.v1.ProtectionService";
 
-struct Case {
+pub(super) struct Case {
     gateway: TestGateway,
-    script: Script,
+    pub(super) script: Script,
 }
 
-fn bob() -> repo::User {
+pub(super) fn bob() -> repo::User {
     repo::User { id: 3, username: "Bob".into(), email: "bob@example.com".into(), ..Default::default() }
 }
 
-fn commit(id: char) -> git::Commit {
+pub(super) fn commit(id: char) -> git::Commit {
     let time = Some(timestamp(0));
     let signature = git::CommitSignature { name: b"B".to_vec(), email: b"bob@example.com".to_vec(), time };
     git::Commit {
@@ -56,14 +56,14 @@ fn not_found(reason: &'static str) -> tonic::Status {
     error::to_status(&Missing(reason))
 }
 
-fn access_of(identity: Option<repo::Identity>) -> repo::ResolveAccessResponse {
+pub(super) fn access_of(identity: Option<repo::Identity>) -> repo::ResolveAccessResponse {
     let repository = repo::Repository { id: 7, owner: Some(bob()), name: "demo".into(), ..Default::default() };
     let (repository, grant) = (Some(repository), "grant".into());
     repo::ResolveAccessResponse { repository, grant, stored_id: 7, identity, ..Default::default() }
 }
 
 impl Case {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let (gateway, script) = Script::gateway().await;
         script.respond(ACCESS, &access_of(None));
         let user_id_by_email = [("bob@example.com".to_owned(), 3)].into();
@@ -71,7 +71,7 @@ impl Case {
         Self { gateway, script }
     }
 
-    async fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value, String) {
+    pub(super) async fn send(&self, method: &str, path: &str, body: &Value) -> (u16, Value, String) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let path = format!("/repos/bob/demo{path}");
         let (status, headers, text) = self.gateway.send(method, &path, Some(GOOD), &body).await;
@@ -80,7 +80,7 @@ impl Case {
     }
 
     /// Checks the last request of an RPC, and that the grant was for that RPC.
-    fn check_request<Q: Message + Default + PartialEq + Debug>(&self, rpc: &str, expected: Q) {
+    pub(super) fn check_request<Q: Message + Default + PartialEq + Debug>(&self, rpc: &str, expected: Q) {
         assert_eq!(self.script.take_request::<Q>(rpc), Some(expected), "{rpc}");
         assert_eq!(self.script.take_request::<repo::ResolveAccessRequest>(ACCESS).unwrap().operation, rpc);
     }
@@ -236,150 +236,6 @@ async fn a_missing_ref_is_a_prefix_of_others() {
 }
 
 #[tokio::test]
-async fn several_files_are_changed_in_one_commit() {
-    let case = Case::new().await;
-    let rpc = "ferrite.git.v1.GitService/ChangeFiles";
-    let entry = git::TreeEntry { kind: git::EntryKind::File.into(), path: b"new".to_vec(), ..Default::default() };
-    let response =
-        git::ChangeFilesResponse { entries: vec![entry], commit: Some(commit('a')), branch: b"topic".to_vec() };
-    case.script.respond(rpc, &response);
-    let body = json!({
-        "message": "m", "branch": "main", "new_branch": "topic",
-        "author": {"name": "A", "email": "a@example.com", "date": "2026-01-02T03:04:05+01:00"}, "committer": {},
-        "files": [
-            {"operation": "create", "path": "new", "content": "aGVs\nbG8K"},
-            {"operation": "move", "path": "to", "from_path": "from", "sha": "f"},
-            {"operation": "update", "path": "empty", "content": ""},
-            {"operation": "delete", "path": "old", "content": null},
-        ],
-    });
-    let (status, shown, _) = case.send("POST", "/contents", &body).await;
-    assert_eq!((status, &shown["commit"]["sha"]), (201, &json!("a".repeat(40))));
-    let file = &shown["files"][0];
-    assert_eq!((&file["path"], &file["encoding"], file.get("content")), (&json!("new"), &json!("none"), None));
-    assert!(file["url"].as_str().unwrap().ends_with("?ref=topic"), "{file}");
-    let change = |path: &str, operation: git::FileOperation, content: Option<&[u8]>| git::FileChange {
-        path: path.into(),
-        operation: operation.into(),
-        content: content.map(|content| content.to_vec().into()),
-        ..Default::default()
-    };
-    let moved = git::FileChange {
-        from_path: b"from".to_vec(),
-        expected_blob_id: "f".into(),
-        ..change("to", git::FileOperation::Move, None)
-    };
-    let author = git::CommitIdentity {
-        name: "A".into(),
-        email: "a@example.com".into(),
-        date: Some(prost_types::Timestamp { seconds: 1_767_319_445, nanos: 0 }),
-        date_offset_minutes: 60,
-    };
-    let expected = git::ChangeFilesRequest {
-        repository_id: 7,
-        branch: "main".into(),
-        new_branch: "topic".into(),
-        message: "m".into(),
-        author: Some(author),
-        committer: Some(git::CommitIdentity::default()),
-        files: vec![
-            change("new", git::FileOperation::Create, Some(b"hello\n")),
-            moved,
-            change("empty", git::FileOperation::Update, Some(b"")),
-            change("old", git::FileOperation::Delete, None),
-        ],
-    };
-    case.check_request(rpc, expected);
-}
-
-#[tokio::test]
-async fn mistakes_in_a_new_file_have_an_order() {
-    let case = Case::new().await;
-    for (path, body, expected) in [
-        ("/contents/a", json!({"message": "m", "sha": 7}), json!(["content required", "sha type"])),
-        ("/contents/a", json!({"message": "m", "content": 7, "sha": 7}), json!(["content type", "sha type"])),
-        (
-            "/contents",
-            json!({"content": "?", "branch": 7, "sha": 7}),
-            json!(["message required", "branch type", "sha type", "content invalid", "path required"]),
-        ),
-        (
-            "/contents/a",
-            json!({"from_path": "b", "signoff": true, "dates": {"author": "2026-01-02T03:04:05Z", "committer": ""}}),
-            json!([
-                "from_path invalid",
-                "signoff invalid",
-                "dates.author invalid",
-                "message required",
-                "content required"
-            ]),
-        ),
-        // Gitea's Go client sends unset fields like this.
-        (
-            "/contents/a",
-            json!({"from_path": "", "signoff": false, "dates": {"author": "0001-01-01T00:00:00Z"}, "content": ""}),
-            json!(["message required"]),
-        ),
-    ] {
-        let (status, shown, _) = case.send("PUT", path, &body).await;
-        let told = |error: &Value| format!("{} {}", error["field"].as_str().unwrap(), error["code"].as_str().unwrap());
-        let mistakes: Vec<_> = shown["errors"].as_array().unwrap().iter().map(told).collect();
-        assert_eq!((status, json!(mistakes)), (422, expected), "{body}");
-    }
-}
-
-#[tokio::test]
-async fn a_removed_file_leaves_a_commit() {
-    let case = Case::new().await;
-    let rpc = "ferrite.git.v1.GitService/DeleteContents";
-    case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(commit('a')), branch: b"main".to_vec() });
-    let committer = json!({"name": "C", "email": "c@example.com"});
-    let body = json!({"message": "m", "branch": "b", "new_branch": "n", "sha": "f", "committer": committer});
-    let (status, shown, _) = case.send("DELETE", "/contents/a/%ff", &body).await;
-    assert_eq!((status, &shown["content"], &shown["commit"]["sha"]), (200, &Value::Null, &json!("a".repeat(40))));
-    let committer = git::CommitIdentity { name: "C".into(), email: "c@example.com".into(), ..Default::default() };
-    let expected = git::DeleteContentsRequest {
-        repository_id: 7,
-        path: b"a/\xff".to_vec(),
-        message: "m".into(),
-        branch: "b".into(),
-        new_branch: "n".into(),
-        expected_blob_id: "f".into(),
-        author: None,
-        committer: Some(committer),
-    };
-    case.check_request(rpc, expected);
-}
-
-#[tokio::test]
-async fn a_commit_of_the_caller_costs_no_lookup_of_accounts() {
-    const GET_USERS: &str = "AccountService/GetUsers";
-    let case = Case::new().await;
-    let bob = bob();
-    let identity =
-        repo::Identity { user_id: bob.id, username: bob.username, email: bob.email, ..repo::Identity::default() };
-    case.script.respond(ACCESS, &access_of(Some(identity)));
-    let rpc = "ferrite.git.v1.GitService/DeleteContents";
-    let body = json!({"message": "m", "sha": "f"});
-    let mut by_two = commit('a');
-    let response = git::DeleteContentsResponse { commit: Some(by_two.clone()), branch: b"main".to_vec() };
-    case.script.respond(rpc, &response);
-    let (status, shown, _) = case.send("DELETE", "/contents/a", &body).await;
-    let alone = shown["commit"].clone();
-    assert_eq!((status, &alone["author"]["username"]), (200, &json!("Bob")), "{shown}");
-    assert_eq!(alone["author"], alone["committer"]);
-    assert_eq!(case.script.take_request::<repo::GetUsersRequest>(GET_USERS), None);
-    // Of two accounts, only the other one is looked up.
-    by_two.committer.as_mut().unwrap().email = b"c@example.com".to_vec();
-    case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(by_two), ..response });
-    let (_, shown, _) = case.send("DELETE", "/contents/a", &body).await;
-    assert_eq!((&shown["commit"]["author"], &shown["commit"]["committer"]), (&alone["author"], &Value::Null));
-    let emails = vec!["c@example.com".to_owned()];
-    let asked = repo::GetUsersRequest { emails, ..repo::GetUsersRequest::default() };
-    assert_eq!(case.script.take_request(GET_USERS), Some(asked));
-}
-
-#[tokio::test]
 async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
     let case = Case::new().await;
     let rpc = format!("{RULES}/SetProtection");
@@ -389,18 +245,24 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         allow_force: true,
         push_user_ids,
         created_time: Some(timestamp(0)),
+        updated_time: Some(timestamp(1_000_000)),
+        requires_checks: true,
+        required_contexts: vec!["ci/*".into()],
         ..Default::default()
     };
     let set = git::SetProtectionRequest {
         repository_id: 7,
         pattern: "release/*".into(),
         allow_force: true,
-        allow_delete: false,
         push_user_ids: vec![3],
+        ..Default::default()
     };
     let shown = |users: &[&str]| {
         json!({"pattern": "release/*", "rule_name": "release/*", "allow_force": true, "allow_delete": false,
-               "push_users": users, "push_whitelist_usernames": users, "created_at": "1970-01-01T00:00:00Z"})
+               "push_users": users, "push_whitelist_usernames": users, "created_at": "1970-01-01T00:00:00Z",
+               "updated_at": "1970-01-01T00:00:01Z", "enable_force_push": true, "enable_push": true,
+               "enable_push_whitelist": !users.is_empty(), "enable_status_check": true,
+               "status_check_contexts": ["ci/*"]})
     };
     for (method, path, is_new, expected) in [
         ("POST", "/branch_protections", true, 201),
@@ -420,11 +282,29 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
     for body in [
         json!({"rule_name": "release/*", "allow_force": true, "push_whitelist_usernames": ["bob"]}),
         json!({"pattern": "release/*", "rule_name": "release/*", "allow_force": true, "push_users": ["bob"],
-               "push_whitelist_usernames": ["eve"]}),
+               "push_whitelist_usernames": ["bob"]}),
         json!({"pattern": "release/*", "rule_name": "", "allow_force": true, "push_users": ["bob"]}),
     ] {
         assert_eq!(case.send("POST", "/branch_protections", &body).await.0, 201, "{body}");
         case.check_request(&rpc, set.clone());
+        assert_eq!(case.send("PUT", "/branch_protections/release/*", &body).await.0, 201, "{body}");
+        case.check_request(&rpc, set.clone());
+    }
+    // A field and its other name.
+    let two_users = json!({"pattern": "x", "push_users": ["bob"], "push_whitelist_usernames": ["eve"]});
+    for (method, path, body, fields) in [
+        ("POST", "/branch_protections", two_users.clone(), &["push_whitelist_usernames"][..]),
+        ("PUT", "/branch_protections/x", two_users, &["push_whitelist_usernames"]),
+        ("POST", "/branch_protections", json!({"pattern": "x", "rule_name": "y"}), &["rule_name"]),
+        ("POST", "/branch_protections", json!({"pattern": "x", "rule_name": 7}), &["rule_name"]),
+        ("PUT", "/branch_protections/x", json!({"rule_name": "y"}), &["rule_name"]),
+        ("PUT", "/branch_protections/x", json!({"pattern": "y", "rule_name": "y"}), &["pattern", "rule_name"]),
+    ] {
+        let (status, refused, _) = case.send(method, path, &body).await;
+        let errors = refused["errors"].as_array().unwrap();
+        let named: Vec<_> = errors.iter().map(|error| error["field"].as_str().unwrap()).collect();
+        assert_eq!((status, named.as_slice()), (422, fields), "{method} {body}");
+        assert!(case.script.take_request::<git::SetProtectionRequest>(&rpc).is_none());
     }
     let body = json!({"pattern": "x", "push_users": ["bob", "eve"]});
     let (status, refused, _) = case.send("POST", "/branch_protections", &body).await;

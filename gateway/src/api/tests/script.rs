@@ -88,6 +88,11 @@ impl Script {
         Some(M::decode(bytes.as_slice()).unwrap())
     }
 
+    /// As [`Self::take_request`], without decoding it.
+    pub(super) fn take_bytes(&self, method: &str) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().requests.remove(full_name(method).as_str())
+    }
+
     /// Returns the called methods and paths, and whether any of their requests had the client's
     /// token.
     pub(super) fn called(&self) -> BTreeMap<String, bool> {

@@ -40,6 +40,8 @@ const WRITES: [(&str, &str, &str, &str); 14] = [
     ),
     ("POST", "branch_protections", r#"{"pattern":"main"}"#, "ferrite.git.v1.ProtectionService/SetProtection"),
     ("PUT", "branch_protections/main", "{}", "ferrite.git.v1.ProtectionService/SetProtection"),
+    ("PATCH", "branch_protections/main", "{}", "ferrite.git.v1.ProtectionService/UpdateProtection"),
+    ("POST", "statuses/main", r#"{"state":"success"}"#, "ferrite.git.v1.StatusService/CreateStatus"),
     (
         "POST",
         "hooks",

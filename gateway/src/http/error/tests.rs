@@ -23,7 +23,8 @@ impl ServiceError for TestError {
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        (self.0 == Kind::RateLimited).then(|| Duration::from_millis(2_500))
+        matches!(self.classify(), (Kind::RateLimited, _) | (Kind::Aborted, "INTERRUPTED"))
+            .then(|| Duration::from_millis(2_500))
     }
 }
 
@@ -91,14 +92,31 @@ fn field_errors_and_retry_after_reach_the_client() {
     let error = of(Kind::InvalidArgument, "BAD");
     let field = FieldError { field: "name".into(), code: "too_long".into(), message: "at most 100 characters".into() };
     assert_eq!(error.errors, [field]);
-    let response = of(Kind::RateLimited, "TOO_MANY_ATTEMPTS").into_response();
-    assert_eq!(response.headers()[RETRY_AFTER], "3");
+    for (kind, reason) in [(Kind::RateLimited, "TOO_MANY_ATTEMPTS"), (Kind::Aborted, "INTERRUPTED")] {
+        assert_eq!(of(kind, reason).into_response().headers()[RETRY_AFTER], "3", "{reason}");
+    }
+    assert!(!of(Kind::Aborted, "STALE_BLOB").into_response().headers().contains_key(RETRY_AFTER));
+}
+
+#[test]
+fn every_401_and_no_other_error_has_a_challenge() {
+    let challenge = |error: ApiError| error.into_response().headers().get(WWW_AUTHENTICATE).cloned();
+    let refusals = || {
+        [ApiError::credentials_required(), ApiError::bad_credentials(), of(Kind::Unauthenticated, "BAD_CREDENTIALS")]
+    };
+    for refusal in refusals() {
+        assert_eq!(challenge(refusal), Some(TOKEN_CHALLENGE));
+    }
+    for refusal in refusals() {
+        assert_eq!(challenge(refusal.asking_for_password()), Some(PASSWORD_CHALLENGE));
+    }
+    assert_eq!(challenge(of(Kind::RateLimited, "TOO_MANY_ATTEMPTS").asking_for_password()), None);
 }
 
 #[tokio::test]
 async fn an_error_is_an_object_with_message_and_url() {
     let links = Links::new("http://git.example.com", "h:22");
-    let response = render(ApiError::bad_request("a <b> & c").with_challenge().into_response(), &links);
+    let response = render(ApiError::bad_request("a <b> & c").asking_for_password().into_response(), &links);
     assert_eq!(response.headers()[CONTENT_TYPE], "application/json; charset=UTF-8");
     let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
     let expected = r#"{"message":"a \u003cb\u003e \u0026 c","url":"http://git.example.com/docs/api"}"#;

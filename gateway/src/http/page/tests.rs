@@ -111,19 +111,21 @@ proptest! {
 
 #[test]
 fn a_typed_page_is_that_of_its_limits() {
-    for (text, [whole, large, commits, follows, extension]) in [
-        ("", [(1, 1000), (1, 10), (1, 30), (1, 40), (1, 50)]),
-        ("page=2&limit=7", [(2, 7); 5]),
-        ("page=3&pageSize=8", [(3, 1000), (3, 10), (3, 8), (3, 40), (3, 50)]),
-        ("limit=99999", [(1, 1000), (1, 50), (1, 100), (1, 40), (1, 100)]),
-        ("page=x&limit=0&pageSize=4", [(1, 1000), (1, 10), (1, 4), (1, 40), (1, 50)]),
-        ("page=2", [(2, 1000), (2, 10), (2, 30), (2, 40), (2, 50)]),
+    for (text, [whole, large, search, commits, follows, extension]) in [
+        ("", [(1, 1000), (1, 10), (1, 10), (1, 30), (1, 40), (1, 50)]),
+        ("page=2&limit=7", [(2, 7); 6]),
+        ("page=3&pageSize=8", [(3, 1000), (3, 10), (3, 10), (3, 8), (3, 40), (3, 50)]),
+        ("limit=99999", [(1, 1000), (1, 50), (1, 50), (1, 100), (1, 40), (1, 100)]),
+        ("limit=0", [(1, 1000), (1, 10), (1, 50), (1, 30), (1, 40), (1, 50)]),
+        ("limit=-1", [(1, 1000), (1, 10), (1, 10), (1, 30), (1, 40), (1, 50)]),
+        ("page=x&limit=0&pageSize=4", [(1, 1000), (1, 10), (1, 50), (1, 4), (1, 40), (1, 50)]),
+        ("page=2", [(2, 1000), (2, 10), (2, 10), (2, 30), (2, 40), (2, 50)]),
     ] {
         let query = || Query::new("/x", text);
-        let pages = [WholeList::of(query()).page, LargeList::of(query()).page, CommitList::of(query()).page];
-        let others = [FollowList::of(query()).page, ExtensionList::of(query()).page];
-        let expected = [whole, large, commits, follows, extension].map(|(number, size)| Page { number, size });
-        assert_eq!([&pages[..], &others[..]].concat(), expected, "{text}");
+        let pages = [WholeList::of(query()).page, LargeList::of(query()).page, SearchList::of(query()).page];
+        let others = [CommitList::of(query()).page, FollowList::of(query()).page, ExtensionList::of(query()).page];
+        let expected = [whole, large, search, commits, follows, extension].map(|(number, size)| Page { number, size });
+        assert_eq!([pages, others].concat(), expected, "{text}");
     }
 }
 
@@ -157,10 +159,14 @@ fn the_parameters_of_a_page_are_described() {
     CommitList::describe(&mut about);
     let names: Vec<_> = about.query.iter().map(|one| one.name).collect();
     assert_eq!(names, ["page", "limit", "pageSize"]);
-    let sizes = [LargeList::describe, FollowList::describe, ExtensionList::describe].map(|describe| {
+    let sizes = [SearchList::describe, FollowList::describe, ExtensionList::describe].map(|describe| {
         let mut about = Description::default();
         describe(&mut about);
-        (about.query[1].schema["default"].clone(), about.query[1].schema["x-maximum"].clone())
+        let limit = &about.query[1];
+        (limit.schema["default"].clone(), limit.schema["x-maximum"].clone(), limit.about.clone())
     });
-    assert_eq!(sizes, [(json!(10), json!(50)), (json!(40), json!(40)), (json!(50), json!(100))]);
+    let zero = |size: i32| format!("The number of entries per page. 0 means {size}.");
+    let expected =
+        [(json!(10), json!(50), zero(50)), (json!(40), json!(40), zero(40)), (json!(50), json!(100), zero(50))];
+    assert_eq!(sizes, expected);
 }

@@ -8,7 +8,9 @@ use prost_types::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Kind, Mistakes};
-use crate::http::times::{MUST_BE_RFC_3339, OffsetTime, parse_duration, parse_offset_time, parse_time};
+use crate::http::times::{
+    GO_ZERO_TIME, MUST_BE_COMMIT_TIME, MUST_BE_RFC_3339, OffsetTime, parse_duration, parse_offset_time, parse_time,
+};
 use crate::http::words::{Words, meaning, word_schema};
 
 /// Maximum text that is passed on to a service. No field can be longer, and the whole message has
@@ -178,11 +180,12 @@ impl Kind for OffsetTime {
 
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<Self> {
         let text = read_text(name, value, mistakes)?;
-        parse_offset_time(&text).or_else(|| mistakes.add(name, "invalid", MUST_BE_RFC_3339))
+        let time = parse_offset_time(&text).filter(|parsed| parsed.time.seconds >= 0);
+        time.or_else(|| mistakes.add(name, "invalid", MUST_BE_COMMIT_TIME))
     }
 
     fn is_empty(value: &Value) -> bool {
-        is_empty_text(value)
+        is_empty_text(value) || value.as_str() == Some(GO_ZERO_TIME)
     }
 
     fn schema(schemas: &mut Schemas) -> Schema {
@@ -190,10 +193,11 @@ impl Kind for OffsetTime {
     }
 }
 
-/// A duration: a number of seconds, or a text in Go's format.
-pub(crate) enum Seconds {}
+/// A duration: a number of seconds, or a text in Go's format. The service rejects more than `MAX`
+/// seconds.
+pub(crate) enum Seconds<const MAX: i64> {}
 
-impl Kind for Seconds {
+impl<const MAX: i64> Kind for Seconds<MAX> {
     type Value = i64;
 
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<i64> {
@@ -211,7 +215,9 @@ impl Kind for Seconds {
     }
 
     fn schema(schemas: &mut Schemas) -> Schema {
-        json!({"anyOf": [{"type": "string"}, <i64 as Shape>::schema(schemas)]})
+        let mut number = <i64 as Shape>::schema(schemas);
+        number["maximum"] = MAX.into();
+        json!({"anyOf": [{"type": "string"}, number]})
     }
 }
 

@@ -46,17 +46,17 @@ impl Mistakes {
         F::read(name, take::<F>(object, name), self)
     }
 
-    /// As [`Self::read`], for a field with two names. The first one counts unless it is absent.
+    /// As [`Self::read`], for a field with two names. Both may be given if their values are the same.
     pub(crate) fn read_either<F: Field>(&mut self, object: &mut JsonObject, names: [&str; 2]) -> Option<F::Value> {
         let [first, second] = names.map(|name| take::<F>(object, name));
         let Some(first) = first else {
             let name = names[usize::from(second.is_some())];
             return F::read(name, second, self);
         };
+        let is_same = second.as_ref().is_none_or(|second| *second == first);
         let read = F::read(names[0], Some(first), self);
-        if second.is_some() {
-            // Only for its errors.
-            F::read(names[1], second, self);
+        if second.is_some() && F::read(names[1], second, self).is_some() && read.is_some() && !is_same {
+            return self.add(names[1], "invalid", &format!("must be the same as `{}`", names[0]));
         }
         read
     }
@@ -161,7 +161,7 @@ pub(crate) fn with_example(mut schema: Schema, example: Value) -> Schema {
 /// - `struct Name | field`: the body can also be a plain array, which is read as that field.
 /// - `#[max_bytes = …] struct Name`: a size limit other than that of ordinary bodies.
 /// - `kind as "type": …`: called `type` in the body.
-/// - `text | "Text": …`: a field with two names. The first one wins.
+/// - `text | "Text": …`: a field with two names.
 /// - `..part: Part`, at the beginning: includes the fields of another struct, which are read first.
 macro_rules! fields {
     (

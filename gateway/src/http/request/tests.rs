@@ -36,7 +36,7 @@ fields! {
         from: NonEmpty<Time> = "2026-01-02T03:04:05Z",
         date: NonEmpty<OffsetTime> = "2026-01-02T03:04:05Z",
         due_on: Clearable<Time> = "2026-01-02T03:04:05Z",
-        interval: NonEmpty<Seconds> = "8h0m0s",
+        interval: NonEmpty<Seconds<86_400>> = "8h0m0s",
         emails: Required<Texts<10>> = ["a@b"],
         topics: Present<Texts> = ["rust"],
         events: Optional<Texts>,
@@ -215,7 +215,7 @@ fields! {
 }
 
 #[test]
-fn the_first_of_two_names_counts_and_both_have_mistakes() {
+fn two_names_have_one_value_and_both_have_mistakes() {
     let read = |body: &str| {
         let (mut object, mut mistakes) = (parse_object(body.as_bytes(), None).unwrap(), Mistakes::default());
         let read = Rendered::read(&mut object, &mut mistakes);
@@ -224,14 +224,18 @@ fn the_first_of_two_names_counts_and_both_have_mistakes() {
     };
     for (body, expected) in [
         ("{}", ""),
-        ("{\"text\":\"a\",\"Text\":\"b\",\"mode\":\"c\"}", "ac"),
+        ("{\"text\":\"a\",\"Text\":\"a\",\"mode\":\"c\"}", "ac"),
         ("{\"text\":null,\"Text\":\"b\"}", "b"),
-        ("{\"text\":\"\",\"Text\":\"b\"}", ""),
+        ("{\"text\":\"b\",\"Text\":null}", "b"),
+        ("{\"text\":\"\",\"Text\":\"\"}", ""),
     ] {
         assert_eq!(read(body), Ok(expected.to_owned()), "{body}");
     }
     assert_eq!(read("{\"text\":\"a\",\"Text\":1,\"mode\":2}"), Err(vec!["Text".to_owned(), "mode".to_owned()]));
     assert_eq!(read("{\"text\":1,\"Text\":\"a\"}"), Err(vec!["text".to_owned()]));
+    for body in ["{\"text\":\"a\",\"Text\":\"b\"}", "{\"text\":\"\",\"Text\":\"b\"}"] {
+        assert_eq!(read(body), Err(vec!["Text".to_owned()]), "{body}");
+    }
 }
 
 fn request(body: &str) -> RequestBody<Rendered> {
@@ -359,6 +363,16 @@ fn a_body_is_described_as_it_is_read() {
         ("title", json!({"type": ["string", "null"], "maxLength": 50, "examples": ["a title"]})),
         ("private", json!({"type": ["boolean", "null"], "examples": [true]})),
         ("bytes", json!({"type": ["integer", "null"], "format": "int64", "examples": [7]})),
+        (
+            "interval",
+            json!({
+                "anyOf": [
+                    {"anyOf": [{"type": "string"}, {"type": "integer", "format": "int64", "maximum": 86_400}]},
+                    {"type": "null"},
+                ],
+                "examples": ["8h0m0s"],
+            }),
+        ),
         (
             "emails",
             json!({"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 10, "examples": [["a@b"]]}),

@@ -121,8 +121,12 @@ fn error_response(status: u16, reasons: &BTreeSet<String>) -> Value {
     if reasons.is_empty() {
         return json!({"$ref": format!("#/components/responses/{status}")});
     }
-    let reasons: Vec<_> = reasons.iter().map(String::as_str).collect();
-    described_error(status, &format!("{}: {}", reason_phrase(status), reasons.join(", ")))
+    let list: Vec<_> = reasons.iter().map(String::as_str).collect();
+    let mut response = described_error(status, &format!("{}: {}", reason_phrase(status), list.join(", ")));
+    if reasons.contains("INTERRUPTED") {
+        response["headers"] = header_references(&["Retry-After"]);
+    }
+    response
 }
 
 fn described_error(status: u16, description: &str) -> Value {
@@ -132,6 +136,7 @@ fn described_error(status: u16, description: &str) -> Value {
         301 | 307 => response["headers"] = header_references(&["Location"]),
         401 => response["headers"] = header_references(&["WWW-Authenticate"]),
         412 => response["headers"] = header_references(&["ETag"]),
+        415 => response["headers"] = header_references(&["Accept-Encoding"]),
         429 | 503 => response["headers"] = header_references(&["Retry-After"]),
         _ => {}
     }
@@ -342,6 +347,7 @@ fn shared_parameters() -> Value {
 
 fn headers() -> Value {
     json!({
+        "Accept-Encoding": {"schema": {"const": "identity"}, "description": "Present if the body was compressed."},
         "Accept-Ranges": {"schema": {"const": "bytes"}},
         "Content-Disposition": {"schema": {"type": "string"}},
         "Content-Range": {"schema": {"type": "string"}},
@@ -352,7 +358,11 @@ fn headers() -> Value {
         "Location": {"schema": {"type": "string", "format": "uri"}, "required": true},
         "Preference-Applied": {"schema": {"type": "string"}},
         "Retry-After": {"schema": {"type": "integer", "minimum": 0}, "required": true},
-        "WWW-Authenticate": {"schema": {"type": "string"}, "description": "Present where a password is accepted."},
+        "WWW-Authenticate": {
+            "schema": {"type": "string"},
+            "required": true,
+            "description": "`Bearer`, or `Basic` where only a password is accepted.",
+        },
         "X-Total-Count": {"schema": {"type": "integer", "minimum": 0}},
     })
 }

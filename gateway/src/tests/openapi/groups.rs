@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 43] = [
+const GROUPS: [(&str, &str); 44] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -39,6 +39,7 @@ const GROUPS: [(&str, &str); 43] = [
     (".DeliveryService/", "Webhook deliveries"),
     (".FeedService/", "Events"),
     (".ProtectionService/", "Branch protections"),
+    (".StatusService/", "Commit statuses"),
     ("ferrite.git.v1.", "Git"),
     ("git/asset", "Releases"),
     ("git/", "Git"),

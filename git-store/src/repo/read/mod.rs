@@ -31,7 +31,7 @@ pub use self::{
     log::{LogPage, log, log_of_path},
     object::{TagObject, blob, listed_reference, reference, tag_object, tag_refs, tags},
     pushed::{MAX_PUSHED_COMMITS, PushedCommit, pushed_commits},
-    raw::{RawFile, raw},
+    raw::{RawFile, raw, raw_at},
     tree::{TreeListing, tree},
 };
 

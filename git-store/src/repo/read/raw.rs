@@ -1,4 +1,4 @@
-//! Reads a file by `ref/path`, where the ref may contain slashes.
+//! Reads a file by `ref/path`, where the ref may contain slashes, or by both of them.
 
 use git2::{Oid, Repository};
 
@@ -17,7 +17,7 @@ use crate::{
 
 const MAX_INPUT: usize = 8192;
 
-/// A file found by `ref/path`.
+/// A file found by its ref and path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawFile {
     /// The commit of the ref.
@@ -45,6 +45,15 @@ pub fn raw(repo: &Repository, ref_and_path: &[u8]) -> Result<RawFile, GitError> 
         return Err(GitError::PathNotFound);
     }
     let (commit, path) = split(repo, ref_and_path)?;
+    file(repo, commit, path)
+}
+
+/// Finds the file at a path of a revision. Otherwise like [`raw`].
+pub fn raw_at(repo: &Repository, revision: &Revision, path: &[u8]) -> Result<RawFile, GitError> {
+    file(repo, revision.resolve(repo)?.commit, path)
+}
+
+fn file(repo: &Repository, commit: Oid, path: &[u8]) -> Result<RawFile, GitError> {
     let path = TreePath::literal(path).map_err(|_| GitError::PathNotFound)?;
     let root = objects::tree_of(repo, commit)?;
     let (mode, blob) = find(repo, &root, &path)?.ok_or(GitError::PathNotFound)?;

@@ -184,6 +184,22 @@ fn raw_takes_the_longest_name() {
 }
 
 #[test]
+fn raw_with_a_revision_takes_the_whole_path() {
+    let f = fixture();
+    let found = |revision: &[u8], path: &[u8]| raw_at(&f.repo, &Revision::parse(revision)?, path);
+    for revision in ["", "HEAD", "main", "feature/one", "refs/tags/feature", &f.commit.to_string()] {
+        let file = found(revision.as_bytes(), b"dir/file").expect(revision);
+        assert_eq!((file.name.as_slice(), file.commit), (b"file".as_slice(), f.commit), "{revision}");
+    }
+    for path in ["main/dir/file", "dir", "", "dir/../README", "/README", "README/"] {
+        assert!(matches!(found(b"main", path.as_bytes()), Err(GitError::PathNotFound)), "{path}");
+    }
+    for revision in ["none", "main~1", "feature/two"] {
+        assert!(matches!(found(revision.as_bytes(), b"README"), Err(GitError::RevisionNotFound)), "{revision}");
+    }
+}
+
+#[test]
 fn raw_finds_nothing_else() {
     let f = fixture();
     for text in

@@ -6,7 +6,7 @@ use git2::{ObjectType, Oid, Repository};
 
 use super::{
     overlay::{Overlay, TreeEntry},
-    signature::{Author, commit_content},
+    signature::{Author, commit_content, signed_off},
 };
 use crate::{
     disk::loose_objects::NewObject,
@@ -15,11 +15,15 @@ use crate::{
         read::{CommitInfo, Entry, EntryKind},
         refs::{self, RefEdit},
     },
-    types::{error::GitError, limits::MAX_COMMIT_BYTES, name::BranchName},
+    types::{
+        error::GitError,
+        limits::MAX_COMMIT_BYTES,
+        name::{BranchName, check_new_name},
+    },
 };
 
-/// Longest message, in bytes. The rest of a commit is its header, with two names and addresses of
-/// 255 characters.
+/// Longest message, in bytes. The rest of a commit is its header and a trailer, with three names and
+/// addresses of 255 characters.
 const MAX_MESSAGE_BYTES: usize = MAX_COMMIT_BYTES - (16 << 10);
 
 /// A precondition on what exists at a path: kind and id, or `None`.
@@ -38,6 +42,8 @@ pub struct CommitDraft {
     pub author: Author,
     /// The committer.
     pub committer: Author,
+    /// Whether the message gets a `Signed-off-by` trailer of the committer.
+    pub signoff: bool,
 }
 
 /// A commit whose objects are not written yet.
@@ -86,12 +92,20 @@ impl<'repo> CommitBase<'repo> {
         let branch = draft.branch.clone().unwrap_or_else(|| head.branch.clone());
         let tip = refs::lookup(repo, &branch.to_ref())?;
         let (branch, old, start) = match &draft.new_branch {
-            None => (branch, tip, tip.or(head.tip)),
+            None => {
+                if tip.is_none() && draft.branch.is_some() {
+                    check_new_name(branch.as_bytes(), "branch")?;
+                }
+                (branch, tip, tip.or(head.tip))
+            }
             Some(_) if tip.is_none() => return Err(GitError::BranchNotFound),
             Some(new) if refs::lookup(repo, &new.to_ref())?.is_some() => {
-                return Err(GitError::invalid("new_branch", "invalid", "already exists"));
+                return Err(GitError::invalid("new_branch", "taken", "already exists"));
             }
-            Some(new) => (new.clone(), None, tip),
+            Some(new) => {
+                check_new_name(new.as_bytes(), "new_branch")?;
+                (new.clone(), None, tip)
+            }
         };
         let base = |commit| objects::tree_id(repo, commit).map(|tree| Base { commit, tree });
         let base = start.map(base).transpose()?;
@@ -122,7 +136,8 @@ impl<'repo> CommitBase<'repo> {
         }
         let parents: Vec<_> = self.base.iter().map(|base| base.commit).collect();
         let people = (&draft.author, &draft.committer);
-        let content = commit_content(tree, &parents, people, &draft.message);
+        let message = if draft.signoff { signed_off(&draft.message, &draft.committer) } else { draft.message.clone() };
+        let content = commit_content(tree, &parents, people, &message);
         let object = NewObject::new(ObjectType::Commit, content)?;
         let new_commit = object.id();
         objects.push(object);
@@ -130,7 +145,7 @@ impl<'repo> CommitBase<'repo> {
             id: new_commit,
             tree,
             parents,
-            message: draft.message.clone(),
+            message,
             author: draft.author.signature(),
             committer: draft.committer.signature(),
             is_truncated: false,

@@ -23,6 +23,7 @@ use crate::{
     types::{
         error::GitError,
         limits::MAX_FILE_BYTES,
+        name::check_new_name,
         path::{TreePath, is_dot_gitattributes, is_dot_gitmodules},
     },
 };
@@ -34,15 +35,11 @@ pub const MAX_COMMIT_BYTES: u64 = 48 << 20;
 /// Lines of `.gitattributes` with this many bytes are too long for git.
 const MAX_ATTRIBUTES_LINE: usize = 2048;
 
-/// A file to create or replace.
+/// A file to create, replace or move.
 #[derive(Clone, Debug)]
 pub struct PutFile {
-    /// The path, from [`TreePath::strict`].
-    pub path: TreePath,
-    /// The new content.
-    pub content: Bytes,
-    /// The blob that must be at the path, if any is required.
-    pub expected_blob: Option<Oid>,
+    /// The change, which is not a deletion.
+    pub file: FileChange,
     /// Message and branch of the commit.
     pub draft: CommitDraft,
 }
@@ -65,10 +62,23 @@ pub enum Operation {
     Create(Bytes),
     /// Replace the content of an existing file.
     Update(Bytes),
+    /// Create a file with this content, or replace that of an existing one.
+    Put(Bytes),
     /// Delete an existing file.
     Delete,
     /// Move an existing file here from this path, with new content if given.
     Move(TreePath, Option<Bytes>),
+}
+
+impl Operation {
+    /// Returns the new content, if there is one.
+    fn content(&self) -> Option<&Bytes> {
+        match self {
+            Self::Create(content) | Self::Update(content) | Self::Put(content) => Some(content),
+            Self::Move(_, content) => content.as_ref(),
+            Self::Delete => None,
+        }
+    }
 }
 
 /// A change of one file.
@@ -201,17 +211,17 @@ pub fn written_file(repo: &Repository, tree: &git2::Tree<'_>, path: &TreePath) -
     Ok(Some(file_entry(path, id, read_blob(&LoadCheck::new(repo), id, 0)?.0)))
 }
 
-/// Creates or replaces a file. The caller holds the repository's write lock and writes the objects.
-/// `require` checks what the commit's base has at the path.
+/// Creates, replaces or moves a file. The caller holds the repository's write lock and writes the
+/// objects. `require` checks what the commit's base has at the path.
 pub fn put_file(repo: &Repository, put: &PutFile, require: EntryPrecondition<'_>) -> Result<PreparedCommit, GitError> {
-    let at = FieldPath(None);
+    let (at, file) = (FieldPath(None), &put.file);
     let start = CommitBase::find(repo, &put.draft)?;
     let mut builder = CommitBuilder::new(repo, &start)?;
-    let found = at.file("path", &mut builder.overlay, &put.path)?;
-    at.check_special(&put.path, &put.content)?;
+    let moved = apply_removal(at, &mut builder, file)?;
+    let found = at.file("path", &mut builder.overlay, &file.path)?;
+    file.operation.content().map_or(Ok(()), |content| at.check_special(&file.path, content))?;
     start.require(found, require)?;
-    at.check_blob(put.expected_blob, found)?;
-    at.write(&mut builder, &put.path, &put.content, found.map_or(FILE_MODE, |found| found.mode))?;
+    apply_write(at, &mut builder, file, moved)?;
     start.commit(&put.draft, &builder.overlay, builder.blobs, builder.entries)
 }
 
@@ -267,13 +277,13 @@ fn apply_removal(
     file: &FileChange,
 ) -> Result<Option<TreeEntry>, GitError> {
     let (name, path) = match &file.operation {
-        Operation::Create(_) | Operation::Update(_) => return Ok(None),
+        Operation::Create(_) | Operation::Update(_) | Operation::Put(_) => return Ok(None),
         Operation::Delete => ("path", &file.path),
         Operation::Move(from, _) => ("from_path", from),
     };
     let found = match &file.operation {
         Operation::Delete => removable(at, &mut builder.overlay, path)?,
-        Operation::Create(_) | Operation::Update(_) | Operation::Move(..) => {
+        Operation::Create(_) | Operation::Update(_) | Operation::Put(_) | Operation::Move(..) => {
             at.file(name, &mut builder.overlay, path)?
         }
     };
@@ -295,13 +305,20 @@ fn apply_write(
         return Ok(());
     }
     let found = at.file("path", &mut builder.overlay, &file.path)?;
+    if found.is_none() && !matches!(file.operation, Operation::Update(_)) {
+        check_new_name(file.path.as_bytes(), &at.field("path"))?;
+    }
     match (&file.operation, found, moved) {
-        (Operation::Create(_) | Operation::Move(..), Some(_), _) => Err(at.refuse("path", "invalid", "already exists")),
+        (Operation::Create(_) | Operation::Move(..), Some(_), _) => Err(at.refuse("path", "taken", "already exists")),
         (Operation::Create(content), None, _) => at.write(builder, &file.path, content, FILE_MODE),
         (Operation::Update(content), found, _) => {
             at.check_blob(file.expected_blob, found)?;
             let found = found.ok_or_else(|| at.refuse("path", "invalid", "does not exist"))?;
             at.write(builder, &file.path, content, found.mode)
+        }
+        (Operation::Put(content), found, _) => {
+            at.check_blob(file.expected_blob, found)?;
+            at.write(builder, &file.path, content, found.map_or(FILE_MODE, |found| found.mode))
         }
         (Operation::Move(_, Some(content)), None, moved) => {
             at.write(builder, &file.path, content, moved.map_or(FILE_MODE, |moved| moved.mode))
@@ -336,10 +353,7 @@ fn check_files(files: &[FileChange]) -> Result<(), GitError> {
     if files.len() > MAX_FILES {
         return Err(GitError::invalid("files", "too_long", "must have at most 1000 entries"));
     }
-    let size = |file: &FileChange| match &file.operation {
-        Operation::Create(content) | Operation::Update(content) | Operation::Move(_, Some(content)) => content.len(),
-        Operation::Delete | Operation::Move(_, None) => 0,
-    };
+    let size = |file: &FileChange| file.operation.content().map_or(0, Bytes::len);
     if files.iter().map(size).sum::<usize>() as u64 > MAX_COMMIT_BYTES {
         return Err(GitError::TooLarge { what: "the total size of all files", limit: MAX_COMMIT_BYTES });
     }
@@ -347,7 +361,7 @@ fn check_files(files: &[FileChange]) -> Result<(), GitError> {
     for (index, file) in files.iter().enumerate() {
         let from = match &file.operation {
             Operation::Move(from, _) => Some(("from_path", from)),
-            Operation::Create(_) | Operation::Update(_) | Operation::Delete => None,
+            Operation::Create(_) | Operation::Update(_) | Operation::Put(_) | Operation::Delete => None,
         };
         for (name, path) in [Some(("path", &file.path)), from].into_iter().flatten() {
             if !seen.insert(path.as_bytes()) {

@@ -1,5 +1,6 @@
-//! Authors and committers in git's format, and commit objects with them.
+//! Authors and committers in git's format, commit objects with them, and their sign-off.
 
+use ferrite_core::text::{check_line, is_control_or_direction};
 use git2::Oid;
 
 use crate::{repo::read::Signature, types::error::GitError};
@@ -62,9 +63,10 @@ impl Author {
             if text.len() > MAX_IDENTITY_BYTES {
                 return refuse("too_long", "is too long");
             }
-            if text.contains(|letter: char| matches!(letter, '<' | '>') || letter.is_control()) {
-                return refuse("invalid", "must not contain `<`, `>` or control characters");
+            if text.contains(['<', '>']) {
+                return refuse("invalid", "must not contain `<` or `>`");
             }
+            check_line(text, &format!("{field}.{part}")).map_err(GitError::Invalid)?;
         }
         Self { name: name.to_owned(), email: email.to_owned(), time: 0.into() }.at(field, time)
     }
@@ -100,10 +102,15 @@ impl Author {
         Signature { name, email, seconds: self.time.seconds, offset_minutes: self.time.offset_minutes }
     }
 
+    /// Returns name and address as git writes them.
+    pub(super) fn identity(&self) -> String {
+        format!("{} <{}>", self.name, self.email)
+    }
+
     fn line(&self) -> String {
         let CommitTime { seconds, offset_minutes } = self.time;
         let (sign, minutes) = (if offset_minutes < 0 { '-' } else { '+' }, offset_minutes.unsigned_abs());
-        format!("{} <{}> {seconds} {sign}{:02}{:02}", self.name, self.email, minutes / 60, minutes % 60)
+        format!("{} {seconds} {sign}{:02}{:02}", self.identity(), minutes / 60, minutes % 60)
     }
 }
 
@@ -120,10 +127,36 @@ pub(super) fn commit_content(
     format!("tree {tree}\n{parents}author {author}\ncommitter {committer}\n\n{message}")
 }
 
-/// Removes angle brackets, turns control characters into spaces, and keeps 255 characters.
+/// Returns the message with a `Signed-off-by` trailer, as `git commit --signoff` adds it: to the
+/// trailers at its end if there are any, and not if it is the last of them already.
+pub(super) fn signed_off(message: &str, committer: &Author) -> String {
+    let message = message.trim_end();
+    let trailer = format!("Signed-off-by: {}", committer.identity());
+    let is_blank = |line: &str| line.trim().is_empty();
+    let mut last_paragraph = message.lines().rev().take_while(|line| !is_blank(line));
+    // The first paragraph is the subject.
+    let has_trailers = message.lines().any(is_blank) && last_paragraph.all(is_trailer);
+    if has_trailers && message.lines().next_back() == Some(trailer.as_str()) {
+        return format!("{message}\n");
+    }
+    let separator = if has_trailers { "\n" } else { "\n\n" };
+    format!("{message}{separator}{trailer}\n")
+}
+
+/// Returns whether a line is a trailer, the continuation of one, or git's note of a cherry-pick.
+fn is_trailer(line: &str) -> bool {
+    let is_token =
+        |token: &str| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    line.starts_with([' ', '\t'])
+        || line.starts_with("(cherry picked from commit ")
+        || line.split_once(':').is_some_and(|(token, _)| is_token(token))
+}
+
+/// Removes angle brackets, turns control and bidirectional characters into spaces, and keeps 255
+/// characters.
 fn clean(text: &str) -> String {
     let kept = text.chars().filter(|letter| !matches!(letter, '<' | '>')).take(255);
-    kept.map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    kept.map(|letter| if is_control_or_direction(letter) { ' ' } else { letter }).collect()
 }
 
 /// Strips the characters that git strips from the ends of a name. "Grace H." keeps its full stop.
@@ -133,6 +166,11 @@ fn trimmed(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::Write,
+        process::{Command, Stdio},
+    };
+
     use git2::{ObjectType, Repository};
     use proptest::prelude::*;
 
@@ -143,6 +181,8 @@ mod tests {
     fn names_are_cleaned() {
         let author = Author::new(" Ada <x>\n\0Lovelace, ", "a da@<example.com>\n", 5);
         assert_eq!((author.name.as_str(), author.email.as_str()), ("Ada x Lovelace", "ada@example.com"));
+        let author = Author::new("Ada\u{202e}L", "a\u{200e}da@example.com", 5);
+        assert_eq!((author.name.as_str(), author.email.as_str()), ("Ada L", "ada@example.com"));
         let author = Author::new("<>", "ada@example.com", 0);
         assert_eq!(author.name(), "ada");
         let author = Author::new("\"", " ", -1);
@@ -165,6 +205,8 @@ mod tests {
             ("a", "", 0, "author.email"),
             ("a", "a>@b", 0, "author.email"),
             ("a", "a\0@b", 0, "author.email"),
+            ("a\u{202e}b", "a@b", 0, "author.name"),
+            ("a", "a\u{2066}@b", 0, "author.email"),
             ("a", "a@b", -1, "author.date"),
             ("a", "a@b", i64::MAX, "author.date"),
         ] {
@@ -179,7 +221,7 @@ mod tests {
         let repo = Repository::init_bare(folder.path()).unwrap();
         let tree = repo.treebuilder(None).unwrap().write().unwrap();
         for name in ["Grace H.", ".a", "Mr. X,", "'q'", "-dash-", "...", " \t\"Ada; \n", "(x)", "<Ada>"] {
-            let mut git = std::process::Command::new("git");
+            let mut git = Command::new("git");
             git.args(["commit-tree", "-m", "m"]).arg(tree.to_string()).current_dir(folder.path());
             for role in ["AUTHOR", "COMMITTER"] {
                 let identity = [("NAME", name), ("EMAIL", " <a@b.>;"), ("DATE", "@7 +0000")];
@@ -210,7 +252,7 @@ mod tests {
             ("-12:00", -720),
         ] {
             let date = chrono::DateTime::parse_from_rfc3339(&format!("2026-01-02T03:04:05{offset}")).unwrap();
-            let mut git = std::process::Command::new("git");
+            let mut git = Command::new("git");
             git.args(["commit-tree", "-m", "m"]).arg(tree.to_string()).current_dir(folder.path());
             for role in ["AUTHOR", "COMMITTER"] {
                 let identity = [("NAME", "A"), ("EMAIL", "a@b"), ("DATE", &date.to_rfc3339())];
@@ -230,6 +272,33 @@ mod tests {
             assert!(matches!(&error, GitError::Invalid(violation) if violation.field == "author.date"), "{error}");
         }
         assert!(Author::exact("author", "A", "a@b", CommitTime { seconds: 5, offset_minutes: -1439 }).is_ok());
+    }
+
+    fn by_git(message: &str) -> String {
+        let mut git = Command::new("git");
+        git.args(["interpret-trailers", "--no-divider", "--trailer", "Signed-off-by: Ada <ada@example.com>"]);
+        let mut git = git.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        git.stdin.take().unwrap().write_all(message.as_bytes()).unwrap();
+        String::from_utf8(git.wait_with_output().unwrap().stdout).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_signed_off_as_by_git() {
+        let ada = Author::new("Ada", "ada@example.com", 0);
+        for message in [
+            "Subject",
+            "Subject\n",
+            "fix: a subject like a trailer",
+            "Subject\n\nBody.\n",
+            "Subject\n\nReviewed-by: Bob <bob@example.com>",
+            "Subject\n\nBody.\n\nReviewed-by: Bob\n  and others\nFixes: #1\n",
+            "Subject\n\nSigned-off-by: Ada <ada@example.com>\n",
+            "Subject\n\nSigned-off-by: Ada <ada@example.com>\nSigned-off-by: Bob <bob@example.com>\n",
+            "Subject\n\nA sentence: it is no trailer.",
+            "Subject\n\n(cherry picked from commit 1234567)",
+        ] {
+            assert_eq!(signed_off(message, &ada), by_git(message), "{message:?}");
+        }
     }
 
     proptest! {

@@ -1,3 +1,5 @@
+mod one_file;
+
 use std::{collections::BTreeMap, path::Path, process::Command};
 
 use git2::{Oid, Repository};
@@ -24,18 +26,23 @@ fn fixture() -> Fixture {
     Fixture { _folder: folder, repo }
 }
 
-fn file(path: &str, content: &str) -> PutFile {
-    PutFile {
-        path: TreePath::strict(path.as_bytes()).unwrap(),
-        content: content.as_bytes().to_vec().into(),
-        expected_blob: None,
-        draft: draft(&format!("Write {path}")),
-    }
+fn put(file: FileChange) -> PutFile {
+    let draft = draft(&format!("Write {}", file.path));
+    PutFile { file, draft }
+}
+
+fn file(at: &str, content: &str) -> PutFile {
+    put(FileChange { path: path(at), operation: Operation::Put(content.to_owned().into()), expected_blob: None })
+}
+
+fn expecting(expected_blob: Option<Oid>, put: PutFile) -> PutFile {
+    PutFile { file: FileChange { expected_blob, ..put.file }, ..put }
 }
 
 fn draft(message: &str) -> CommitDraft {
     let author = Author::new("Ada", "ada@example.com", 1_700_000_000);
-    CommitDraft { message: message.to_owned(), branch: None, new_branch: None, committer: author.clone(), author }
+    let (branch, new_branch, committer) = (None, None, author.clone());
+    CommitDraft { message: message.to_owned(), branch, new_branch, author, committer, signoff: false }
 }
 
 fn on(branch: &str, put: PutFile) -> PutFile {
@@ -96,7 +103,7 @@ fn files_are_made_and_replaced() {
     let second = f.put(&file("docs/c.txt", ""));
     assert_eq!((second.old, second.commit.parents.as_slice()), (Some(first.new_commit), [first.new_commit].as_slice()));
     assert_eq!((first.entries[0].size, second.entries[0].size), (4, 0));
-    let third = f.put(&PutFile { expected_blob: Some(first.entries[0].id), ..file("docs/a/b.txt", "two\n") });
+    let third = f.put(&expecting(Some(first.entries[0].id), file("docs/a/b.txt", "two\n")));
     assert_eq!(third.commit.message, "Write docs/a/b.txt");
     assert_eq!(f.git(&["show", "main:docs/a/b.txt"]), "two\n");
     assert_eq!(f.git(&["ls-tree", "-r", "--name-only", "main"]), "docs/a/b.txt\ndocs/c.txt\n");
@@ -149,8 +156,8 @@ fn refusals_name_their_field() {
     assert_eq!(refused(file("dir/a/b", "x")).violations()[0].field, "path");
     assert!(matches!(refused(file("dir/a", "1")), GitError::UnchangedContent));
     let stale = Some(first.new_commit);
-    assert!(matches!(refused(PutFile { expected_blob: stale, ..file("dir/a", "2") }), GitError::StaleBlob));
-    assert!(matches!(refused(PutFile { expected_blob: stale, ..file("new", "2") }), GitError::StaleBlob));
+    assert!(matches!(refused(expecting(stale, file("dir/a", "2"))), GitError::StaleBlob));
+    assert!(matches!(refused(expecting(stale, file("new", "2"))), GitError::StaleBlob));
     for message in ["", " \n", "a\0b"] {
         let error = refused(PutFile { draft: draft(message), ..file("m", "2") });
         assert_eq!(error.violations()[0].field, "message");
@@ -210,7 +217,7 @@ fn a_precondition_gets_what_the_branch_has_after_the_fields_and_before_the_blob(
     let put = |put: PutFile| super::put_file(&f.repo, &put, &fail).unwrap_err();
     let stale = Some(f.tip("main"));
     for at in ["dir/a", "new"] {
-        let refused = put(on("main", PutFile { expected_blob: stale, ..file(at, "2") }));
+        let refused = put(on("main", expecting(stale, file(at, "2"))));
         assert!(matches!(&refused, GitError::Precondition { branch } if branch == b"main"), "{refused}");
         assert_eq!(refused.reason(), "PRECONDITION_FAILED");
     }

@@ -85,8 +85,8 @@ impl CommitContext {
         state: &AppState,
         [branch, new_branch]: [&str; 2],
         message: String,
-        author: Option<CommitIdentity>,
-        committer: Option<CommitIdentity>,
+        [author, committer]: [Option<CommitIdentity>; 2],
+        signoff: bool,
     ) -> Result<CommitDraft, GitError> {
         self.begins_branch = !new_branch.is_empty();
         let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
@@ -96,6 +96,7 @@ impl CommitContext {
             message,
             author: identity("author", author, &self.grant, seconds)?,
             committer: identity("committer", committer, &self.grant, seconds)?,
+            signoff,
         })
     }
 }
@@ -188,7 +189,7 @@ async fn run<A: Message + Default>(
             }
             Err(RpcError::Git(GitError::RefConflict { .. })) if tries > 0 => {}
             Err(RpcError::Git(GitError::RefNameClash { .. })) if context.begins_branch => {
-                return Err(GitError::invalid("new_branch", "invalid", "collides with another branch").into());
+                return Err(GitError::invalid("new_branch", "taken", "collides with another branch").into());
             }
             Err(failure) => return Err(failure),
         }

@@ -2,17 +2,23 @@ mod commit;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use ferrite_core::{version::PreconditionFailed, writer::Scope};
-use ferrite_proto::git::{
-    self, ChangeFilesRequest, ChangeFilesResponse, DeleteContentsRequest, DeleteContentsResponse, Directory,
-    FileOperation, GetContentsRequest, GetContentsResponse, PutContentsRequest, PutContentsResponse,
-    get_contents_response::Contents,
+use ferrite_proto::{
+    git::{
+        self, ChangeFilesRequest, ChangeFilesResponse, CreateContentsRequest, CreateContentsResponse,
+        DeleteContentsRequest, DeleteContentsResponse, Directory, FileOperation, GetContentsRequest,
+        GetContentsResponse, PutContentsRequest, PutContentsResponse, get_contents_response::Contents,
+    },
+    id::RepositoryId,
 };
 use ferrite_rpc::version;
 use git_store::{
     repo::{
+        deltas::LoadCheck,
+        objects::full_id,
         read,
-        read::{Target, contents::MAX_INLINE_BYTES},
+        read::{Target, contents::MAX_INLINE_BYTES, entry::read_blob},
         revision::Revision,
         write,
         write::{
@@ -86,37 +92,104 @@ impl FilePrecondition {
     }
 }
 
-/// Creates or replaces one file in one commit. The stored response leaves out the content, because
-/// a repeated request carries it again.
+/// Creates one file in one commit. The stored response leaves out the content, because a repeated
+/// request carries it again.
+pub(super) async fn create_contents(
+    state: &AppState,
+    request: Request<CreateContentsRequest>,
+) -> Result<CreateContentsResponse, RpcError> {
+    let mut context = commit::begin(state, &request, request.get_ref().repository_id, "CreateContents").await?;
+    let request = request.into_inner();
+    let (branches, people) = ([request.branch.as_str(), &request.new_branch], [request.author, request.committer]);
+    let draft = context.draft(state, branches, request.message, people, request.signoff)?;
+    commit::check_file_size(state, request.content.len())?;
+    let context = context.with_content(request.content.len());
+    let path = TreePath::strict(&request.path).map_err(|error| error.of("path"))?;
+    let content = inline(&request.content);
+    let file = FileChange { path, operation: Operation::Create(request.content), expected_blob: None };
+    let respond = |mut prepared: PreparedCommit| {
+        let entry = prepared.entries.pop().map(encode::entry);
+        let (commit, branch) = commit::result(prepared);
+        CreateContentsResponse { entry, commit, branch }
+    };
+    let (written, precondition) = (vec![file.path.clone()], FilePrecondition::of_request(&file.path));
+    let put = PutFile { file, draft };
+    let prepare = move |repo: &git2::Repository| put_file(repo, &put, &|found| precondition.require(found));
+    let mut response = commit::commit(state, context, written, prepare, respond).await?;
+    if let Some(entry) = &mut response.entry {
+        entry.content = content;
+    }
+    Ok(response)
+}
+
+/// Creates, replaces or moves one file in one commit. The stored response is as in
+/// [`create_contents`].
 pub(super) async fn put_contents(
     state: &AppState,
     request: Request<PutContentsRequest>,
 ) -> Result<PutContentsResponse, RpcError> {
     let mut context = commit::begin(state, &request, request.get_ref().repository_id, "PutContents").await?;
     let request = request.into_inner();
-    let branches = [request.branch.as_str(), &request.new_branch];
-    let draft = context.draft(state, branches, request.message, request.author, request.committer)?;
-    commit::check_file_size(state, request.content.len())?;
-    let context = context.with_content(request.content.len());
-    let inline_content = Some(request.content.clone()).filter(|content| content.len() as u64 <= MAX_INLINE_BYTES);
-    let put = PutFile {
-        expected_blob: decode::blob("sha", &request.expected_blob_id)?,
-        path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
-        content: request.content,
-        draft,
+    let id = RepositoryId(request.repository_id);
+    let (branches, people) = ([request.branch.as_str(), &request.new_branch], [request.author, request.committer]);
+    let draft = context.draft(state, branches, request.message, people, request.signoff)?;
+    let content_bytes = request.content.as_ref().map_or(0, Bytes::len);
+    commit::check_file_size(state, content_bytes)?;
+    let context = context.with_content(content_bytes);
+    let expected_blob = decode::blob("sha", &request.expected_blob_id)?;
+    let path = TreePath::strict(&request.path).map_err(|error| error.of("path"))?;
+    let from = moved_from("from_path", &request.from_path, &path)?;
+    let content = match (&from, request.content) {
+        (Some(_), content) => content,
+        (None, None) if !request.from_path.is_empty() => return Err(is_required("content").into()),
+        (None, content) => Some(content.unwrap_or_default()),
     };
+    let operation = match from {
+        Some(from) => Operation::Move(from, content.clone()),
+        None => Operation::Put(content.clone().unwrap_or_default()),
+    };
+    let file = FileChange { path, operation, expected_blob };
     let respond = |mut prepared: PreparedCommit| {
         let entry = prepared.entries.pop().map(encode::entry);
         let (commit, branch) = commit::result(prepared);
         PutContentsResponse { entry, commit, branch }
     };
-    let (written, precondition) = (vec![put.path.clone()], FilePrecondition::of_request(&put.path));
+    let (written, precondition) = (vec![file.path.clone()], FilePrecondition::of_request(&file.path));
+    let put = PutFile { file, draft };
     let prepare = move |repo: &git2::Repository| put_file(repo, &put, &|found| precondition.require(found));
     let mut response = commit::commit(state, context, written, prepare, respond).await?;
     if let Some(entry) = &mut response.entry {
-        entry.content = inline_content;
+        entry.content = match &content {
+            Some(content) => inline(content),
+            None => moved_content(state, id, &entry.id).await,
+        };
     }
     Ok(response)
+}
+
+/// Returns the content as a response shows it.
+fn inline(content: &Bytes) -> Option<Bytes> {
+    (content.len() as u64 <= MAX_INLINE_BYTES).then(|| content.clone())
+}
+
+/// Reads the content of a file that was moved unchanged. `None` if it is too large, and if it cannot
+/// be read now: the commit is made.
+async fn moved_content(state: &AppState, id: RepositoryId, blob_id: &str) -> Option<Bytes> {
+    let blob = full_id(blob_id.as_bytes())?;
+    let read = state.pool.run(id, move |repo| read_blob(&LoadCheck::new(repo), blob, MAX_INLINE_BYTES)).await;
+    read.ok()?.1.map(Bytes::from)
+}
+
+/// Parses the path that a file moves from; `None` if it is empty or that of the file itself.
+fn moved_from(field: &str, from: &[u8], path: &TreePath) -> Result<Option<TreePath>, GitError> {
+    if from.is_empty() || from == path.as_bytes() {
+        return Ok(None);
+    }
+    TreePath::strict(from).map(Some).map_err(|error| error.of(field))
+}
+
+fn is_required(field: &str) -> GitError {
+    GitError::invalid(field, "required", "is required")
 }
 
 pub(super) async fn delete_contents(
@@ -125,8 +198,8 @@ pub(super) async fn delete_contents(
 ) -> Result<DeleteContentsResponse, RpcError> {
     let mut context = commit::begin(state, &request, request.get_ref().repository_id, "DeleteContents").await?;
     let request = request.into_inner();
-    let branches = [request.branch.as_str(), &request.new_branch];
-    let draft = context.draft(state, branches, request.message, request.author, request.committer)?;
+    let (branches, people) = ([request.branch.as_str(), &request.new_branch], [request.author, request.committer]);
+    let draft = context.draft(state, branches, request.message, people, request.signoff)?;
     let delete = DeleteFile {
         expected_blob: decode::blob("sha", &request.expected_blob_id)?,
         path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
@@ -147,15 +220,15 @@ pub(super) async fn change_files(
 ) -> Result<ChangeFilesResponse, RpcError> {
     let mut context = commit::begin(state, &request, request.get_ref().repository_id, "ChangeFiles").await?;
     let request = request.into_inner();
-    let branches = [request.branch.as_str(), &request.new_branch];
-    let draft = context.draft(state, branches, request.message, request.author, request.committer)?;
-    let content_bytes = request.files.iter().filter_map(|file| file.content.as_ref()).map(bytes::Bytes::len).sum();
+    let (branches, people) = ([request.branch.as_str(), &request.new_branch], [request.author, request.committer]);
+    let draft = context.draft(state, branches, request.message, people, request.signoff)?;
+    let content_bytes = request.files.iter().filter_map(|file| file.content.as_ref()).map(Bytes::len).sum();
     let context = context.with_content(content_bytes);
     // One file above the limit is enough to reject the request.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
     let files = files.map(|(index, file)| {
         file.content.iter().try_for_each(|content| commit::check_file_size(state, content.len()))?;
-        parse_change(index, file)
+        parse_change(index, &file)
     });
     let files = files.collect::<Result<Vec<_>, _>>()?;
     let change = ChangeFiles { files, draft };
@@ -169,32 +242,46 @@ pub(super) async fn change_files(
     commit::commit(state, context, written, move |repo| write::change_files(repo, &change), respond).await
 }
 
-fn parse_change(index: usize, file: git::FileChange) -> Result<FileChange, GitError> {
+fn parse_change(index: usize, file: &git::FileChange) -> Result<FileChange, GitError> {
     let field = |name: &str| format!("files[{index}].{name}");
+    let refuse = |name: &str, message: &str| GitError::invalid(&field(name), "invalid", message);
     let path = TreePath::strict(&file.path).map_err(|error| error.of(&field("path")))?;
     let expected_blob = decode::blob(&field("sha"), &file.expected_blob_id)?;
     let kind = file.operation();
-    if kind != FileOperation::Move && !file.from_path.is_empty() {
-        return Err(GitError::invalid(&field("from_path"), "invalid", "is only allowed for moves"));
-    }
-    let required = || GitError::invalid(&field("content"), "required", "is required");
-    let operation = match (kind, file.content) {
-        (FileOperation::Create, _) if expected_blob.is_some() => {
-            return Err(GitError::invalid(&field("sha"), "invalid", "is only allowed for existing files"));
+    let from = match kind {
+        FileOperation::Move | FileOperation::Rename => {
+            Some(TreePath::strict(&file.from_path).map_err(|error| error.of(&field("from_path")))?)
         }
-        (FileOperation::Create, content) => Operation::Create(content.ok_or_else(required)?),
-        (FileOperation::Update, content) => Operation::Update(content.ok_or_else(required)?),
-        (FileOperation::Delete, None) => Operation::Delete,
+        FileOperation::Create | FileOperation::Update | FileOperation::Upload | FileOperation::Delete => {
+            moved_from(&field("from_path"), &file.from_path, &path)?
+        }
+        FileOperation::Unspecified => {
+            let message = "must be create, update, upload, delete, move or rename";
+            return Err(GitError::invalid(&field("operation"), "required", message));
+        }
+    };
+    let has_content = file.content.as_ref().is_some_and(|content| !content.is_empty());
+    let content = || file.content.clone().ok_or_else(|| is_required(&field("content")));
+    let operation = match (kind, from) {
+        (FileOperation::Delete, _) if has_content => {
+            return Err(refuse("content", "must not be set when deleting a file"));
+        }
+        (FileOperation::Rename, _) if has_content => {
+            return Err(refuse("content", "must not be set when renaming a file"));
+        }
         (FileOperation::Delete, Some(_)) => {
-            return Err(GitError::invalid(&field("content"), "invalid", "must not be set when deleting a file"));
+            return Err(refuse("from_path", "must not be set when deleting a file"));
         }
-        (FileOperation::Move, content) => {
-            let from = TreePath::strict(&file.from_path).map_err(|error| error.of(&field("from_path")))?;
-            Operation::Move(from, content)
+        (FileOperation::Delete, None) => Operation::Delete,
+        (FileOperation::Rename, Some(from)) => Operation::Move(from, None),
+        (FileOperation::Move, Some(from)) => Operation::Move(from, file.content.clone()),
+        (_, Some(from)) => Operation::Move(from, Some(content()?)),
+        (FileOperation::Create, None) if expected_blob.is_some() => {
+            return Err(refuse("sha", "is only allowed for existing files"));
         }
-        (FileOperation::Unspecified, _) => {
-            return Err(GitError::invalid(&field("operation"), "required", "must be create, update, delete or move"));
-        }
+        (FileOperation::Create, None) => Operation::Create(content()?),
+        (FileOperation::Update, None) => Operation::Update(content()?),
+        (_, None) => Operation::Put(content()?),
     };
     Ok(FileChange { path, operation, expected_blob })
 }

@@ -109,6 +109,33 @@ async fn responses_are_kept_for_a_day() {
     .await;
 }
 
+fn key_of_secret(sealer: &Sealer, secret: &str) -> IdempotencyKey {
+    let event = ferrite_proto::events::Event { event_id: secret.to_owned(), ..Default::default() };
+    let mut request = Request::new(DeliverRequest { events: vec![event], ..Default::default() });
+    request.metadata_mut().insert(IDEMPOTENCY_KEY, MetadataValue::from_static("k"));
+    let redact = |content: &mut DeliverRequest, fingerprint: &dyn Fn(&str) -> String| {
+        content.events[0].event_id = fingerprint(&content.events[0].event_id);
+    };
+    IdempotencyKey::of_redacted(&request, 1, "Create", sealer, redact).unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn another_secret_is_another_request_also_after_a_change_of_the_sealing_key() {
+    on_each(|test| async move {
+        service_tables(&test.db).await;
+        let [old, both, new] = [(1, vec![]), (2, vec![[1; 32]]), (2, vec![])]
+            .map(|(key, former)| Sealer::new(&[key; 32], &former, "x-svc"));
+        store(&test.db, &key_of_secret(&old, "hunter2"), 99, 0).await.unwrap();
+        for (sealer, secret, is_same) in
+            [(&old, "hunter2", true), (&both, "hunter2", true), (&both, "hunter3", false), (&new, "hunter2", false)]
+        {
+            let found = key_of_secret(sealer, secret).replay::<DeliverRequest>(&test.db).await;
+            assert_eq!(found.is_ok_and(|found| found.is_some()), is_same, "{secret}");
+        }
+    })
+    .await;
+}
+
 #[test]
 fn a_malformed_key_is_refused_and_a_missing_one_is_none() {
     assert!(IdempotencyKey::of(&Request::new(message(1)), 1, "Create").unwrap().is_none());

@@ -12,8 +12,13 @@ use crate::state::AppState;
 use crate::store::{OwnerLimits, QuotaRow, Repository};
 
 /// Operations that store bytes for the repository's owner.
-const OPERATIONS_THAT_STORE: [&str; 4] =
-    [operation::RECEIVE_PACK, operation::PUT_CONTENTS, operation::DELETE_CONTENTS, operation::CHANGE_FILES];
+const OPERATIONS_THAT_STORE: [&str; 5] = [
+    operation::RECEIVE_PACK,
+    operation::CREATE_CONTENTS,
+    operation::PUT_CONTENTS,
+    operation::DELETE_CONTENTS,
+    operation::CHANGE_FILES,
+];
 /// Below half of the quota, the used bytes are rounded up to 1/1024 of it.
 const QUOTA_STEPS: u64 = 1024;
 

@@ -22,8 +22,13 @@ use crate::state::AppState;
 use crate::store::{KeyHolder, Repository, key_holder};
 
 /// Operations that move refs, so that commit messages may close issues.
-const OPERATIONS_ON_REFS: [&str; 4] =
-    [operation::RECEIVE_PACK, operation::PUT_CONTENTS, operation::DELETE_CONTENTS, operation::CHANGE_FILES];
+const OPERATIONS_ON_REFS: [&str; 5] = [
+    operation::RECEIVE_PACK,
+    operation::CREATE_CONTENTS,
+    operation::PUT_CONTENTS,
+    operation::DELETE_CONTENTS,
+    operation::CHANGE_FILES,
+];
 /// Maximum number of repositories, and of releases, per request: the events of one page.
 const MAX_IDS: usize = 100;
 

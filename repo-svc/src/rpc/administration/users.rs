@@ -24,17 +24,17 @@ use crate::store::{
 pub(super) async fn create_user(
     state: &AppState,
     authorized: Authorized,
-    mut request: Request<CreateUserRequest>,
+    request: Request<CreateUserRequest>,
 ) -> Result<CreateUserResponse, RepoError> {
-    // Take the password out before the request is hashed for its idempotency key: a fast hash of a
-    // password must not be stored.
-    let password = Secret::new(std::mem::take(&mut request.get_mut().password));
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "CreateUser")?;
+    let redact = |request: &mut CreateUserRequest, fingerprint: &dyn Fn(&str) -> String| {
+        request.password = fingerprint(&request.password);
+    };
+    let key = IdempotencyKey::of_redacted(&request, authorized.user()?.0, "CreateUser", &state.sealer, redact)?;
     let request = request.into_inner();
     let new = NewUser {
         username: request.username,
         email: request.email,
-        password,
+        password: Secret::new(request.password),
         full_name: request.full_name,
         is_admin: request.is_admin,
     };
@@ -64,10 +64,11 @@ pub(super) async fn update_user(
     authorized: Authorized,
     mut request: Request<UpdateUserRequest>,
 ) -> Result<UpdateUserResponse, RepoError> {
-    // Take the password out before the request is hashed for its idempotency key: a fast hash of a
-    // password must not be stored.
+    let redact = |request: &mut UpdateUserRequest, fingerprint: &dyn Fn(&str) -> String| {
+        request.password = request.password.as_deref().map(fingerprint);
+    };
+    let key = IdempotencyKey::of_redacted(&request, authorized.user()?.0, "UpdateUser", &state.sealer, redact)?;
     let password = request.get_mut().password.take().map(Secret::new);
-    let key = IdempotencyKey::of(&request, authorized.user()?.0, "UpdateUser")?;
     let (request, shared) = (request.into_inner(), state.clone());
     // Runs in its own task: a request cancelled after its commit must still revoke the cached
     // tokens.

@@ -54,7 +54,12 @@ fn is_refused(status: &Status) -> bool {
 }
 
 pub(super) fn map_status(status: Status) -> RepoError {
-    if is_refused(&status) { RepoError::Refused(Box::new(status)) } else { RepoError::of_store(&status) }
+    match is_refused(&status) {
+        // Somebody else has just made the tag. A repeated request uses it.
+        true if status.code() == Code::Aborted => RepoError::Interrupted,
+        true => RepoError::Refused(Box::new(status)),
+        false => RepoError::of_store(&status),
+    }
 }
 
 /// Removes the bytes of released files from the store of their repository. If that fails, the
@@ -71,5 +76,20 @@ pub(super) async fn remove_files(state: &AppState, repository: RepositoryId, sto
     }
     if let Err(error) = state.releases.forget_files(&file_ids).await {
         tracing::warn!(repo.id = %repository, %error, "cannot record that release files are removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_race_for_a_tag_leaves_no_claim_and_can_be_repeated() {
+        // git-svc responds with the same code, and a reason of its own.
+        let lost = Status::from(RepoError::Interrupted);
+        assert!(creates_no_tag(&lost));
+        assert!(matches!(map_status(lost), RepoError::Interrupted));
+        let refused = map_status(RepoError::field("target_commitish", "unknown", "is no branch").into());
+        assert!(matches!(refused, RepoError::Refused(_)));
     }
 }

@@ -83,8 +83,11 @@ async fn the_same_idempotency_key_creates_one_account() {
     let first = harness.administration().create_user(keyed(new_user("bob"))).await.unwrap().into_inner();
     let second = harness.administration().create_user(keyed(new_user("bob"))).await.unwrap().into_inner();
     assert_eq!(first, second);
-    let outcome = harness.administration().create_user(keyed(new_user("eve"))).await;
-    assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
+    let other_password = CreateUserRequest { password: "another horse".into(), ..new_user("bob") };
+    for other in [new_user("eve"), other_password] {
+        let outcome = harness.administration().create_user(keyed(other)).await;
+        assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
+    }
 }
 
 #[tokio::test]

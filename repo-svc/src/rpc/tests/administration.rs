@@ -8,6 +8,8 @@ use ferrite_db::args;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::*;
 use ferrite_rpc::auth::TokenHash;
+use prost::Message;
+use sha2::{Digest, Sha256};
 use tonic::{Code, Request, Status};
 
 use super::{refusal, refused};
@@ -280,7 +282,7 @@ async fn the_first_administrator_is_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_repeated_change_is_made_once_and_no_password_is_stored() {
+async fn a_repeated_change_is_made_once_and_another_password_is_another_change() {
     let harness = Harness::start().await;
     let (root, _) = (administrator(&harness).await, harness.user("ada", false).await);
     let keyed = |password: &str| -> Request<UpdateUserRequest> {
@@ -291,9 +293,16 @@ async fn a_repeated_change_is_made_once_and_no_password_is_stored() {
     for _ in 0..2 {
         harness.administration().update_user(keyed("another horse")).await.unwrap();
     }
+    let outcome = harness.administration().update_user(keyed("a third horse")).await;
+    assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED"));
     let logged = ListAuditEventsRequest { action: "user.update".into(), ..Default::default() };
     assert_eq!(events(&harness, &root, logged).await.unwrap().len(), 1);
     assert!(signs_in(&harness, "ada", "ada", "another horse").await);
+    // Nobody can try passwords against what is stored: it is not the hash of the request.
+    let (stored,) = harness.db().await.one::<(String,)>("SELECT request_hash FROM idempotency", &[]).await.unwrap();
+    let [whole, without] = [Some("another horse".to_owned()), None]
+        .map(|password| hex::encode(Sha256::digest(UpdateUserRequest { password, ..of("ada") }.encode_to_vec())));
+    assert!(stored != whole && stored != without);
 }
 
 #[tokio::test]

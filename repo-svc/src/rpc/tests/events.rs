@@ -68,6 +68,8 @@ async fn changes_of_branch_protections_are_in_the_audit_log() {
         pattern: "main".into(),
         allow_force: true,
         push_user_ids: vec![7, 8],
+        requires_checks: true,
+        required_contexts: vec!["ci".into()],
         user_id: 7,
         username: "Ada".into(),
         address: "192.0.2.1".into(),
@@ -102,7 +104,16 @@ async fn changes_of_branch_protections_are_in_the_audit_log() {
     );
     assert_eq!(first.time_us, 5_000_000);
     let details: Vec<_> = first.details().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
-    assert_eq!(details, ["allow_delete=false", "allow_force=true", "pattern=main", "push_user_ids=7,8"]);
+    let expected = [
+        "allow_delete=false",
+        "allow_force=true",
+        "forbids_push=false",
+        "pattern=main",
+        "push_user_ids=7,8",
+        "required_contexts=ci",
+        "requires_checks=true",
+    ];
+    assert_eq!(details, expected);
 }
 
 #[tokio::test]

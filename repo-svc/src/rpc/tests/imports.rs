@@ -305,22 +305,29 @@ async fn mistakes_are_named_by_the_fields_of_the_contract() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_starts_one_import_and_keeps_no_password() {
+async fn a_repeated_request_starts_one_import_and_other_credentials_are_another_request() {
     on_each_url(|url| async move {
         let harness = Harness::start_on(url).await;
         let ada = harness.user("ada", false).await;
         let token = harness.token("ada", "test").await;
-        let ask = async |password: &str| {
-            let message =
-                MigrateRepositoryRequest { auth_password: password.into(), ..from_elsewhere(ada.id.0, "demo") };
+        let ask = async |clone_addr: &str, auth_password: &str| {
+            let (clone_addr, auth_password) = (clone_addr.to_owned(), auth_password.to_owned());
+            let new = from_elsewhere(ada.id.0, "demo");
+            let message = MigrateRepositoryRequest { clone_addr, auth_password, ..new };
             let mut request = with_token(message, &token);
             request.metadata_mut().insert("idempotency-key", "k".parse().unwrap());
             import_repository(&harness, request).await
         };
-        let (first, second) = tokio::join!(ask("hunter2"), ask("hunter2"));
+        let plain = "https://example.com/them/demo.git";
+        let (first, second) = tokio::join!(ask(plain, "hunter2"), ask(plain, "hunter2"));
         let first = first.unwrap();
         assert_eq!(first, second.unwrap());
-        assert_eq!(ask("another").await.unwrap(), first, "the hash of the request has no password");
+        let with_password = |password: &str| format!("https://ada:{password}@example.com/them/demo.git");
+        assert_eq!(ask(&with_password("hunter2"), "").await.unwrap(), first, "the same credentials");
+        let reused = refused(Code::InvalidArgument, "IDEMPOTENCY_KEY_REUSED");
+        for (clone_addr, password) in [(plain, "another"), (plain, ""), (&with_password("another"), "")] {
+            assert_eq!(refusal(ask(clone_addr, password).await), reused, "{clone_addr} {password}");
+        }
         assert_eq!(harness.import_requests().len(), 1);
     })
     .await;

@@ -3,7 +3,8 @@
 use ferrite_db::args;
 use ferrite_proto::grant::IssueReach;
 use ferrite_proto::operation::{
-    CHANGE_FILES, CREATE_ISSUE, DELETE_CONTENTS, GET_CONTENTS, PUT_CONTENTS, RECEIVE_PACK, UPDATE_ISSUE, UPLOAD_PACK,
+    CHANGE_FILES, CREATE_CONTENTS, CREATE_ISSUE, DELETE_CONTENTS, GET_CONTENTS, PUT_CONTENTS, RECEIVE_PACK,
+    UPDATE_ISSUE, UPLOAD_PACK,
 };
 use ferrite_proto::repo::{CreateAccessTokenRequest, ResolveAccessRequest};
 
@@ -41,7 +42,7 @@ async fn commits_close_issues_as_far_as_the_token_reaches() {
         (token(&harness, "limited", &[], &["ada/demo"]).await, IssueReach::Repository),
         (token(&harness, "limited-code", &["repo:write"], &["ada/demo"]).await, IssueReach::None),
     ] {
-        for operation in [PUT_CONTENTS, DELETE_CONTENTS, CHANGE_FILES, RECEIVE_PACK] {
+        for operation in [CREATE_CONTENTS, PUT_CONTENTS, DELETE_CONTENTS, CHANGE_FILES, RECEIVE_PACK] {
             assert_eq!(reach(&harness, &token, of_demo(operation)).await, expected, "{operation}");
         }
         for credential in [basic(&token, ""), basic("ada", &token)] {

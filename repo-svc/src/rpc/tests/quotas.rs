@@ -7,7 +7,7 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{MigrationEnded, RefsUpdated};
 use ferrite_proto::grant::{ByteQuota, GrantLimits};
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::operation::{CREATE_ISSUE, GET_CONTENTS, PUT_CONTENTS, RECEIVE_PACK};
+use ferrite_proto::operation::{CREATE_CONTENTS, CREATE_ISSUE, GET_CONTENTS, PUT_CONTENTS, RECEIVE_PACK};
 use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
 use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
 use ferrite_proto::repo::{
@@ -143,7 +143,7 @@ async fn grants_for_writes_carry_the_quota_of_the_owner() {
     let demo = harness.create(&ada, "demo", false).await.unwrap();
     push(&harness, demo.id, 7, 900_001).await;
     let quota = |used, limit| GrantLimits { bytes: Some(ByteQuota { used, limit }), ..GrantLimits::default() };
-    for operation in [RECEIVE_PACK, PUT_CONTENTS] {
+    for operation in [RECEIVE_PACK, CREATE_CONTENTS, PUT_CONTENTS] {
         assert_eq!(limits(&harness, &ada, demo.id, operation).await, quota(900_001, 1_024_000), "{operation}");
     }
     assert_eq!(limits(&harness, &ada, demo.id, GET_CONTENTS).await, GrantLimits::default());

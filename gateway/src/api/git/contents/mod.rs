@@ -30,6 +30,7 @@ operations! {
         delete change::remove as variant(operation::DELETE_CONTENTS, "OfRoot");
     "/api/v1/repos/{owner}/{repo}/contents/{*file}" =>
         get get as operation::GET_CONTENTS,
+        post change::create as operation::CREATE_CONTENTS,
         put change::put as operation::PUT_CONTENTS,
         delete change::remove as operation::DELETE_CONTENTS;
 }

@@ -54,6 +54,8 @@ const NO_FLAG: &str = "field type: must be true or false";
 const NO_INTEGER: &str = "field type: must be a whole number";
 const NO_TIME: &str =
     "field invalid: must be an RFC 3339 date and time between the years 1 and 9999, such as `2026-01-02T03:04:05Z`";
+const NO_COMMIT_TIME: &str =
+    "field invalid: must be an RFC 3339 date and time between the years 1970 and 9999, such as `2026-01-02T03:04:05Z`";
 const NO_DURATION: &str = "field invalid: must be a duration such as `8h0m0s`, or a number of seconds";
 const NO_LIST_OF_OBJECTS: &str = "field type: must be a list of objects";
 
@@ -143,15 +145,25 @@ fn integers_have_64_bits_and_no_fraction() {
 
 #[test]
 fn times_are_texts_of_their_form() {
-    let rows = |time: String, empty: &str| {
-        let wrong = TEXTS.map(|text| (text, plain(NO_TIME))).to_vec();
+    let rows = |time: String, empty: &str, no_time: &str| {
+        let wrong = TEXTS.map(|text| (text, plain(no_time))).to_vec();
         let right = vec![("\"2026-01-02T03:04:05Z\"", time), ("\"\"", plain(empty)), ("\"a\\u0000b\"", plain(NUL))];
         [right, wrong, of_absence("None")].concat()
     };
-    assert_reads::<NonEmpty<Time>>(NO_TEXT, &rows(format!("{:?}", Some(SAMPLE_TIME)), "None"));
+    assert_reads::<NonEmpty<Time>>(NO_TEXT, &rows(format!("{:?}", Some(SAMPLE_TIME)), "None", NO_TIME));
     let time = OffsetTime { time: SAMPLE_TIME, offset_minutes: 0 };
-    assert_reads::<NonEmpty<OffsetTime>>(NO_TEXT, &rows(format!("{:?}", Some(time)), "None"));
-    assert_reads::<Clearable<Time>>(NO_TEXT, &rows(format!("{:?}", Some(Some(SAMPLE_TIME))), "Some(None)"));
+    assert_reads::<NonEmpty<OffsetTime>>(NO_TEXT, &rows(format!("{:?}", Some(time)), "None", NO_COMMIT_TIME));
+    let cleared = rows(format!("{:?}", Some(Some(SAMPLE_TIME))), "Some(None)", NO_TIME);
+    assert_reads::<Clearable<Time>>(NO_TEXT, &cleared);
+    // Commits have times from 1970 on, and Go's clients send an unset one as the first second of year 1.
+    for (text, expected) in [
+        ("1969-12-31T23:59:59Z", NO_COMMIT_TIME),
+        ("1970-01-01T00:00:00+00:01", NO_COMMIT_TIME),
+        ("0001-01-01T00:00:01Z", NO_COMMIT_TIME),
+        ("0001-01-01T00:00:00Z", "None"),
+    ] {
+        assert_eq!(outcome::<NonEmpty<OffsetTime>>(&format!("\"{text}\"")), expected, "{text}");
+    }
 }
 
 #[test]
@@ -161,7 +173,7 @@ fn durations_are_texts_or_seconds() {
     let wrong = ["\"a\\u0000b\"", "\"2026-01-02T03:04:05Z\"", "\"2026-13-02T03:04:05Z\""];
     let wrong = wrong.map(|text| (text, plain(NO_DURATION))).to_vec();
     let other = "field type: must be a duration or a whole number of seconds";
-    assert_reads::<NonEmpty<Seconds>>(other, &[numbers, rows(&texts), wrong, of_absence("None")].concat());
+    assert_reads::<NonEmpty<Seconds<86_400>>>(other, &[numbers, rows(&texts), wrong, of_absence("None")].concat());
 }
 
 #[test]
@@ -216,7 +228,7 @@ fn maps_of_texts_leave_out_null_and_keys_with_nul() {
 
 #[test]
 fn objects_name_the_fields_inside_of_them() {
-    let [name, date] = ["name type: must be a string", NO_TIME.strip_prefix("field ").unwrap()];
+    let [name, date] = ["name type: must be a string", NO_COMMIT_TIME.strip_prefix("field ").unwrap()];
     let right = rows(&[
         ("{}", "Some(Person(\"\", None))"),
         ("{\"url\":\"u\"}", "Some(Person(\"\", None))"),

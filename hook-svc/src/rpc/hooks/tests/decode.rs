@@ -1,11 +1,8 @@
-//! Tests of option decoding and of the idempotency keys of requests with secrets.
+//! Tests of option decoding.
 
-use ferrite_proto::metadata::IDEMPOTENCY_KEY;
 use proptest::prelude::*;
 
 use crate::rpc::hooks::*;
-use crate::secrets;
-use crate::testing::on_each_schema;
 
 fn request(kind: &str, config: &[(&str, &str)], events: &[&str]) -> CreateHookRequest {
     let config = config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -121,32 +118,4 @@ proptest! {
             Err(other) => prop_assert!(false, "{}", other),
         }
     }
-}
-
-fn key(sealer: &Sealer, secret: &str) -> IdempotencyKey {
-    let config = [("secret".to_owned(), secret.to_owned())].into();
-    let mut request = Request::new(CreateHookRequest { config, ..Default::default() });
-    request.metadata_mut().insert(IDEMPOTENCY_KEY, "k".parse().unwrap());
-    let hide = |request: &mut CreateHookRequest, hide: &dyn Fn(&str) -> String| {
-        hide_options(&mut request.config, hide);
-    };
-    redacted_key(&request, 7, "CreateHook", sealer, hide).unwrap().unwrap()
-}
-
-#[tokio::test]
-async fn a_request_is_the_same_after_a_change_of_the_sealing_key() {
-    on_each_schema(&crate::migrations(), |db| async move {
-        let [old, both, new] = [(1, vec![]), (2, vec![[1; 32]]), (2, vec![])]
-            .map(|(key, former)| Sealer::new(&[key; 32], &former, secrets::SERVICE));
-        let mut tx = db.begin().await.unwrap();
-        key(&old, "hunter2").store(&mut tx, &CreateHookResponse::default(), 1).await.unwrap();
-        tx.commit().await.unwrap();
-        for (sealer, secret, is_same) in
-            [(&old, "hunter2", true), (&both, "hunter2", true), (&both, "hunter3", false), (&new, "hunter2", false)]
-        {
-            let found = key(sealer, secret).replay::<CreateHookResponse>(&db).await;
-            assert_eq!(found.is_ok_and(|found| found.is_some()), is_same, "{secret}");
-        }
-    })
-    .await;
 }
