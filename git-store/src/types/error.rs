@@ -313,7 +313,9 @@ impl ServiceError for GitError {
             Self::ProtectionNotFound => (Kind::NotFound, "PROTECTION_NOT_FOUND"),
             Self::TooManyImports => (Kind::RateLimited, "TOO_MANY_MIGRATIONS"),
             Self::TooManyImportsOfUser { .. } => (Kind::RateLimited, "TOO_MANY_MIGRATIONS_OF_USER"),
-            Self::BranchProtected { denial: Denial::Pusher } => (Kind::PermissionDenied, "BRANCH_PROTECTED"),
+            Self::BranchProtected { denial: Denial::Pusher | Denial::Checks } => {
+                (Kind::PermissionDenied, "BRANCH_PROTECTED")
+            }
             Self::BranchProtected { .. } => (Kind::FailedPrecondition, "BRANCH_PROTECTED"),
             Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
             Self::RefNameClash { .. } => (Kind::InvalidArgument, "REF_NAME_CLASH"),

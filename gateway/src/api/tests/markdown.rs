@@ -21,7 +21,7 @@ async fn a_text_is_rendered_by_its_mode_with_names_in_either_case() {
         (json!({"text": "#1", "mode": "gfm", "context": "bob/demo"}), link),
         (json!({"Text": "#1", "Mode": "gfm", "Context": "http://git.example.com/bob/demo"}), link),
         (json!({"text": "#1", "mode": "markdown", "context": "bob/demo"}), "<p>#1</p>\n"),
-        (json!({"text": "**a** <script>x</script>"}), "<p><strong>a</strong> </p>\n"),
+        (json!({"text": "**a** <script>x</script>"}), "<p><strong>a</strong> &lt;script&gt;x&lt;/script&gt;</p>\n"),
         (json!({"text": "", "mode": "gfm"}), ""),
         (json!({}), ""),
     ] {

@@ -29,7 +29,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Every write whose permission is resolved before its body is read: method, path, body, and its
 /// RPC.
-const WRITES: [(&str, &str, &str, &str); 14] = [
+const WRITES: [(&str, &str, &str, &str); 16] = [
     ("PUT", "contents/a", r#"{"message":"m","content":"YQ=="}"#, "ferrite.git.v1.GitService/PutContents"),
     ("DELETE", "contents/a", r#"{"message":"m"}"#, "ferrite.git.v1.GitService/DeleteContents"),
     (
