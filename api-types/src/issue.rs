@@ -7,7 +7,7 @@ use super::convert::{MissingField, State, Time};
 use super::milestone::Milestone;
 use super::user::{Accounts, User};
 use crate::LongTexts;
-use crate::links::RepositoryLinks;
+use crate::links::{Links, RepositoryLinks};
 
 crate::shape! {
     /// An issue or pull request.
@@ -87,7 +87,7 @@ impl Issue {
 }
 
 crate::shape! {
-    /// A label of a repository.
+    /// A label of a repository or an organization.
     #[derive(Clone, Debug, Serialize)]
     pub struct Label {
         id: i64,
@@ -99,10 +99,21 @@ crate::shape! {
 }
 
 impl Label {
-    /// Converts a label.
+    /// Converts a label of a repository, or of the organization that owns it.
     #[must_use]
     pub fn new(label: issue::Label, urls: &RepositoryLinks) -> Self {
-        Self { url: urls.label(label.id), id: label.id, name: label.name, color: label.color }
+        let url = match label.organization_id {
+            0 => urls.label(label.id),
+            _ => urls.organization_label(label.id),
+        };
+        Self { url, id: label.id, name: label.name, color: label.color }
+    }
+
+    /// Converts a label of the organization with this name.
+    #[must_use]
+    pub fn of_organization(label: issue::Label, organization: &str, links: &Links) -> Self {
+        let url = links.organization_label(organization, label.id);
+        Self { url, id: label.id, name: label.name, color: label.color }
     }
 }
 
@@ -123,7 +134,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::links::Links;
 
     #[test]
     fn only_a_pull_request_has_the_key_of_one() {

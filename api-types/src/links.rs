@@ -64,6 +64,12 @@ impl Links {
         self.api(&format!("/user/keys/{id}"))
     }
 
+    /// Returns the URL of a label of an organization in the API.
+    #[must_use]
+    pub fn organization_label(&self, organization: &str, id: i64) -> String {
+        self.api(&format!("/orgs/{}/labels/{id}", encode(organization.as_bytes())))
+    }
+
     /// Returns the links of one repository.
     #[must_use]
     pub fn repository(&self, owner: &str, name: &str) -> RepositoryLinks {
@@ -170,6 +176,13 @@ impl RepositoryLinks {
         format!("{}/labels/{id}", self.api())
     }
 
+    /// Returns the URL of a label of the organization that owns the repository, in the API.
+    #[must_use]
+    pub fn organization_label(&self, id: i64) -> String {
+        let owner = self.path.split('/').next().unwrap_or_default();
+        self.links.api(&format!("/orgs/{owner}/labels/{id}"))
+    }
+
     /// Returns the page URL of an issue or pull request.
     #[must_use]
     pub fn issue_html(&self, number: i64, is_pull_request: bool) -> String {
@@ -254,6 +267,14 @@ mod tests {
         assert_eq!(usual.clone_ssh(), "git@git.example.com:bob/demo.git");
         let other = Links::new("http://h", "git.example.com:2222").repository("bob", "demo");
         assert_eq!(other.clone_ssh(), "ssh://git@git.example.com:2222/bob/demo.git");
+    }
+
+    #[test]
+    fn labels_of_an_organization_are_below_it() {
+        let links = Links::new("http://h/sub", "h:22");
+        let url = "http://h/sub/api/v1/orgs/acme/labels/5";
+        assert_eq!(links.organization_label("acme", 5), url);
+        assert_eq!(links.repository("acme", "demo").organization_label(5), url);
     }
 
     #[test]

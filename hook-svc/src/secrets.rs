@@ -1,5 +1,5 @@
-//! Sealed columns of webhooks: URLs and secrets. Reading them takes the key as well as the
-//! database.
+//! Sealed columns of webhooks: URLs, secrets and values of the header `Authorization`. Reading them
+//! takes the key as well as the database.
 
 /// The service name in the key derivation. Stored values depend on it.
 pub(crate) const SERVICE: &str = "hook-svc";
@@ -8,6 +8,9 @@ pub(crate) const URL: &[u8] = b"hooks.url";
 /// The place of a sealed secret. Current and previous secrets share it, because the sealed bytes
 /// move from one column to the other unchanged.
 pub(crate) const SECRET: &[u8] = b"hooks.secret";
+
+/// The place of a sealed value of the header `Authorization`.
+pub(crate) const AUTHORIZATION: &[u8] = b"hooks.authorization";
 
 #[cfg(test)]
 mod tests {

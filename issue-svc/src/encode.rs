@@ -2,10 +2,11 @@
 
 use ferrite_core::timestamp;
 use ferrite_proto::error::FieldViolation;
+use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{self, IssueState};
 use prost_types::Timestamp;
 
-use crate::model::{Comment, FullIssue, Label, Milestone, PullRequest};
+use crate::model::{Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest};
 use crate::store::TimelineEntry;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -48,7 +49,11 @@ fn pull_request(pull: PullRequest) -> issue::PullRequest {
 }
 
 pub(crate) fn label(label: Label) -> issue::Label {
-    issue::Label { id: label.id, repository_id: label.repository.0, name: label.name, color: label.color }
+    let (repository_id, organization_id) = match label.owner {
+        LabelOwner::Repository(id) => (id.0, 0),
+        LabelOwner::Organization(id) => (0, id.0),
+    };
+    issue::Label { id: label.id, repository_id, name: label.name, color: label.color, organization_id }
 }
 
 pub(crate) fn milestone(milestone: Milestone) -> issue::Milestone {
@@ -87,12 +92,13 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
     let action = i32::try_from(entry.action).ok().and_then(|action| issue::TimelineAction::try_from(action).ok());
     let is_label = matches!(action, Some(Labeled | Unlabeled));
     let is_milestone = matches!(action, Some(Milestoned | Demilestoned));
-    let label = is_label.then(|| issue::Label {
-        id: entry.label_id,
-        repository_id: repository,
-        name: entry.old_text.clone(),
-        color: entry.label_color,
-    });
+    let owner = match LabelOwner::of_row(entry.label_owner) {
+        LabelOwner::Organization(id) => LabelOwner::Organization(id),
+        // Also for a deleted label.
+        LabelOwner::Repository(_) => LabelOwner::Repository(RepositoryId(repository)),
+    };
+    let label = is_label
+        .then(|| label(Label { id: entry.label_id, owner, name: entry.old_text.clone(), color: entry.label_color }));
     issue::TimelineEntry {
         id: entry.id,
         action: action.unwrap_or_default().into(),

@@ -22,8 +22,11 @@ pub(crate) enum IssueError {
     MilestoneNotFound,
     #[error("label `{name}` already exists")]
     LabelExists { name: String },
-    #[error("label limit reached: a repository can have 1,000 labels")]
-    TooManyLabels,
+    #[error("label limit reached: {owner} can have 1,000 labels")]
+    TooManyLabels {
+        /// What the owner of the labels is.
+        owner: &'static str,
+    },
     #[error("milestone limit reached: a repository can have 10,000 milestones")]
     TooManyMilestones,
     #[error("limit reached: {limit} {what} per hour")]
@@ -71,7 +74,7 @@ impl ServiceError for IssueError {
             Self::Disabled => (Kind::NotFound, "ISSUES_DISABLED"),
             Self::RepositoryDeleted => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
             Self::LabelExists { .. } => (Kind::AlreadyExists, "LABEL_ALREADY_EXISTS"),
-            Self::TooManyLabels => (Kind::FailedPrecondition, "TOO_MANY_LABELS"),
+            Self::TooManyLabels { .. } => (Kind::FailedPrecondition, "TOO_MANY_LABELS"),
             Self::TooManyMilestones => (Kind::FailedPrecondition, "TOO_MANY_MILESTONES"),
             Self::HourlyLimit { .. } => (Kind::RateLimited, "HOURLY_LIMIT_REACHED"),
             Self::Auth(error) => error.classify(),

@@ -42,6 +42,7 @@ pub fn emitter(fact: &Fact) -> ServiceRole {
         | Fact::RepositoryDeleted(_)
         | Fact::RepositoryUpdated(_)
         | Fact::RepositoryForked(_)
+        | Fact::OrganizationDeleted(_)
         | Fact::ReleasePublished(_) => RepoSvc,
         Fact::IssueChanged(_) | Fact::IssueUpdated(_) | Fact::CommentChanged(_) => IssueSvc,
         Fact::HookChanged(_) => HookSvc,

@@ -18,7 +18,7 @@ pub use cached_identity::{BadEntry, MAX_ENTRY_LIFETIME};
 
 use crate::Permission;
 use crate::events;
-use crate::id::{RepositoryId, UserId};
+use crate::id::{OrganizationId, RepositoryId, UserId};
 use crate::jwt;
 use crate::repo::reauthorize_access_request::Credential as Requested;
 use crate::repo::{PasswordReference, ReauthorizeAccessRequest};
@@ -49,6 +49,10 @@ pub struct Grant {
     pub permission: Permission,
     /// True if the issue tracker is on.
     pub issues_enabled: bool,
+    /// The organization that owns the repository, whose labels its issues can have. Zero if a user
+    /// owns it, for another subject, and in grants without this claim.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub organization: i64,
     /// True if the repository is a mirror, which accepts no writes.
     pub is_mirror: bool,
     /// Name of the store that has the repository.
@@ -232,6 +236,12 @@ impl Grant {
         RepositoryId(self.repository)
     }
 
+    /// Returns the organization that owns the repository; `None` if a user does.
+    #[must_use]
+    pub fn organization_id(&self) -> Option<OrganizationId> {
+        (self.organization != 0).then_some(OrganizationId(self.organization))
+    }
+
     /// Returns the id of the caller's account; `None` for anonymous callers and deploy keys.
     #[must_use]
     pub fn user_id(&self) -> Option<UserId> {
@@ -243,6 +253,11 @@ impl Grant {
     pub fn limited_account(&self) -> Option<UserId> {
         self.user_id().or(self.limits.account.map(UserId))
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 #[derive(Serialize, Deserialize)]

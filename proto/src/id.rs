@@ -29,6 +29,8 @@ macro_rules! ids {
 ids! {
     /// A user or organization, assigned by repo-svc.
     UserId
+    /// An organization: the id of its account.
+    OrganizationId
     /// A repository, assigned by repo-svc.
     RepositoryId
     /// An access token, assigned by repo-svc.

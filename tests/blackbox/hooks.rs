@@ -1,5 +1,7 @@
 //! Webhooks of repositories, organizations and the site: created, changed, listed and deleted.
 
+use std::collections::BTreeSet;
+
 use reqwest::Method;
 use reqwest::header::{ETAG, IF_NONE_MATCH};
 use serde_json::{Value, json};
@@ -15,6 +17,7 @@ on_profiles! {
         hooks_need_admin_level
         hooks_are_checked_field_by_field
         post_hooks_takes_every_type_and_event_by_every_name
+        hooks_come_back_as_clients_of_gitea_sent_them
         post_hooks_with_a_key_makes_one_hook
         post_hooks_refuses_addresses_that_are_not_public
         get_hooks_by_id_is_conditional
@@ -114,7 +117,7 @@ async fn post_hooks_takes_every_type_and_event_by_every_name(cluster: &Cluster) 
     let ada = cluster.user("ada").await;
     let path = new_hooks(&ada, "types").await;
     let all = ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release", "repository"];
-    for kind in ["native", "gogs", "gitea", "slack", "discord", "dingtalk", "chat_a", "chat_b", "chat_c"] {
+    for kind in ["native", "gogs", "gitea", "forgejo", "slack", "discord", "dingtalk", "chat_a", "chat_b", "chat_c"] {
         let config =
             json!({"url": "https://example.com/x", "content_type": "json", "channel": "#a", "username": "bot"});
         let body = json!({"type": kind, "config": config, "events": all});
@@ -133,6 +136,28 @@ async fn post_hooks_takes_every_type_and_event_by_every_name(cluster: &Cluster) 
         let body = json!({"type": kind, "config": {"url": "https://example.com", "content_type": "json"}});
         let refused = ada.post(&path, &body).await.refused_fields(&[("config.channel", "required")]);
         assert!(refused.json()["message"].as_str().unwrap().starts_with("`config.channel`: "), "{}", refused.text());
+    }
+}
+
+/// Jenkins makes its hook anew unless it reads what it sent.
+async fn hooks_come_back_as_clients_of_gitea_sent_them(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let path = new_hooks(&ada, "ci").await;
+    let url = "https://ci.example.com/gitea-webhook/post";
+    for (kind, events) in [
+        ("gitea", &["create", "push", "pull_request", "repository", "delete", "release"][..]),
+        ("gitea", &["push", "create", "pull_request", "release"]),
+        ("forgejo", &["push", "wiki", "package", "pull_request_sync", "issue_label", "action_run_success"]),
+        ("gitea", &["workflow_run", "workflow_job", "status", "pull_request_review_approved"]),
+    ] {
+        let config = json!({"url": url, "content_type": "json", "secret": "s1"});
+        let body = json!({"type": kind, "config": config, "events": events, "active": true,
+            "branch_filter": "", "authorization_header": ""});
+        let (hook, _) = make(&ada, &path, &body).await;
+        let read = ada.get(&hook).await.expect(200).json();
+        let names: BTreeSet<_> = read["events"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!((&read["type"], names), (&json!(kind), events.iter().copied().collect()));
+        assert_eq!((&read["config"], &read["active"]), (&json!({"url": url, "content_type": "json"}), &json!(true)));
     }
 }
 
@@ -203,6 +228,8 @@ async fn patch_hooks_changes_what_the_body_names(cluster: &Cluster) {
         json!({"config": {"url": null, "secret": null}, "events": null, "active": null}),
         json!({"config": {"url": "https://ada:***@example.com/x?y=z"}}),
         json!({"config": {"unknown": "x"}, "type": "gogs"}),
+        // What clients in Go send for what their caller left out.
+        json!({"config": null, "events": [], "active": null, "branch_filter": "", "authorization_header": ""}),
     ];
     for body in unchanged {
         assert_eq!(ada.patch(&hook, &body).await.expect(200).json(), made, "{body}");
@@ -221,8 +248,12 @@ async fn patch_hooks_changes_what_the_body_names(cluster: &Cluster) {
     change(json!({"config": {"color": "blue"}}), "/config/color", json!("blue")).await;
     change(json!({"config": {"channel": "#b"}}), "/config/channel", json!("#b")).await;
     change(json!({"config": {"content_type": "form"}}), "/config/content_type", json!("form")).await;
-    change(json!({"config": {}, "events": []}), "/events", json!(["push"])).await;
+    change(json!({"config": {}, "events": ["push"]}), "/events", json!(["push"])).await;
     change(json!({"config": {}, "events": ["fork", "create"]}), "/events", json!(["create", "fork"])).await;
+    change(json!({"branch_filter": "release/*"}), "/branch_filter", json!("release/*")).await;
+    change(json!({"authorization_header": "Bearer s3"}), "/authorization_header", json!("Bearer ***")).await;
+    ada.patch(&hook, &json!({"authorization_header": "Bearer ***", "branch_filter": ""})).await.expect(200);
+    change(json!({"drop_authorization_header": true}), "/authorization_header", json!("")).await;
     change(json!({"config": {}, "active": false}), "/active", json!(false)).await;
     change(json!({"config": {"url": "https://example.org/"}}), "/config/url", json!("https://example.org/")).await;
     for body in [json!({"config": {"secret": "s2"}}), json!({"config": {"secret": ""}, "drop_previous_secret": true})] {
@@ -244,6 +275,8 @@ async fn patch_hooks_changes_what_the_body_names(cluster: &Cluster) {
         (json!({"config": {}, "events": ["nonsense"]}), "events"),
         (json!({"config": {}, "events": "push"}), "events"),
         (json!({"config": {}, "active": "yes"}), "active"),
+        (json!({"branch_filter": "[a"}), "branch_filter"),
+        (json!({"authorization_header": "Bearer a\nHost: b"}), "authorization_header"),
     ] {
         ada.patch(&hook, &body).await.refused_field(field);
     }
@@ -361,6 +394,7 @@ async fn hooks_are_sealed_in_the_database(cluster: &Cluster) {
     let path = new_hooks(&ada, "sealed").await;
     let mut body = plain("https://ada:hunter1@example.com/x");
     body["config"]["secret"] = json!("hunter2");
+    body["authorization_header"] = json!("Bearer hunter4");
     let request = ada.request(Method::POST, &path).header("idempotency-key", "sealed-1").json(&body);
     let hook = Response::of(request).await.expect(201).json();
     let hook = format!("{path}/{}", hook["id"]);
@@ -370,6 +404,7 @@ async fn hooks_are_sealed_in_the_database(cluster: &Cluster) {
         "SELECT url FROM hooks",
         "SELECT secret FROM hooks WHERE secret IS NOT NULL",
         "SELECT previous_secret FROM hooks WHERE previous_secret IS NOT NULL",
+        "SELECT authorization_header FROM hooks WHERE authorization_header IS NOT NULL",
         "SELECT answer FROM idempotency",
         "SELECT payload FROM outbox",
     ] {

@@ -15,7 +15,7 @@ on_profiles! {
         put_issue_labels_with_nothing_clears_all
         issue_labels_of_an_unknown_issue_are_not_found
         issue_labels_refuse_labels_that_the_repository_has_not
-        issue_labels_are_ids
+        issue_labels_are_ids_or_names
         an_issue_has_at_most_a_hundred_labels
         issue_labels_are_changed_by_writers_alone
     }
@@ -147,11 +147,20 @@ async fn issue_labels_refuse_labels_that_the_repository_has_not(cluster: &Cluste
     has(&ada, &repo, &["a"]).await;
 }
 
-async fn issue_labels_are_ids(cluster: &Cluster) {
-    let (ada, repo, [_, _, _, a]) = labeled(cluster).await;
+async fn issue_labels_are_ids_or_names(cluster: &Cluster) {
+    let (ada, repo, [_, _, b, a]) = labeled(cluster).await;
     let path = format!("{repo}/issues/1/labels");
-    ada.put(&path, &json!({"labels": [a]})).await.expect(200);
-    for wrong in [json!(["a"]), json!([a, "b"]), json!("a"), json!(a), json!({"id": a}), json!([null]), json!([1.5])] {
+    for (labels, names) in [(json!(["A"]), &["a"][..]), (json!([b, "b", "c"]), &["b", "c"]), (json!(["a"]), &["a"])] {
+        let response = ada.put(&path, &json!({ "labels": labels })).await;
+        assert_eq!(response.expect(200).each("name"), names, "{labels}");
+        has(&ada, &repo, names).await;
+    }
+    ada.put(&path, &json!(["a"])).await.expect(200);
+    // An id in quotes is a name.
+    for unknown in [json!(["nope"]), json!([b, "nope"]), json!([""]), json!([b.to_string()])] {
+        ada.post(&path, &json!({ "labels": unknown })).await.refused_fields(&[("labels", "unknown")]);
+    }
+    for wrong in [json!("a"), json!(a), json!({"id": a}), json!([null]), json!([1.5]), json!([[a]])] {
         ada.post(&path, &json!({ "labels": wrong })).await.refused_fields(&[("labels", "type")]);
         ada.put(&path, &json!({ "labels": wrong })).await.refused_fields(&[("labels", "type")]);
     }

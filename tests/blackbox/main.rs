@@ -80,6 +80,7 @@ mod milestones;
 mod mirrors;
 mod object_sizes;
 mod odd_history;
+mod organization_labels;
 mod organization_repositories;
 mod organizations;
 mod permission_table;

@@ -43,16 +43,18 @@ fn check_signatures(received: &[Received], secret: &[u8]) {
             other => panic!("{other}"),
         };
         serde_json::from_slice::<Value>(&text).unwrap();
-        assert_eq!(one.header("x-gogs-signature"), hex::encode(hmac(secret, &[&text])));
+        for name in ["x-gogs-signature", "x-gitea-signature", "x-forgejo-signature"] {
+            assert_eq!(one.header(name), hex::encode(hmac(secret, &[&text])), "{name}");
+        }
         assert_eq!(one.header("x-hub-signature-256"), format!("sha256={}", hex::encode(hmac(secret, &[&one.body]))));
         let (id, time) = (one.header("webhook-id"), one.header("webhook-timestamp"));
-        assert_eq!(
-            (id, one.header("x-ferrite-delivery"), one.header("x-github-delivery")),
-            (one.id(), one.id(), one.id())
-        );
+        assert_eq!((id, one.header("x-ferrite-delivery")), (one.id(), one.id()));
         let signed = hmac(secret, &[id.as_bytes(), b".", time.as_bytes(), b".", &one.body]);
         assert_eq!(one.header("webhook-signature"), format!("v1,{}", STANDARD.encode(signed)));
-        assert_eq!((one.header("x-ferrite-event"), one.header("x-github-event")), (one.event(), one.event()));
+        for vendor in ["ferrite", "github", "gitea", "forgejo"] {
+            assert_eq!(one.header(&format!("x-{vendor}-event")), one.event());
+            assert_eq!(one.header(&format!("x-{vendor}-delivery")), one.id());
+        }
         assert!(one.header("user-agent").starts_with("Ferrite/"), "{:?}", one.headers);
     }
 }
@@ -150,12 +152,16 @@ async fn pushes_and_issues_arrive_signed_and_in_order(cluster: &Cluster) {
     let main = received.iter().map(Received::json).find(|payload| payload["ref"] == "refs/heads/main").unwrap();
     assert_eq!((&main["after"], &main["total_commits"]), (&json!(head), &json!(1)));
     assert_eq!(main["commits"][0]["added"], json!(["a <b> & c.txt"]));
-    assert_eq!(main["commits"][0]["id"], json!(head));
+    assert_eq!((&main["commits"][0]["id"], &main["head_commit"]["id"]), (&json!(head), &json!(head)));
+    let branch = received.iter().map(Received::json).find(|payload| payload["ref_type"] == "branch").unwrap();
+    assert_eq!((&branch["ref"], &branch["sha"]), (&json!("side"), &json!(head)));
     assert_eq!((&main["pusher"]["username"], &main["repository"]["name"]), (&json!(ada.name), &json!("told")));
     let side = received.iter().map(Received::json).find(|payload| payload["ref"] == "refs/heads/side").unwrap();
     assert!(!side["commits"].as_array().unwrap().is_empty(), "a new branch has commits: {side}");
     let edited = received.iter().find(|one| action(one) == "issues edited").unwrap().json();
     assert_eq!((&edited["changes"]["title"]["from"], &edited["issue"]["title"]), (&json!("First"), &json!("Second")));
+    let labelled = received.iter().find(|one| action(one) == "issues label_updated").unwrap();
+    assert_eq!((labelled.event(), labelled.header("x-gitea-event-type")), ("issues", "issue_label"));
     let closed = received.iter().find(|one| action(one) == "issues closed").unwrap().json();
     assert_eq!((&closed["issue"]["state"], &closed["issue"]["body"]), (&json!("closed"), &json!("old")));
 }

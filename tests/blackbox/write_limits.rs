@@ -274,6 +274,12 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "UpdateTeam", "PATCH", team.clone(), json!({"description": "Changed"}));
     add(ada, "AddTeamMember", "PUT", format!("{team}/members/{}", bob.name), nothing());
     add(ada, "AddTeamRepository", "PUT", format!("{team}/repos/shared"), nothing());
+    let labels = format!("/orgs/{org}/labels");
+    let label = ada.post(&labels, &json!({"name": "one", "color": "#ff0000"})).await.expect(201).json();
+    let label = format!("{labels}/{}", id(&label));
+    add(ada, "CreateOrganizationLabel", "POST", labels, json!({"name": "more", "color": "#ff0000"}));
+    add(ada, "UpdateOrganizationLabel", "PATCH", label.clone(), json!({"name": "changed"}));
+    add(ada, "DeleteOrganizationLabel", "DELETE", label, nothing());
     add(ada, "DeleteOrganization", "DELETE", format!("/orgs/{org}"), nothing());
 
     // Repositories

@@ -193,6 +193,7 @@ fn encode_descriptions(described: Descriptions) -> DescribeUpdatesResponse {
         commits: update.commits.into_iter().map(encode_described).collect(),
         total_commits: i64::try_from(update.total).unwrap_or(i64::MAX),
         is_missing: update.is_missing,
+        head: update.head.map(encode_described),
     };
     let head = described.head.map(|head| DescribedHead {
         branch: head.branch.as_bytes().to_vec(),

@@ -14,6 +14,8 @@ use crate::payload::PayloadError;
 use crate::payload::native::{self, Context, PushEvent};
 use crate::store::events::StoredEvent;
 
+const BRANCHES: &[u8] = b"refs/heads/";
+
 /// Returns the user who caused an event, or zero.
 fn sender_id(fact: &Fact) -> i64 {
     match fact {
@@ -29,6 +31,7 @@ fn sender_id(fact: &Fact) -> i64 {
         | Fact::SizeChanged(_)
         | Fact::ProtectionChanged(_)
         | Fact::HookChanged(_)
+        | Fact::OrganizationDeleted(_)
         | Fact::MigrationEnded(_)
         | Fact::MirrorChanged(_)
         | Fact::StatusCreated(_)
@@ -74,6 +77,13 @@ pub(super) fn told_fork(event: &StoredEvent) -> Option<&repo::Repository> {
         Some(Fact::RepositoryForked(forked)) => forked.fork.as_ref(),
         _ => None,
     }
+}
+
+/// Returns the short name of the branch that was created, moved or deleted. `None` for other
+/// events.
+pub(super) fn branch(event: &StoredEvent) -> Option<String> {
+    let Some(Fact::RefsUpdated(updated)) = &event.fact.fact else { return None };
+    Some(text(updated.updates.first()?.name.strip_prefix(BRANCHES)?))
 }
 
 /// Returns the ref update whose commits the payload lists. `None` for events without commits.
@@ -157,11 +167,11 @@ fn ref_payload(
         "delete" => native::delete(context, &name),
         _ => {
             let unknown = [unknown_commit(new_id, event.fact.event_time)];
-            let (commits, total_commits) = match description.filter(|description| !description.is_missing) {
-                Some(known) => (known.commits.as_slice(), known.total_commits),
-                None => (unknown.as_slice(), 1),
+            let (commits, total_commits, head) = match description.filter(|description| !description.is_missing) {
+                Some(known) => (known.commits.as_slice(), known.total_commits, known.head.as_ref()),
+                None => (unknown.as_slice(), 1, None),
             };
-            native::push(context, &PushEvent { name: &name, old_id, new_id, commits, total_commits })
+            native::push(context, &PushEvent { name: &name, old_id, new_id, commits, total_commits, head })
         }
     }
 }
@@ -177,7 +187,7 @@ pub(super) fn head_payload(
     let zeros = "0".repeat(head.id.len());
     let old_id = if parent_id.is_empty() { &zeros } else { parent_id };
     let commits = std::slice::from_ref(head);
-    native::push(context, &PushEvent { name: &name, old_id, new_id: &head.id, commits, total_commits: 1 })
+    native::push(context, &PushEvent { name: &name, old_id, new_id: &head.id, commits, total_commits: 1, head: None })
 }
 
 /// Stands in for a commit that no longer exists.

@@ -35,6 +35,7 @@ use backoff::Backoff;
 pub(crate) use render::{RenderError, Renderer};
 use render::{Rendering, Stream, StreamFailure};
 
+use crate::payload::event_type_of;
 use crate::store::events::{self, EventTable, MAX_UNSENT_PAYLOAD_BYTES, MadePayload, Source, StoredEvent};
 use crate::store::kept_bytes::{self, DELIVERY_BYTES};
 use crate::store::queues::{self, NewDelivery};
@@ -210,7 +211,11 @@ impl Dispatcher {
         let told = events.iter().filter(|event| marked.contains_key(&event.id) && payloads.contains_key(&event.id));
         let deliveries: Vec<_> = told
             .flat_map(|event| {
-                let wanting = hooks.iter().filter(|hook| hook.events.contains(&event.name));
+                let event_type = event_type_of(&event.name, payloads[&event.id]);
+                let branch = facts::branch(event);
+                let wanting = hooks.iter().filter(move |hook| hook.events.wants(&event.name, event_type));
+                let wanting = wanting
+                    .filter(move |hook| branch.as_deref().is_none_or(|branch| hook.branch_filter.matches(branch)));
                 let wanting = wanting.filter(|hook| hook.is_old_enough_for(event));
                 let wanting = wanting.filter(|hook| rendering.may_be_told(event, hook.owner));
                 wanting.map(|hook| NewDelivery {

@@ -251,7 +251,7 @@ impl Renderer {
         let ids: BTreeSet<_> = events.iter().flat_map(facts::account_ids).collect();
         let ids: Vec<_> = ids.into_iter().collect();
         let described = descriptions.values().flatten().flat_map(HashMap::values);
-        let emails = facts::emails(described.flat_map(|update| &update.commits));
+        let emails = facts::emails(described.flat_map(|update| update.commits.iter().chain(&update.head)));
         self.lookup(&ids, &emails).await
     }
 

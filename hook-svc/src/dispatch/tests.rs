@@ -189,6 +189,54 @@ async fn a_hook_gets_the_events_that_happen_after_it_was_made() {
 }
 
 #[tokio::test]
+async fn a_hook_gets_the_branches_and_the_types_that_it_asks_for() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let all = setup.hook(of_repository(), "push,create,issues", true).await;
+        let main = setup.hook(of_repository(), "push,create,issues", true).await;
+        let labels = setup.hook(of_repository(), "issue_label", true).await;
+        let only = setup.hook(of_repository(), "issues_only,push", true).await;
+        for (hook, filter) in [(main, "{main,release/*}"), (only, "release/*")] {
+            let sql = "UPDATE hooks SET branch_filter = $2 WHERE id = $1";
+            setup.db.execute(sql, &args![hook, filter]).await.unwrap();
+        }
+        let told = async |name: &'static str, reference: &str| {
+            let update =
+                RefUpdate { name: reference.as_bytes().to_vec(), old_id: ZEROS.to_owned(), new_id: "1".repeat(40) };
+            let fact = Fact::RefsUpdated(RefsUpdated { updates: vec![update], user_id: 7, ..Default::default() });
+            setup.tell(REPOSITORY, Source::Git, name, fact, START_US).await;
+        };
+        told("push", "refs/heads/main").await;
+        told("push", "refs/heads/topic").await;
+        told("push", "refs/heads/release/1").await;
+        // A filter is about branches alone.
+        told("create", "refs/tags/v1").await;
+        for action in [IssueAction::Opened, IssueAction::LabelUpdated, IssueAction::Assigned] {
+            let issue = issue::Issue {
+                user_id: 7,
+                state: issue::IssueState::Open.into(),
+                create_time: Some(timestamp(0)),
+                update_time: Some(timestamp(0)),
+                ..Default::default()
+            };
+            let updated = IssueUpdated { action: action.into(), issue: Some(issue), user_id: 7, ..Default::default() };
+            setup.tell(REPOSITORY, Source::Issue, "issues", Fact::IssueUpdated(updated), START_US).await;
+        }
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 7);
+        let sql = "SELECT hook_id, event_id - (SELECT MIN(id) FROM events) FROM deliveries ORDER BY hook_id, event_id";
+        let deliveries: Vec<(i64, i64)> = setup.db.all(sql, &[]).await.unwrap();
+        let of = |hook| -> Vec<i64> {
+            deliveries.iter().filter(|(other, _)| *other == hook).map(|(_, event)| *event).collect()
+        };
+        assert_eq!(of(all), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(of(main), [0, 2, 3, 4, 5, 6]);
+        assert_eq!(of(labels), [5]);
+        assert_eq!(of(only), [2, 4]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_hook_gets_what_its_owner_may_read() {
     on_each_schema(&crate::migrations(), |db| async move {
         let setup = Setup::new(db).await;

@@ -1,13 +1,58 @@
+//! Events that webhooks can ask for.
+
 use ferrite_proto::error::FieldViolation;
 
-/// All event names, in the order in which responses list them.
-const EVENT_NAMES: [&str; 9] =
-    ["create", "delete", "fork", "push", "issues", "pull_request", "issue_comment", "release", "repository"];
+/// All names, in the order in which responses list them: first those of events, then the finer ones
+/// of Gitea and Forgejo. A hook also keeps those that are never sent, because clients compare the
+/// events that they read with those that they sent.
+const EVENT_NAMES: [&str; 39] = [
+    "create",
+    "delete",
+    "fork",
+    "push",
+    "issues",
+    "pull_request",
+    "issue_comment",
+    "release",
+    "repository",
+    ISSUES_ONLY,
+    "issue_assign",
+    "issue_label",
+    "issue_milestone",
+    "pull_request_only",
+    "pull_request_assign",
+    "pull_request_label",
+    "pull_request_milestone",
+    "pull_request_comment",
+    "pull_request_review",
+    "pull_request_review_approved",
+    "pull_request_review_rejected",
+    "pull_request_review_comment",
+    "pull_request_review_request",
+    "pull_request_sync",
+    "wiki",
+    "package",
+    "status",
+    "workflow_run",
+    "workflow_job",
+    "workflow_job_blocked",
+    "workflow_job_cancelled",
+    "workflow_job_failure",
+    "workflow_job_running",
+    "workflow_job_skipped",
+    "workflow_job_success",
+    "workflow_job_waiting",
+    "action_run_failure",
+    "action_run_recover",
+    "action_run_success",
+];
 const DEFAULT_EVENT: &str = "push";
+/// Stands for those `issues` that have no finer type.
+const ISSUES_ONLY: &str = "issues_only";
 
 /// A non-empty set of the events that trigger a hook, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HookEvents(u16);
+pub(crate) struct HookEvents(u64);
 
 impl HookEvents {
     /// Parses event names. An empty list means `push`.
@@ -35,8 +80,15 @@ impl HookEvents {
         self.names().collect::<Vec<_>>().join(",")
     }
 
-    pub(crate) fn contains(self, name: &str) -> bool {
+    fn contains(self, name: &str) -> bool {
         bit(name).is_some_and(|bit| self.0 & bit != 0)
+    }
+
+    /// Returns whether a hook with these events gets an event: by its name, or by its finer type
+    /// (see [`event_type`]).
+    pub(crate) fn wants(self, name: &str, event_type: &str) -> bool {
+        let is_only = name == "issues" && event_type == name;
+        self.contains(name) || self.contains(event_type) || (is_only && self.contains(ISSUES_ONLY))
     }
 
     /// Returns the names in the order of [`EVENT_NAMES`].
@@ -45,7 +97,19 @@ impl HookEvents {
     }
 }
 
-fn bit(name: &str) -> Option<u16> {
+/// Returns the type of an event as Gitea tells it, which is finer than the event's name. `action`
+/// is that of the event; `is_pull` is set for a comment on a pull request.
+pub(crate) fn event_type<'a>(name: &'a str, action: &str, is_pull: bool) -> &'a str {
+    match (name, action) {
+        ("issues", "assigned" | "unassigned") => "issue_assign",
+        ("issues", "label_updated" | "label_cleared") => "issue_label",
+        ("issues", "milestoned" | "demilestoned") => "issue_milestone",
+        ("issue_comment", _) if is_pull => "pull_request_comment",
+        _ => name,
+    }
+}
+
+fn bit(name: &str) -> Option<u64> {
     EVENT_NAMES.iter().position(|known| *known == name).map(|index| 1 << index)
 }
 
@@ -70,10 +134,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_event_is_wanted_by_its_name_and_by_its_type() {
+        let told = |name: &'static str, action: &str, is_pull: bool| (name, event_type(name, action, is_pull));
+        for ((name, event_type), wanting, others) in [
+            (told("issues", "opened", false), &["issues", "issues_only"][..], &["issue_label", "push"][..]),
+            (told("issues", "unassigned", false), &["issues", "issue_assign"], &["issues_only", "issue_label"]),
+            (told("issues", "label_cleared", false), &["issues", "issue_label"], &["issues_only", "issue_assign"]),
+            (told("issues", "milestoned", false), &["issues", "issue_milestone"], &["issues_only"]),
+            (told("issue_comment", "created", false), &["issue_comment"], &["pull_request_comment", "issues"]),
+            (told("issue_comment", "created", true), &["issue_comment", "pull_request_comment"], &["pull_request"]),
+            (told("push", "", false), &["push"], &["create", "issues_only"]),
+        ] {
+            for (names, is_wanted) in [(wanting, true), (others, false)] {
+                for one in names {
+                    let events = HookEvents::parse(&[one]).unwrap();
+                    assert_eq!(events.wants(name, event_type), is_wanted, "{one}: {name} {event_type}");
+                }
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn any_names_in_any_order_come_back_once_in_the_fixed_order(
-            wanted in subsequence(EVENT_NAMES.to_vec(), 1..=9),
+            wanted in subsequence(EVENT_NAMES.to_vec(), 1..=EVENT_NAMES.len()),
             repeats in proptest::collection::vec(select(EVENT_NAMES.to_vec()), 0..8),
         ) {
             let mut sent: Vec<_> = repeats.into_iter().filter(|name| wanted.contains(name)).collect();

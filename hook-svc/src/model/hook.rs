@@ -4,12 +4,15 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use ferrite_core::Secret;
 use ferrite_outbound::OutboundUrl;
 
+use super::branch_filter::BranchFilter;
 use super::event::HookEvents;
 use super::kind::{ContentType, HookType};
 use super::owner::Owner;
 
 /// Prefix of base64-encoded secrets in the Standard Webhooks specification.
 const SECRET_PREFIX: &str = "whsec_";
+/// Schemes of the header `Authorization` that responses show.
+const AUTHORIZATION_SCHEMES: [&str; 3] = ["Basic", "Bearer", "token"];
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -48,6 +51,9 @@ pub(crate) struct NewHook {
     pub(crate) secret: Option<Secret>,
     pub(crate) options: ChatOptions,
     pub(crate) events: HookEvents,
+    pub(crate) branch_filter: BranchFilter,
+    /// The value of the header `Authorization`.
+    pub(crate) authorization: Option<Secret>,
     pub(crate) is_active: bool,
 }
 
@@ -69,7 +75,20 @@ pub(crate) struct HookChange {
     pub(crate) drops_previous_secret: bool,
     pub(crate) options: ChatOptions,
     pub(crate) events: Option<HookEvents>,
+    pub(crate) branch_filter: Option<BranchFilter>,
+    pub(crate) authorization: SecretChange,
     pub(crate) is_active: Option<bool>,
+}
+
+/// Returns the value of the header `Authorization` as responses show it: with `***` in place of the
+/// credentials.
+pub(crate) fn shown_authorization(value: &str) -> String {
+    let scheme = value.split_once(' ').map_or("", |(scheme, _)| scheme);
+    // A first word that is no scheme may be a part of the secret.
+    match AUTHORIZATION_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme)) {
+        true => format!("{scheme} ***"),
+        false => "***".to_owned(),
+    }
 }
 
 /// Returns the signing key for the header `webhook-signature`: the base64-decoded rest of a
@@ -85,6 +104,20 @@ pub(crate) fn standard_webhooks_key(secret: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_are_hidden_and_only_known_schemes_are_shown() {
+        for (value, shown) in [
+            ("Bearer hunter2", "Bearer ***"),
+            ("basic YTpi", "basic ***"),
+            ("token a b", "token ***"),
+            ("hunter2", "***"),
+            ("hunter2 hunter3", "***"),
+            ("Bearer", "***"),
+        ] {
+            assert_eq!(shown_authorization(value), shown);
+        }
+    }
 
     #[test]
     fn a_prefixed_secret_is_decoded_and_any_other_is_its_bytes() {

@@ -40,13 +40,15 @@ string_enum! {
     /// the client sent.
     HookType(
         "type",
-        "`native`, `gogs`, `gitea`, `slack`, `discord`, `dingtalk`, `chat_a`, `chat_b` or `chat_c`"
+        "`native`, `gogs`, `gitea`, `forgejo`, `slack`, `discord`, `dingtalk`, `chat_a`, `chat_b` or `chat_c`"
     ) {
         Native = "native",
         /// The native format, under the name that Gogs clients send.
         Gogs = "gogs",
         /// The native format, under the name that Gitea clients send.
         Gitea = "gitea",
+        /// The native format, under the name that Forgejo clients send.
+        Forgejo = "forgejo",
         Slack = "slack",
         Discord = "discord",
         Dingtalk = "dingtalk",
@@ -70,7 +72,7 @@ pub(crate) enum Format {
 impl HookType {
     pub(crate) fn format(self) -> Format {
         match self {
-            Self::Native | Self::Gogs | Self::Gitea => Format::Native,
+            Self::Native | Self::Gogs | Self::Gitea | Self::Forgejo => Format::Native,
             Self::Slack | Self::ChatA => Format::Slack,
             Self::Discord | Self::ChatB => Format::Discord,
             Self::Dingtalk | Self::ChatC => Format::Dingtalk,
@@ -95,7 +97,8 @@ mod tests {
 
     #[test]
     fn names_are_exact() {
-        for word in ["native", "gogs", "gitea", "slack", "discord", "dingtalk", "chat_a", "chat_b", "chat_c"] {
+        for word in ["native", "gogs", "gitea", "forgejo", "slack", "discord", "dingtalk", "chat_a", "chat_b", "chat_c"]
+        {
             assert_eq!(HookType::parse(word).unwrap().as_str(), word);
             assert_eq!(HookType::parse(&word.to_uppercase()).unwrap_err().code, "unknown");
             assert_eq!(HookType::parse(&format!("{word} ")).unwrap_err().code, "unknown");

@@ -1,5 +1,6 @@
 //! Webhooks and their parts. Constructors validate.
 
+mod branch_filter;
 mod event;
 mod fact_texts;
 mod hook;
@@ -7,8 +8,9 @@ mod kind;
 mod owner;
 pub(crate) mod url;
 
-pub(crate) use event::HookEvents;
+pub(crate) use branch_filter::BranchFilter;
+pub(crate) use event::{HookEvents, event_type};
 pub(crate) use fact_texts::{Subject, outdated_by, remove_deleted_text, subjects};
-pub(crate) use hook::{ChatOptions, HookChange, NewHook, SecretChange, standard_webhooks_key};
+pub(crate) use hook::{ChatOptions, HookChange, NewHook, SecretChange, shown_authorization, standard_webhooks_key};
 pub(crate) use kind::{ContentType, Format, HookType};
 pub(crate) use owner::Owner;

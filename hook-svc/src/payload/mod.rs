@@ -10,11 +10,14 @@ pub(crate) mod limits;
 pub(crate) mod native;
 pub(crate) mod redact;
 
+use std::borrow::Cow;
+
 use ferrite_api_types::convert::MissingField;
+use serde::Deserialize;
 
 pub(crate) use json::json_text;
 
-use crate::model::{ChatOptions, Format};
+use crate::model::{ChatOptions, Format, event_type};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PayloadError {
@@ -26,6 +29,25 @@ pub(crate) enum PayloadError {
     Json(#[from] serde_json::Error),
     #[error("unknown event `{0}`")]
     UnknownEvent(String),
+}
+
+/// The parts of a payload that its event type depends on.
+#[derive(Deserialize)]
+struct TypedPayload<'a> {
+    #[serde(borrow, default)]
+    action: Cow<'a, str>,
+    #[serde(default)]
+    is_pull: bool,
+}
+
+/// Returns the type of the event `name` with this native payload, which may be finer than the name.
+pub(crate) fn event_type_of<'a>(name: &'a str, payload: &str) -> &'a str {
+    // Other payloads, which may be long, need not be read.
+    if !matches!(name, "issues" | "issue_comment") {
+        return name;
+    }
+    let typed = serde_json::from_str::<TypedPayload<'_>>(payload);
+    typed.map_or(name, |typed| event_type(name, &typed.action, typed.is_pull))
 }
 
 /// Returns the JSON text of a delivery, which is also what signatures sign. `payload` is the native

@@ -10,7 +10,7 @@ use ferrite_core::page::Page;
 use ferrite_core::sealing::{SealError, Sealer};
 use ferrite_core::text::check_line;
 use ferrite_core::{Secret, timestamp};
-use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, once, once_or_rebuild};
+use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_listener::service;
 use ferrite_outbound::{OutboundUrl, Policy};
 use ferrite_proto::error::FieldViolation;
@@ -25,7 +25,7 @@ use tonic::Request;
 
 use crate::error::HookError;
 use crate::model::{
-    ChatOptions, ContentType, Format, HookChange, HookEvents, HookType, NewHook, Owner, SecretChange,
+    BranchFilter, ChatOptions, ContentType, Format, HookChange, HookEvents, HookType, NewHook, Owner, SecretChange,
     standard_webhooks_key, url,
 };
 use crate::state::AppState;
@@ -38,6 +38,7 @@ const PREVIOUS_SECRET_US: i64 = 24 * 3600 * 1_000_000;
 const SECRET_OPTIONS: [&str; 2] = ["url", "secret"];
 const MAX_OPTION_CHARS: usize = 255;
 const MAX_ICON_URL_CHARS: usize = 2048;
+const MAX_AUTHORIZATION_CHARS: usize = 4096;
 
 service!(HookService for AppState {
     create_hook(CreateHookRequest) -> CreateHookResponse;
@@ -50,7 +51,12 @@ service!(HookService for AppState {
 async fn create_hook(state: &AppState, request: Request<CreateHookRequest>) -> Result<CreateHookResponse, HookError> {
     let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let sealer = state.store.sealer();
-    let key = redacted_key(&request, access.user.0, "CreateHook", sealer, |request| &mut request.config)?;
+    let key = IdempotencyKey::of_redacted(&request, access.user.0, "CreateHook", sealer, |request, hide| {
+        hide_options(&mut request.config, hide);
+        if !request.authorization_header.is_empty() {
+            request.authorization_header = hide(&request.authorization_header);
+        }
+    })?;
     let request = request.into_inner();
     let (owner, organization) = (access.owner, access.organization.as_str());
     let register = async {
@@ -95,7 +101,10 @@ async fn get_hook(state: &AppState, request: Request<GetHookRequest>) -> Result<
 async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> Result<UpdateHookResponse, HookError> {
     let access = state.authorize_owner(&request, request.get_ref().owner.as_ref()).await?;
     let sealer = state.store.sealer();
-    let key = redacted_key(&request, access.user.0, "UpdateHook", sealer, |request| &mut request.config)?;
+    let key = IdempotencyKey::of_redacted(&request, access.user.0, "UpdateHook", sealer, |request, hide| {
+        hide_options(&mut request.config, hide);
+        request.authorization_header = request.authorization_header.as_deref().map(hide);
+    })?;
     let request = request.into_inner();
     let (owner, organization) = (access.owner, access.organization.as_str());
     let update = async {
@@ -155,6 +164,18 @@ fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64
     hook.content_type = change.content_type.unwrap_or(hook.content_type);
     hook.options.merge(change.options);
     hook.events = change.events.unwrap_or(hook.events);
+    if let Some(filter) = change.branch_filter {
+        hook.branch_filter = filter;
+    }
+    match change.authorization {
+        SecretChange::Keep => {}
+        SecretChange::Remove => hook.remove_authorization(),
+        SecretChange::Set(value) => {
+            if hook.authorization(sealer)?.as_ref() != Some(&value) {
+                hook.set_authorization(sealer, &value)?;
+            }
+        }
+    }
     hook.is_active = change.is_active.unwrap_or(hook.is_active);
     Ok(())
 }
@@ -176,22 +197,13 @@ async fn delete_hook(state: &AppState, request: Request<DeleteHookRequest>) -> R
     once(state.store.db(), key.as_ref(), delete).await
 }
 
-/// Returns the idempotency key of a request with secrets in its options.
-fn redacted_key<T: Message + Clone>(
-    request: &Request<T>,
-    caller: i64,
-    method: &str,
-    sealer: &Sealer,
-    options: impl Fn(&mut T) -> &mut BTreeMap<String, String>,
-) -> Result<Option<IdempotencyKey>, IdempotencyError> {
-    IdempotencyKey::of_redacted(request, caller, method, sealer, |content, fingerprint| {
-        let options = options(content);
-        for name in SECRET_OPTIONS {
-            if let Some(value) = options.get_mut(name) {
-                *value = fingerprint(value);
-            }
+/// Replaces the secrets in options by what `hide` makes of them.
+fn hide_options(options: &mut BTreeMap<String, String>, hide: &dyn Fn(&str) -> String) {
+    for name in SECRET_OPTIONS {
+        if let Some(value) = options.get_mut(name) {
+            *value = hide(value);
         }
-    })
+    }
 }
 
 /// Input of a webhook's version: the response of a read, plus the sealed URL and secrets, which a
@@ -231,6 +243,8 @@ fn encode(hook: StoredHook, organization: &str) -> Hook {
         content_type: hook.content_type.as_str().to_owned(),
         options,
         events: hook.events.names().map(str::to_owned).collect(),
+        branch_filter: hook.branch_filter.as_str().to_owned(),
+        authorization_header: hook.shown_authorization,
         is_active: hook.is_active,
         paused_reason: hook.paused_reason.unwrap_or_default(),
         has_secret,
@@ -248,9 +262,29 @@ fn decode_new(request: CreateHookRequest, owner: Owner, policy: &Policy) -> Resu
     let secret = decoder.secret();
     let options = kind.map(|kind| decoder.chat_options(kind, Presence::Filled)).unwrap_or_default();
     let events = decoder.take(HookEvents::parse(&request.events));
-    match (kind, url, content_type, events) {
-        (Some(kind), Some(url), Some(content_type), Some(events)) if decoder.violations.is_empty() => {
-            Ok(NewHook { owner, kind, url, content_type, secret, options, events, is_active: request.is_active })
+    let branch_filter = decoder.take(BranchFilter::parse(&request.branch_filter));
+    let authorization = match request.authorization_header.as_str() {
+        "" => None,
+        value => decoder.authorization(value),
+    };
+    match (kind, url, content_type, events, branch_filter) {
+        (Some(kind), Some(url), Some(content_type), Some(events), Some(branch_filter))
+            if decoder.violations.is_empty() =>
+        {
+            let is_active = request.is_active;
+            let new = NewHook {
+                owner,
+                kind,
+                url,
+                content_type,
+                secret,
+                options,
+                events,
+                branch_filter,
+                authorization,
+                is_active,
+            };
+            Ok(new)
         }
         _ => Err(HookError::Invalid(decoder.violations)),
     }
@@ -273,6 +307,17 @@ fn decode_change(request: UpdateHookRequest, hook: &StoredHook, policy: &Policy)
         drops_previous_secret: request.drop_previous_secret,
         options: decoder.chat_options(hook.kind, Presence::AsSent),
         events: if request.has_events { decoder.take(HookEvents::parse(&request.events)) } else { None },
+        branch_filter: request
+            .branch_filter
+            .map(|filter| BranchFilter::parse(&filter))
+            .and_then(|filter| decoder.take(filter)),
+        // Sending back the shown value, with its hidden credentials, changes nothing.
+        authorization: match request.authorization_header.as_deref() {
+            None => SecretChange::Keep,
+            Some("") => SecretChange::Remove,
+            Some(shown) if shown == hook.shown_authorization => SecretChange::Keep,
+            Some(value) => decoder.authorization(value).map_or(SecretChange::Keep, SecretChange::Set),
+        },
         is_active: request.is_active,
     };
     if decoder.violations.is_empty() { Ok(change) } else { Err(HookError::Invalid(decoder.violations)) }
@@ -317,6 +362,19 @@ impl OptionDecoder {
             self.violations.push(FieldViolation::new("config.secret", "invalid", message));
         }
         (!secret.is_empty()).then(|| Secret::new(secret))
+    }
+
+    /// Checks a value of the header `Authorization`.
+    fn authorization(&mut self, value: &str) -> Option<Secret> {
+        let mut refuse = |code, message: &str| {
+            self.violations.push(FieldViolation::new("authorization_header", code, message));
+            None
+        };
+        if value.len() > MAX_AUTHORIZATION_CHARS {
+            return refuse("too_long", "must have at most 4,096 characters");
+        }
+        let is_valid = value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) && value.trim() == value;
+        if is_valid { Some(Secret::new(value)) } else { refuse("invalid", "must be ASCII without surrounding blanks") }
     }
 
     /// Returns an option after checking its length and characters.

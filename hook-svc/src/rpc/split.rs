@@ -51,6 +51,7 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
             | Fact::SizeChanged(_)
             | Fact::ProtectionChanged(_)
             | Fact::HookChanged(_)
+            | Fact::OrganizationDeleted(_)
             | Fact::MigrationEnded(_)
             | Fact::MirrorChanged(_)
             | Fact::StatusCreated(_)

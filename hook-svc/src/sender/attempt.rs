@@ -15,7 +15,7 @@ use super::Sender;
 use super::message::{Envelope, Message, logged_request_headers, logged_response_headers};
 use super::schedule::{Facts, HookState, effect, retry_after};
 use crate::error::HookError;
-use crate::payload::delivery_text;
+use crate::payload::{delivery_text, event_type_of};
 use crate::store::StoredHook;
 use crate::store::attempts::{Attempt, MAX_KEPT_BODY_BYTES};
 use crate::store::claims::{Claim, Head};
@@ -113,10 +113,10 @@ impl Sender {
         let Some(payload) = payload else { return Ok(Exchange::unsent("the event has no payload")) };
         let sealer = self.0.hooks.sealer();
         let now_us = self.0.clock.now_us();
-        let (Ok(url), Ok(secret), Ok(previous)) =
-            (hook.url(sealer), hook.secret(sealer), hook.previous_secret(sealer, now_us))
+        let (Ok(url), Ok(secret), Ok(previous), Ok(authorization)) =
+            (hook.url(sealer), hook.secret(sealer), hook.previous_secret(sealer, now_us), hook.authorization(sealer))
         else {
-            return Ok(Exchange::unsent("cannot unseal the URL or secret of the webhook"));
+            return Ok(Exchange::unsent("cannot unseal the URL or secrets of the webhook"));
         };
         let url = match OutboundUrl::parse(url.expose(), self.0.client.policy()) {
             Ok(url) => url,
@@ -125,11 +125,13 @@ impl Sender {
         let secrets: Vec<_> = secret.into_iter().chain(previous).collect();
         let envelope = Envelope {
             event: &event,
+            event_type: event_type_of(&event, &payload),
             uuid: &head.uuid,
             attempt: head.attempts + 1,
             now_secs: self.0.clock.now_secs(),
             content_type: hook.content_type,
             secrets: &secrets,
+            authorization: authorization.as_ref(),
         };
         let text = match delivery_text(hook.kind.format(), &hook.options, &event, &payload) {
             Ok(text) => text,

@@ -1,7 +1,7 @@
 //! Builds the request of a delivery: body, headers and signatures.
 //!
-//! `X-Gogs-Signature` signs the JSON text, whatever the content type. `X-Hub-Signature-256` and
-//! `webhook-signature` (Standard Webhooks) sign the bytes of the body.
+//! `X-Gogs-Signature` and those of Gitea and Forgejo sign the JSON text, whatever the content type.
+//! `X-Hub-Signature-256` and `webhook-signature` (Standard Webhooks) sign the bytes of the body.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,8 +15,14 @@ use crate::model::{ContentType, standard_webhooks_key};
 
 const USER_AGENT: &str = concat!("Ferrite/", env!("CARGO_PKG_VERSION"));
 /// Headers that the delivery log omits, because they reveal a secret or help to guess it.
-const SECRET_REQUEST_HEADERS: [&str; 4] =
-    ["authorization", "x-gogs-signature", "x-hub-signature-256", "webhook-signature"];
+const SECRET_REQUEST_HEADERS: [&str; 6] = [
+    "authorization",
+    "x-gogs-signature",
+    "x-gitea-signature",
+    "x-forgejo-signature",
+    "x-hub-signature-256",
+    "webhook-signature",
+];
 /// The same for responses.
 const SECRET_RESPONSE_HEADERS: [&str; 5] =
     ["set-cookie", "set-cookie2", "authorization", "proxy-authenticate", "www-authenticate"];
@@ -25,6 +31,8 @@ const SECRET_RESPONSE_HEADERS: [&str; 5] =
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Envelope<'a> {
     pub(super) event: &'a str,
+    /// The type of the event, which may be finer than its name.
+    pub(super) event_type: &'a str,
     pub(super) uuid: &'a str,
     /// From 1.
     pub(super) attempt: i64,
@@ -32,6 +40,8 @@ pub(super) struct Envelope<'a> {
     pub(super) content_type: ContentType,
     /// The current secret, if any, then the previous one while it still signs.
     pub(super) secrets: &'a [Secret],
+    /// The value of the header `Authorization`, instead of user and password of the URL.
+    pub(super) authorization: Option<&'a Secret>,
 }
 
 /// A request without its URL.
@@ -47,13 +57,20 @@ impl Envelope<'_> {
         let mut headers = Headers::new();
         let mut set = |name: &str, value: &str| headers.set(name, value);
         set("User-Agent", USER_AGENT)?;
-        for vendor in ["Gogs", "Github", "Ferrite"] {
+        for vendor in ["Gogs", "Gitea", "Forgejo", "Github", "Ferrite"] {
             set(&format!("X-{vendor}-Event"), self.event)?;
+            set(&format!("X-{vendor}-Event-Type"), self.event_type)?;
             set(&format!("X-{vendor}-Delivery"), self.uuid)?;
         }
         set("X-Ferrite-Attempt", &self.attempt.to_string())?;
         if let Some(secret) = self.secrets.first() {
-            set("X-Gogs-Signature", &hex_hmac(secret, json.as_bytes()))?;
+            let signature = hex_hmac(secret, json.as_bytes());
+            for vendor in ["Gogs", "Gitea", "Forgejo"] {
+                set(&format!("X-{vendor}-Signature"), &signature)?;
+            }
+        }
+        if let Some(value) = self.authorization {
+            set("Authorization", value.expose())?;
         }
         let body = match self.content_type {
             ContentType::Json => {
@@ -137,7 +154,16 @@ mod tests {
     ];
 
     fn envelope(content_type: ContentType, secrets: &[Secret]) -> Envelope<'_> {
-        Envelope { event: "push", uuid: "u-1", attempt: 2, now_secs: 1_700_000_000, content_type, secrets }
+        Envelope {
+            event: "push",
+            event_type: "push",
+            uuid: "u-1",
+            attempt: 2,
+            now_secs: 1_700_000_000,
+            content_type,
+            secrets,
+            authorization: None,
+        }
     }
 
     fn headers(message: &Message) -> BTreeMap<&str, &str> {
@@ -157,11 +183,13 @@ mod tests {
             let secrets = [Secret::new(recorded["secret"].as_str().unwrap())];
             let envelope = Envelope {
                 event: header("X-Gogs-Event"),
+                event_type: header("X-Gogs-Event"),
                 uuid: header("X-Gogs-Delivery"),
                 attempt: 1,
                 now_secs: 0,
                 content_type,
                 secrets: &secrets,
+                authorization: None,
             };
             let message = envelope.message(json).unwrap();
             assert_eq!(message.body, body);
@@ -192,10 +220,19 @@ mod tests {
             "x-ferrite-attempt",
             "x-ferrite-delivery",
             "x-ferrite-event",
+            "x-ferrite-event-type",
+            "x-forgejo-delivery",
+            "x-forgejo-event",
+            "x-forgejo-event-type",
+            "x-gitea-delivery",
+            "x-gitea-event",
+            "x-gitea-event-type",
             "x-github-delivery",
             "x-github-event",
+            "x-github-event-type",
             "x-gogs-delivery",
             "x-gogs-event",
+            "x-gogs-event-type",
         ];
         assert_eq!(names, expected);
     }
@@ -206,12 +243,34 @@ mod tests {
         let message = envelope(ContentType::Form, &secrets).message("{\"a\": \"b&c\"}".to_owned()).unwrap();
         assert_eq!(message.body, "payload=%7B%22a%22%3A+%22b%26c%22%7D");
         let sent = headers(&message);
-        assert_eq!(sent["x-gogs-signature"], hex_hmac(&secrets[0], b"{\"a\": \"b&c\"}"));
+        for name in ["x-gogs-signature", "x-gitea-signature", "x-forgejo-signature"] {
+            assert_eq!(sent[name], hex_hmac(&secrets[0], b"{\"a\": \"b&c\"}"), "{name}");
+        }
         assert_eq!(sent["x-hub-signature-256"], format!("sha256={}", hex_hmac(&secrets[0], &message.body)));
         let both = standard_webhooks(&secrets, "u-1", "1700000000", &message.body);
         assert_eq!(sent["webhook-signature"], both);
         let logged = logged_request_headers(&message.headers);
         assert!(!logged.contains("signature") && logged.contains("[\"webhook-id\",\"u-1\"]"), "{logged}");
+    }
+
+    #[test]
+    fn a_finer_type_and_a_value_for_authorization_are_sent_and_the_value_is_not_logged() {
+        let value = Secret::new("Bearer hunter2");
+        let envelope = Envelope {
+            event: "issues",
+            event_type: "issue_label",
+            authorization: Some(&value),
+            ..envelope(ContentType::Json, &[])
+        };
+        let message = envelope.message("{}".to_owned()).unwrap();
+        let sent = headers(&message);
+        for vendor in ["gogs", "gitea", "forgejo", "github", "ferrite"] {
+            let types = ["event", "event-type"].map(|name| sent[format!("x-{vendor}-{name}").as_str()]);
+            assert_eq!(types, ["issues", "issue_label"], "{vendor}");
+        }
+        assert_eq!(sent["authorization"], "Bearer hunter2");
+        let logged = logged_request_headers(&message.headers);
+        assert!(!logged.contains("hunter2") && !logged.contains("authorization"), "{logged}");
     }
 
     #[test]

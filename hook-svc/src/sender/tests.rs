@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
 use super::{DeliveryArgs, Sender};
-use crate::model::{ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
+use crate::model::{BranchFilter, ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
 use crate::secrets;
 use crate::store::attempts::{self, Attempt};
 use crate::store::deliveries::{self, Delivery, Status};
@@ -163,6 +163,8 @@ impl Bench {
             secret: None,
             options: ChatOptions::default(),
             events: HookEvents::parse(&["push"]).unwrap(),
+            branch_filter: BranchFilter::default(),
+            authorization: None,
             is_active: true,
         }
     }
@@ -255,15 +257,15 @@ async fn a_delivery_is_sent_signed_and_logged_without_secrets() {
         let header = |name: &str| request.headers[name].as_str();
         assert_eq!(header("user-agent"), concat!("Ferrite/", env!("CARGO_PKG_VERSION")));
         assert_eq!(header("authorization"), "Basic YWRhOmh1bnRlcjI=");
-        for name in ["x-gogs-delivery", "x-github-delivery", "x-ferrite-delivery", "webhook-id"] {
+        for name in ["x-gogs-delivery", "x-gitea-delivery", "x-github-delivery", "x-ferrite-delivery", "webhook-id"] {
             assert_eq!(header(name), uuid);
         }
-        for name in ["x-gogs-event", "x-github-event", "x-ferrite-event"] {
+        for name in ["x-gogs-event", "x-gitea-event", "x-forgejo-event-type", "x-github-event", "x-ferrite-event"] {
             assert_eq!(header(name), "push");
         }
         assert_eq!(header("x-ferrite-attempt"), "1");
         let signature = super::message::hex_hmac(&Secret::new("s3cr3t"), text.as_bytes());
-        assert_eq!(header("x-gogs-signature"), signature);
+        assert_eq!((header("x-gogs-signature"), header("x-gitea-signature")), (signature.as_str(), signature.as_str()));
         assert_eq!(header("x-hub-signature-256"), format!("sha256={signature}"));
 
         let [attempt] = attempts.as_slice() else { panic!("{attempts:?}") };

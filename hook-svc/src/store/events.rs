@@ -18,7 +18,7 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
-use crate::model::{HookEvents, Owner, subjects};
+use crate::model::{BranchFilter, HookEvents, Owner, subjects};
 
 /// Bounds the arguments of one statement to what both databases accept.
 const MAX_INSERT_ROWS: usize = 500;
@@ -43,9 +43,9 @@ const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, 
      WHERE NOT is_dispatched AND (repository_id, source) > ($1, $2) AND source <> $3 ORDER BY repository_id, source, id LIMIT $4";
 /// The hooks that receive the events of a repository: its own, those of its organization, and those
 /// of the site. They cannot be deleted until the transaction ends.
-const MATCHING_POSTGRES: &str = "SELECT id, owner_kind, owner_id, events, after_event_id, since_us FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
+const MATCHING_POSTGRES: &str = "SELECT id, owner_kind, owner_id, events, branch_filter, after_event_id, since_us FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
      OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id FOR KEY SHARE";
-const MATCHING_SQLITE: &str = "SELECT id, owner_kind, owner_id, events, after_event_id, since_us FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
+const MATCHING_SQLITE: &str = "SELECT id, owner_kind, owner_id, events, branch_filter, after_event_id, since_us FROM hooks WHERE is_active AND ((owner_kind = 2 AND owner_id = $1) \
      OR (owner_kind = 1 AND owner_id = $2) OR owner_kind = 0) ORDER BY owner_kind DESC, id";
 const MARK: &str = "UPDATE events SET is_dispatched = TRUE WHERE NOT is_dispatched AND id IN ";
 const SET_PAYLOADS: &str = "UPDATE events SET payload = v.column2, bytes = bytes + v.column3 FROM (VALUES ";
@@ -132,6 +132,7 @@ pub(crate) struct MatchingHook {
     pub(crate) id: HookId,
     pub(crate) owner: Owner,
     pub(crate) events: HookEvents,
+    pub(crate) branch_filter: BranchFilter,
     /// The last event received before the hook was created or activated.
     after_event_id: i64,
     /// When the hook was created or activated.
@@ -170,6 +171,7 @@ struct MatchingRow {
     owner_kind: i64,
     owner_id: i64,
     events: String,
+    branch_filter: String,
     after_event_id: i64,
     since_us: i64,
 }
@@ -260,12 +262,20 @@ pub(crate) async fn matching_hooks(
     let args = args![repository, organization.unwrap_or(0)];
     let rows: Vec<MatchingRow> = tx.all(tx.pick(MATCHING_POSTGRES, MATCHING_SQLITE), &args).await?;
     let hook = |row: MatchingRow| {
-        let MatchingRow { id, owner_kind, owner_id, events, after_event_id, since_us } = row;
+        let MatchingRow { id, owner_kind, owner_id, events, branch_filter, after_event_id, since_us } = row;
+        let branch_filter = BranchFilter::from_column(branch_filter);
         let read = HookEvents::from_column(&events).zip(Owner::from_columns(owner_kind, owner_id));
         if read.is_none() {
             tracing::error!(hook.id = id, "unreadable owner or events of a hook; it receives no events");
         }
-        read.map(|(events, owner)| MatchingHook { id: HookId(id), owner, events, after_event_id, since_us })
+        read.map(|(events, owner)| MatchingHook {
+            id: HookId(id),
+            owner,
+            events,
+            branch_filter,
+            after_event_id,
+            since_us,
+        })
     };
     Ok(rows.into_iter().filter_map(hook).collect())
 }

@@ -17,14 +17,15 @@ use sqlx_macros::FromRow;
 use super::events::{last_id, lock_repository};
 use super::queues;
 use crate::error::HookError;
-use crate::model::{ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner};
+use crate::model::{BranchFilter, ChatOptions, ContentType, HookEvents, HookType, NewHook, Owner, shown_authorization};
 use crate::secrets;
 
 macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, owner_kind, owner_id, type, url, shown_url, content_type, secret, previous_secret, previous_until_us, channel, \
-             username, icon_url, color, events, is_active, paused_reason, failing_since_us, created_us, updated_us FROM hooks ",
+             username, icon_url, color, events, branch_filter, authorization_header, shown_authorization, is_active, paused_reason, \
+             failing_since_us, created_us, updated_us FROM hooks ",
             $rest
         )
     };
@@ -36,15 +37,17 @@ const LOCK_COUNTS_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.hooks'))) AS lock";
 const LOCK_COUNTS_SQLITE: &str = "SELECT 1";
 const INSERT: &str = "INSERT INTO hooks (owner_kind, owner_id, type, url, shown_url, content_type, secret, channel, username, \
-     icon_url, color, events, is_active, created_us, updated_us, since_us, after_event_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, \
-     $9, $10, $11, $12, $13, $14, $14, $14, $15) RETURNING id";
+     icon_url, color, events, is_active, created_us, updated_us, since_us, after_event_id, branch_filter, authorization_header, \
+     shown_authorization) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14, $14, $15, $16, $17, $18) \
+     RETURNING id";
 const LIST: &str = select!("WHERE owner_kind = $1 AND owner_id = $2 ORDER BY id LIMIT $3 OFFSET $4");
 const COUNT: &str = "SELECT COUNT(*) FROM hooks WHERE owner_kind = $1 AND owner_id = $2";
 const FIND: &str = select!("WHERE id = $1");
 const LOCK_POSTGRES: &str = select!("WHERE id = $1 FOR UPDATE");
 const UPDATE: &str = "UPDATE hooks SET url = $2, shown_url = $3, content_type = $4, secret = $5, previous_secret = $6, \
      previous_until_us = $7, channel = $8, username = $9, icon_url = $10, color = $11, events = $12, is_active = $13, \
-     paused_reason = $14, failing_since_us = $15, updated_us = $16 WHERE id = $1";
+     paused_reason = $14, failing_since_us = $15, updated_us = $16, branch_filter = $17, authorization_header = $18, \
+     shown_authorization = $19 WHERE id = $1";
 const BEGIN: &str = "UPDATE hooks SET since_us = $2, after_event_id = $3 WHERE id = $1";
 const DELETE: &str = "DELETE FROM hooks WHERE id = $1";
 
@@ -64,6 +67,9 @@ pub(crate) struct StoredHook {
     pub(crate) content_type: ContentType,
     pub(crate) options: ChatOptions,
     pub(crate) events: HookEvents,
+    pub(crate) branch_filter: BranchFilter,
+    /// The value of the header `Authorization` with its credentials hidden; empty for none.
+    pub(crate) shown_authorization: String,
     pub(crate) is_active: bool,
     /// Why deliveries are paused, until the hook is edited or a test succeeds.
     pub(crate) paused_reason: Option<String>,
@@ -80,6 +86,7 @@ struct SealedParts {
     secret: Option<Vec<u8>>,
     previous_secret: Option<Vec<u8>>,
     previous_until_us: i64,
+    authorization: Option<Vec<u8>>,
 }
 
 impl StoredHook {
@@ -132,10 +139,29 @@ impl StoredHook {
         self.sealed.previous_until_us = 0;
     }
 
-    /// Returns the sealed URL, secret and previous secret. A missing secret is empty.
-    pub(crate) fn sealed_parts(&self) -> [&[u8]; 3] {
-        let SealedParts { url, secret, previous_secret, .. } = &self.sealed;
-        [url, secret.as_deref().unwrap_or_default(), previous_secret.as_deref().unwrap_or_default()]
+    /// Returns the value of the header `Authorization`, if the hook has one.
+    pub(crate) fn authorization(&self, sealer: &Sealer) -> Result<Option<Secret>, SealError> {
+        self.sealed.authorization.as_deref().map(|sealed| sealer.open(secrets::AUTHORIZATION, sealed)).transpose()
+    }
+
+    pub(crate) fn set_authorization(&mut self, sealer: &Sealer, value: &Secret) -> Result<(), SealError> {
+        self.sealed.authorization = Some(sealer.seal(secrets::AUTHORIZATION, value.expose())?);
+        self.shown_authorization = shown_authorization(value.expose());
+        Ok(())
+    }
+
+    pub(crate) fn remove_authorization(&mut self) {
+        self.sealed.authorization = None;
+        self.shown_authorization.clear();
+    }
+
+    /// Returns the sealed URL, secret, previous secret and value of the header `Authorization`. A
+    /// missing one is empty.
+    pub(crate) fn sealed_parts(&self) -> [&[u8]; 4] {
+        let SealedParts { url, secret, previous_secret, authorization, .. } = &self.sealed;
+        let [secret, previous, authorization] =
+            [secret, previous_secret, authorization].map(|part| part.as_deref().unwrap_or_default());
+        [url, secret, previous, authorization]
     }
 
     /// Returns whether deliveries are sent now. Those of an inactive or paused hook wait.
@@ -162,6 +188,9 @@ struct HookRow {
     icon_url: Option<String>,
     color: Option<String>,
     events: String,
+    branch_filter: String,
+    authorization_header: Option<Vec<u8>>,
+    shown_authorization: String,
     is_active: bool,
     paused_reason: Option<String>,
     failing_since_us: Option<i64>,
@@ -180,6 +209,8 @@ impl TryFrom<HookRow> for StoredHook {
             kind: HookType::find(&row.kind).ok_or(unreadable("type"))?,
             content_type: ContentType::find(&row.content_type).ok_or(unreadable("content_type"))?,
             events: HookEvents::from_column(&row.events).ok_or(unreadable("events"))?,
+            branch_filter: BranchFilter::from_column(row.branch_filter),
+            shown_authorization: row.shown_authorization,
             shown_url: row.shown_url,
             options: ChatOptions {
                 channel: row.channel,
@@ -197,6 +228,7 @@ impl TryFrom<HookRow> for StoredHook {
                 secret: row.secret,
                 previous_secret: row.previous_secret,
                 previous_until_us: row.previous_until_us,
+                authorization: row.authorization_header,
             },
         })
     }
@@ -230,7 +262,7 @@ impl HookTable {
         if count >= limit {
             return Err(HookError::TooManyHooks { limit });
         }
-        let seal_secret = |secret: &Secret| self.sealer.seal(secrets::SECRET, secret.expose());
+        let seal = |place, secret: &Secret| self.sealer.seal(place, secret.expose());
         let mut hook = StoredHook {
             id: HookId(0),
             owner: new.owner,
@@ -239,6 +271,12 @@ impl HookTable {
             content_type: new.content_type,
             options: new.options.clone(),
             events: new.events,
+            branch_filter: new.branch_filter.clone(),
+            shown_authorization: new
+                .authorization
+                .as_ref()
+                .map(|value| shown_authorization(value.expose()))
+                .unwrap_or_default(),
             is_active: new.is_active,
             paused_reason: None,
             failing_since_us: None,
@@ -246,9 +284,14 @@ impl HookTable {
             updated_us: now_us,
             sealed: SealedParts {
                 url: self.sealer.seal(secrets::URL, new.url.expose())?,
-                secret: new.secret.as_ref().map(seal_secret).transpose()?,
+                secret: new.secret.as_ref().map(|secret| seal(secrets::SECRET, secret)).transpose()?,
                 previous_secret: None,
                 previous_until_us: 0,
+                authorization: new
+                    .authorization
+                    .as_ref()
+                    .map(|value| seal(secrets::AUTHORIZATION, value))
+                    .transpose()?,
             },
         };
         let options = hook.options.clone();
@@ -268,6 +311,9 @@ impl HookTable {
             hook.is_active,
             now_us,
             last_id(tx).await?,
+            hook.branch_filter.as_str(),
+            Value::Bytes(hook.sealed.authorization.clone()),
+            hook.shown_authorization.as_str(),
         ];
         let (id,): (i64,) = tx.one(INSERT, &args).await?;
         hook.id = HookId(id);
@@ -337,6 +383,9 @@ impl HookTable {
             hook.paused_reason.clone(),
             hook.failing_since_us,
             hook.updated_us,
+            hook.branch_filter.as_str(),
+            Value::Bytes(sealed.authorization),
+            hook.shown_authorization.as_str(),
         ];
         tx.execute(UPDATE, &args).await.map(drop)
     }

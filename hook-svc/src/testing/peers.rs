@@ -203,7 +203,7 @@ impl FakeStorageService for Peer {
                 described.message = "m".repeat(*bytes);
             }
             let commits = std::iter::repeat_n(described, count.min(request.commit_limit as usize));
-            UpdateDescription { commits: commits.collect(), total_commits: count as i64, is_missing: false }
+            UpdateDescription { commits: commits.collect(), total_commits: count as i64, ..Default::default() }
         };
         let updates = request.updates.iter().map(|update| describe(&update.new_id)).collect();
         let head = state.heads.get(&request.repository_id).filter(|_| request.with_head).cloned();

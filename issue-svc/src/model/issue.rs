@@ -1,5 +1,5 @@
 use ferrite_markdown::commit::Action;
-use ferrite_proto::id::{IssueId, RepositoryId, UserId};
+use ferrite_proto::id::{IssueId, OrganizationId, RepositoryId, UserId};
 
 use super::text::{Body, Title};
 
@@ -62,6 +62,8 @@ pub(crate) struct FullIssue {
 #[derive(Clone, Debug)]
 pub(crate) struct NewIssue {
     pub(crate) repository: RepositoryId,
+    /// The organization that owns the repository, according to the caller's grant.
+    pub(crate) organization: Option<OrganizationId>,
     pub(crate) author: UserId,
     pub(crate) title: Title,
     pub(crate) body: Body,
@@ -123,10 +125,47 @@ pub(crate) struct Comment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) id: i64,
-    pub(crate) repository: RepositoryId,
+    pub(crate) owner: LabelOwner,
     pub(crate) name: String,
     /// Six hexadecimal digits.
     pub(crate) color: String,
+}
+
+/// The owner of a label. Labels of an organization are for the issues of all its repositories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LabelOwner {
+    Repository(RepositoryId),
+    Organization(OrganizationId),
+}
+
+impl Label {
+    /// Whether it is for the issues of several repositories.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.owner, LabelOwner::Organization(_))
+    }
+
+    /// Sorts labels like lists of them.
+    pub(crate) fn sort(labels: &mut [Self]) {
+        labels.sort_by_cached_key(|label| (label.name.to_lowercase(), label.id));
+    }
+}
+
+impl LabelOwner {
+    /// Returns what stands for the owner in rows where usually a repository has its id: an
+    /// organization has its id negated.
+    pub(crate) fn row(self) -> RepositoryId {
+        match self {
+            Self::Repository(id) => id,
+            Self::Organization(id) => RepositoryId(-id.0),
+        }
+    }
+
+    pub(crate) fn of_row(id: i64) -> Self {
+        match id {
+            ..0 => Self::Organization(OrganizationId(-id)),
+            0.. => Self::Repository(RepositoryId(id)),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Receives events. A deleted repository takes its issues along.
+//! Receives events. A deleted repository takes its issues along, a deleted organization its labels.
+//! A repository that leaves an organization loses the labels of it.
 
 use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
@@ -6,21 +7,31 @@ use ferrite_events::{Apply, DeliveryError};
 use ferrite_listener::service;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::EventSink;
-use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event};
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, RepositoryAction};
+use ferrite_proto::id::{OrganizationId, RepositoryId, UserId};
 use tonic::Request;
 
+use crate::encode;
+use crate::model::LabelOwner;
 use crate::state::AppState;
-use crate::store::Deleted;
-use crate::writer::purge_first_batch;
+use crate::store::{CounterChange, Deleted, IssueTable};
+use crate::writer::{purge_first_batch, wake_purges};
 
 service!(EventSink for AppState {
     deliver(DeliverRequest) -> DeliverResponse;
 });
 
 async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<DeliverResponse, DeliveryError> {
+    let removes_labels = request
+        .get_ref()
+        .events
+        .iter()
+        .any(|event| matches!(event.fact, Some(Fact::RepositoryUpdated(_) | Fact::OrganizationDeleted(_))));
     let response = outbox::deliver(state, state.store.db(), state.writer.clock.now_us(), request).await?;
     state.scans.wake();
+    if removes_labels {
+        wake_purges();
+    }
     Ok(response)
 }
 
@@ -34,10 +45,47 @@ impl Apply for AppState {
                 tracing::info!(repo.id = repository.0, "removing the issues of a deleted repository");
             }
             Some(Fact::RefsUpdated(updated)) => self.scans.record(tx, repository, updated, now_us).await?,
+            Some(Fact::RepositoryUpdated(updated)) if updated.action() == RepositoryAction::Transferred => {
+                let owner = updated.repository.as_ref().and_then(|repository| repository.owner.as_ref());
+                if let Some(owner) = owner {
+                    let time_us = event.event_time.map_or(now_us, encode::micros);
+                    change_owner(&self.store, tx, repository, (UserId(owner.id), time_us), now_us).await?;
+                }
+            }
+            Some(Fact::OrganizationDeleted(deleted)) => {
+                let owner = LabelOwner::Organization(OrganizationId(deleted.organization_id));
+                self.store.mark_deleted(tx, owner.row()).await?;
+                let labels = self.store.delete_labels(tx, owner).await?;
+                self.store.note_shared_labels(tx, &labels).await?;
+            }
             _ => {}
         }
         Ok(())
     }
+}
+
+/// Removes the labels of organizations that no longer own a repository, after a transfer to `owner`
+/// at `time_us`.
+async fn change_owner(
+    store: &IssueTable,
+    tx: &mut Tx,
+    repository: RepositoryId,
+    (owner, time_us): (UserId, i64),
+    now_us: i64,
+) -> Result<(), DbError> {
+    // Locks the counters.
+    if store.advance(tx, repository, CounterChange::default()).await?.is_none() {
+        return Ok(());
+    }
+    let foreign = Deleted::ForeignLabels(repository);
+    // What an earlier transfer has left must not come back if the repository does.
+    if store.has_foreign_labels(tx, repository).await? {
+        while store.purge(tx, foreign, now_us).await? {}
+    }
+    if store.set_owner(tx, repository, owner, time_us).await? {
+        purge_first_batch(store, tx, foreign, now_us).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

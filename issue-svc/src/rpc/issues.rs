@@ -24,11 +24,11 @@ use super::{require_author_or, user};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::words;
-use crate::model::{Body, Class, IssueChange, NewIssue, Title};
+use crate::model::{Body, Class, IssueChange, LabelOwner, NewIssue, Title};
 use crate::state::AppState;
 use crate::store::{Condition, CounterChange, IssueFilter, IssuePage, Order, Sort, TimelineEntry};
 use crate::upstream::MAX_QUESTION_REPOSITORIES;
-use crate::writer::{MAX_ISSUE_LABELS, TextTargets, unknown_labels, unknown_milestone};
+use crate::writer::{MAX_ISSUE_LABELS, TextTargets, known_labels, label_owners, unknown_milestone};
 
 const MAX_PAGE_SIZE: i32 = 50;
 const MAX_TIMELINE_PAGE_SIZE: i32 = 1000;
@@ -92,6 +92,7 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
     match (Title::parse(&request.title), Body::parse(request.body), assignee, labels) {
         (Ok(title), Ok(body), Ok(assignee), Ok(label_ids)) => Ok(NewIssue {
             repository,
+            organization: grant.organization_id(),
             author: user(grant)?,
             title,
             body,
@@ -106,7 +107,7 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
             let store = &state.store;
             let milestone = unknown_milestone(store, store.reader(), repository, milestone_id).await?;
             let labels = match labels {
-                Ok(ids) => unknown_labels(store, store.reader(), repository, &ids).await?,
+                Ok(ids) => known_labels(store, store.reader(), &owners_of_labels(grant), &ids).await?.err(),
                 Err(violation) => Some(violation),
             };
             Err(IssueError::invalid([title.err(), body.err(), assignee.err(), milestone, labels]))
@@ -114,12 +115,17 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
     }
 }
 
+/// Returns the owners whose labels the issues of a repository can have.
+fn owners_of_labels(grant: &Grant) -> Vec<LabelOwner> {
+    label_owners(LabelOwner::Repository(grant.repository_id()), grant.organization_id())
+}
+
 async fn list_issues(state: &AppState, request: Request<ListIssuesRequest>) -> Result<ListIssuesResponse, IssueError> {
-    state.authorize(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
     let (classes, order, page) = decode_list(&request)?;
-    let found = match filter(state, request, classes).await? {
+    let found = match filter(state, &grant, request, classes).await? {
         Some(filter) => state.store.list(repository, &filter, order, page).await?,
         None => IssuePage::default(),
     };
@@ -166,11 +172,14 @@ fn decode_list(request: &ListIssuesRequest) -> Result<(Vec<Class>, Order, Page),
 /// Returns `None` if the filter names something that does not exist, so nothing can match.
 async fn filter(
     state: &AppState,
+    grant: &Grant,
     request: ListIssuesRequest,
     classes: Vec<Class>,
 ) -> Result<Option<IssueFilter>, IssueError> {
     let (repository, store) = (RepositoryId(request.repository_id), &state.store);
-    let Some(label_ids) = label_ids(state, repository, &request.labels).await? else { return Ok(None) };
+    let Some((label_ids, shared_label_ids)) = label_ids(state, grant, &request.labels).await? else {
+        return Ok(None);
+    };
     let milestone = match request.milestone.as_str() {
         "" => None,
         NONE => Some(Condition::None),
@@ -198,6 +207,7 @@ async fn filter(
     Ok(Some(IssueFilter {
         classes,
         label_ids,
+        shared_label_ids,
         assignee,
         creator: (request.creator_id != 0).then_some(UserId(request.creator_id)),
         milestone,
@@ -207,27 +217,30 @@ async fn filter(
     }))
 }
 
-/// Resolves label names and ids. Returns `None` if one does not exist.
+/// Resolves label names and ids. Returns the ids of labels of the repository, and of those of its
+/// organization. `None` if one does not exist.
 async fn label_ids(
     state: &AppState,
-    repository: RepositoryId,
+    grant: &Grant,
     labels: &[String],
-) -> Result<Option<Vec<i64>>, IssueError> {
+) -> Result<Option<(Vec<i64>, Vec<i64>)>, IssueError> {
     if labels.is_empty() {
-        return Ok(Some(Vec::new()));
+        return Ok(Some((Vec::new(), Vec::new())));
     }
     let ids: Vec<i64> = labels.iter().filter_map(|label| IdOrName::new(label).id()).collect();
     let store = &state.store;
-    let found = store.labels_matching(store.reader(), repository, &ids, labels).await?;
-    let mut matched = Vec::with_capacity(labels.len());
+    let found = store.labels_matching(store.reader(), &owners_of_labels(grant), &ids, labels).await?;
+    let (mut own, mut shared) = (Vec::new(), Vec::new());
     for label in labels {
         let found = IdOrName::new(label).find(&found, |label| (label.id, &label.name));
         let Some(label) = found else { return Ok(None) };
-        matched.push(label.id);
+        if label.is_shared() { shared.push(label.id) } else { own.push(label.id) }
     }
-    matched.sort_unstable();
-    matched.dedup();
-    Ok(Some(matched))
+    for ids in [&mut own, &mut shared] {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    Ok(Some((own, shared)))
 }
 
 async fn list_user_issues(

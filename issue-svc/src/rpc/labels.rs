@@ -13,13 +13,19 @@ use ferrite_proto::issue::*;
 use ferrite_rpc::version;
 use tonic::Request;
 
+use self::organizations::{
+    create_organization_label, delete_organization_label, get_organization_label, list_organization_labels,
+    update_organization_label,
+};
 use super::user;
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{Color, LabelName};
+use crate::model::{Color, Label, LabelName, LabelOwner};
 use crate::state::AppState;
 use crate::store::CounterChange;
-use crate::writer::MAX_ISSUE_LABELS;
+use crate::writer::{IssueLabelChange, MAX_ISSUE_LABELS};
+
+mod organizations;
 
 const MAX_PAGE_SIZE: i32 = 1000;
 
@@ -29,6 +35,11 @@ service!(LabelService for AppState {
     create_label(CreateLabelRequest) -> CreateLabelResponse;
     update_label(UpdateLabelRequest) -> UpdateLabelResponse;
     delete_label(DeleteLabelRequest) -> DeleteLabelResponse;
+    list_organization_labels(ListOrganizationLabelsRequest) -> ListOrganizationLabelsResponse;
+    get_organization_label(GetOrganizationLabelRequest) -> GetOrganizationLabelResponse;
+    create_organization_label(CreateOrganizationLabelRequest) -> CreateOrganizationLabelResponse;
+    update_organization_label(UpdateOrganizationLabelRequest) -> UpdateOrganizationLabelResponse;
+    delete_organization_label(DeleteOrganizationLabelRequest) -> DeleteOrganizationLabelResponse;
     list_issue_labels(ListIssueLabelsRequest) -> ListIssueLabelsResponse;
     change_issue_labels(ChangeIssueLabelsRequest) -> ChangeIssueLabelsResponse;
 });
@@ -37,21 +48,44 @@ async fn list_labels(state: &AppState, request: Request<ListLabelsRequest>) -> R
     state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
-    let (labels, total_count) = state.store.list_labels(RepositoryId(request.repository_id), page).await?;
+    let (labels, total_count) = state.store.list_labels(repository(request.repository_id), page).await?;
     Ok(ListLabelsResponse { labels: labels.into_iter().map(encode::label).collect(), total_count })
 }
 
 async fn get_label(state: &AppState, request: Request<GetLabelRequest>) -> Result<GetLabelResponse, IssueError> {
     state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let GetLabelRequest { repository_id, label } = request.into_inner();
-    let (store, repository) = (&state.store, RepositoryId(repository_id));
-    let reference = IdOrName::new(&label);
-    let ids = reference.id();
-    let found = store.labels_matching(store.reader(), repository, ids.as_slice(), std::slice::from_ref(&label)).await?;
-    let label = reference.find(&found, |label| (label.id, &label.name)).cloned().ok_or(IssueError::LabelNotFound)?;
-    let label = encode::label(label);
+    let label = encode::label(find(state, repository(repository_id), &label).await?);
     version::tell(&label);
     Ok(GetLabelResponse { label: Some(label) })
+}
+
+fn repository(id: i64) -> LabelOwner {
+    LabelOwner::Repository(RepositoryId(id))
+}
+
+/// Finds a label of an owner by id or by name.
+async fn find(state: &AppState, owner: LabelOwner, label: &str) -> Result<Label, IssueError> {
+    let (store, reference) = (&state.store, IdOrName::new(label));
+    let (ids, names) = (reference.id(), [label.to_owned()]);
+    let found = store.labels_matching(store.reader(), &[owner], ids.as_slice(), &names).await?;
+    reference.find(&found, |label| (label.id, &label.name)).cloned().ok_or(IssueError::LabelNotFound)
+}
+
+/// Checks the name and the color of a new label. Reports both violations.
+fn decode_new(name: &str, color: &str) -> Result<(LabelName, Color), IssueError> {
+    match (LabelName::parse(name), Color::parse(color)) {
+        (Ok(name), Ok(color)) => Ok((name, color)),
+        (name, color) => Err(IssueError::invalid([name.err(), color.err()])),
+    }
+}
+
+/// Like [`decode_new`], for a change.
+fn decode_change(name: Option<&str>, color: Option<&str>) -> Result<(Option<LabelName>, Option<Color>), IssueError> {
+    match (name.map(LabelName::parse).transpose(), color.map(Color::parse).transpose()) {
+        (Ok(name), Ok(color)) => Ok((name, color)),
+        (name, color) => Err(IssueError::invalid([name.err(), color.err()])),
+    }
 }
 
 async fn create_label(
@@ -62,12 +96,9 @@ async fn create_label(
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateLabel")?;
     let request = request.into_inner();
     let create = async {
-        let (name, color) = match (LabelName::parse(&request.name), Color::parse(&request.color)) {
-            (Ok(name), Ok(color)) => (name, color),
-            (name, color) => return Err(IssueError::invalid([name.err(), color.err()])),
-        };
+        let (name, color) = decode_new(&request.name, &request.color)?;
         let change = CounterChange { labels: 1, ..CounterChange::default() };
-        let mut write = state.writer.begin(RepositoryId(request.repository_id), change).await?;
+        let mut write = state.writer.begin_labels(repository(request.repository_id), change).await?;
         let label = write.add_label(&name, &color).await?;
         write.commit(key.as_ref(), CreateLabelResponse { label: Some(encode::label(label)) }).await
     };
@@ -82,13 +113,9 @@ async fn update_label(
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateLabel")?;
     let request = request.into_inner();
     let update = async {
-        let name = request.name.as_deref().map(LabelName::parse).transpose();
-        let color = request.color.as_deref().map(Color::parse).transpose();
-        let (name, color) = match (name, color) {
-            (Ok(name), Ok(color)) => (name, color),
-            (name, color) => return Err(IssueError::invalid([name.err(), color.err()])),
-        };
-        let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+        let (name, color) = decode_change(request.name.as_deref(), request.color.as_deref())?;
+        let owner = repository(request.repository_id);
+        let mut write = state.writer.begin_labels(owner, CounterChange::default()).await?;
         let label = write.change_label(request.label_id, name.as_ref(), color.as_ref()).await?;
         write.commit(key.as_ref(), UpdateLabelResponse { label: Some(encode::label(label)) }).await
     };
@@ -103,7 +130,8 @@ async fn delete_label(
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "DeleteLabel")?;
     let request = request.into_inner();
     let delete = async {
-        let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
+        let owner = repository(request.repository_id);
+        let mut write = state.writer.begin_labels(owner, CounterChange::default()).await?;
         write.delete_label(request.label_id).await?;
         write.commit(key.as_ref(), DeleteLabelResponse {}).await
     };
@@ -138,13 +166,15 @@ async fn change_issue_labels(
             return Err(FieldViolation::new("change", "required", "must be `add`, `replace` or `remove`").into());
         }
         let ids: BTreeSet<i64> = request.label_ids.iter().copied().collect();
-        if ids.len() > MAX_ISSUE_LABELS {
+        if ids.len() + request.label_names.len() > MAX_ISSUE_LABELS {
             return Err(FieldViolation::new("labels", "too_many", "an issue can have at most 100 labels").into());
         }
+        let names = request.label_names;
+        let change = IssueLabelChange { kind: change, ids, names, organization: grant.organization_id() };
         let mut write = state.writer.begin(repository, CounterChange::default()).await?;
         let issue = write.issue(request.issue_number).await?;
         write.require_issue_labels(&issue).await?;
-        let labels = write.change_labels(&issue, change, &ids, actor).await?;
+        let labels = write.change_labels(&issue, change, actor).await?;
         let labels = labels.into_iter().map(encode::label).collect();
         write.commit_with_subject(key.as_ref(), ChangeIssueLabelsResponse { labels }, request.issue_number).await
     };

@@ -21,6 +21,7 @@ use tonic::{Code, Status};
 use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
 mod conditional;
+mod organization_labels;
 
 const TEXT_BYTES: usize = 1_000_000;
 const DESCRIPTION_BYTES: usize = 60_000;
@@ -167,6 +168,7 @@ async fn labels_that_are_set_and_cleared_count_and_leave_no_more_than_the_limit_
                 issue_number: number,
                 change: LabelChange::Replace.into(),
                 label_ids: if round % 2 == 0 { label_ids.clone() } else { Vec::new() },
+                label_names: Vec::new(),
                 check_only: false,
             };
             if let Err(status) = client.change_issue_labels(ada().request(CHANGE_ISSUE_LABELS, change)).await {
@@ -256,6 +258,7 @@ async fn a_repeated_request_gets_a_large_response_anew() {
                 issue_number: made.number,
                 change: LabelChange::Add.into(),
                 label_ids: label_ids.clone(),
+                label_names: Vec::new(),
                 check_only: false,
             };
             let response = labels.change_issue_labels(caller.request(CHANGE_ISSUE_LABELS, change)).await.unwrap();
@@ -349,6 +352,7 @@ async fn a_blank_request_is_refused_for_its_caller_first_and_changes_nothing() {
             issue_number: number,
             change: LabelChange::Replace.into(),
             label_ids: Vec::new(),
+            label_names: Vec::new(),
             check_only: true,
         };
         let mut labels = LabelServiceClient::new(service.channel.clone());

@@ -3,7 +3,7 @@
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
-use ferrite_proto::id::RepositoryId;
+use ferrite_proto::id::{RepositoryId, UserId};
 use sqlx_macros::FromRow;
 
 use super::IssueTable;
@@ -17,7 +17,13 @@ const ADVANCE: &str = "INSERT INTO issue_counters (repository_id, last_number, o
      last_comment = issue_counters.last_comment + excluded.last_comment, \
      label_count = issue_counters.label_count + excluded.label_count, \
      milestone_count = issue_counters.milestone_count + excluded.milestone_count \
-     RETURNING last_number, open_count, version, is_deleted, last_comment, label_count, milestone_count";
+     RETURNING last_number, open_count, version, is_deleted, last_comment, label_count, milestone_count, owner_id";
+/// An older transfer than the last one, told again long after, changes nothing.
+const SET_OWNER: &str =
+    "UPDATE issue_counters SET owner_id = $2, owner_us = $3 WHERE repository_id = $1 AND owner_us <= $4";
+/// Transfers that replicas of repo-svc tell in order may have times that differ by this the other
+/// way round.
+const MAX_CLOCK_DIFFERENCE_US: i64 = 60_000_000;
 const MARK_DELETED: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \
      VALUES ($1, 0, 0, 1, TRUE) ON CONFLICT (repository_id) DO UPDATE SET open_count = 0, \
      version = issue_counters.version + 1, is_deleted = TRUE";
@@ -44,6 +50,8 @@ pub(crate) struct Counters {
     pub(crate) last_comment: i64,
     pub(crate) label_count: i64,
     pub(crate) milestone_count: i64,
+    /// The account that owns the repository, once it has been transferred; zero before.
+    pub(crate) owner_id: i64,
 }
 
 #[derive(FromRow)]
@@ -68,6 +76,19 @@ impl IssueTable {
         let args = args![repository, numbers, open, versions, comments, labels, milestones];
         let row: CounterRow = tx.one(ADVANCE, &args).await?;
         Ok((!row.is_deleted).then_some(row.counters))
+    }
+
+    /// Sets the owner of a repository after a transfer at `time_us`. Returns false if a later one
+    /// is known. The counters must exist.
+    pub(crate) async fn set_owner(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        owner: UserId,
+        time_us: i64,
+    ) -> Result<bool, DbError> {
+        let args = args![repository, owner, time_us, time_us.saturating_add(MAX_CLOCK_DIFFERENCE_US)];
+        Ok(tx.execute(SET_OWNER, &args).await? > 0)
     }
 
     /// Marks a repository as deleted for good, because ids are never reused. Waits for earlier

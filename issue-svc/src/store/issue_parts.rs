@@ -9,14 +9,17 @@
 //! match a list of keys, SQLite would build a temporary table with its own cache, which takes
 //! longer than the rest of the statement.
 
-use ferrite_proto::id::RepositoryId;
 use sqlx_macros::FromRow;
 
-use crate::model::{FullIssue, Issue, Label, Milestone, PullRequest};
+use crate::model::{FullIssue, Issue, Label, LabelOwner, Milestone, PullRequest};
 
-pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) || ' ' || labels.color || ' ' || labels.name, '\n') \
-     FROM issue_labels JOIN labels ON labels.id = issue_labels.label_id \
-     WHERE issue_labels.issue_id = issues.id) AS label_lines, \
+/// A label of an organization that the repository has left is hidden until a purge removes its link
+/// to the issue.
+pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) || ' ' || CAST(labels.repository_id AS TEXT) || ' ' || \
+     labels.color || ' ' || labels.name, '\n') FROM issue_labels JOIN labels ON labels.id = issue_labels.label_id \
+     WHERE issue_labels.issue_id = issues.id AND (issue_labels.repository_id = 0 OR \
+     (SELECT owner_id FROM issue_counters WHERE issue_counters.repository_id = issue_labels.repository_id) IN (0, -labels.repository_id))) \
+     AS label_lines, \
      pull_requests.head_repository_id, pull_requests.head_branch, pull_requests.base_branch, pull_requests.merged_us, \
      milestones.id AS found_milestone_id, milestones.title AS milestone_title, \
      milestones.description AS milestone_description, milestones.is_closed AS milestone_is_closed, \
@@ -62,8 +65,8 @@ impl PartsRow {
     pub(super) fn complete(self, issue: Issue) -> FullIssue {
         let repository = issue.repository;
         let lines = self.label_lines.as_deref().unwrap_or_default().lines();
-        let mut labels: Vec<_> = lines.filter_map(|line| label(repository, line)).collect();
-        labels.sort_by_cached_key(|label| (label.name.to_lowercase(), label.id));
+        let mut labels: Vec<_> = lines.filter_map(label).collect();
+        Label::sort(&mut labels);
         let pull_request = self.head_repository_id.map(|head_repository_id| PullRequest {
             head_repository_id,
             head_branch: self.head_branch.unwrap_or_default(),
@@ -87,9 +90,10 @@ impl PartsRow {
     }
 }
 
-/// Parses a label from its line: id, color and name.
-fn label(repository: RepositoryId, line: &str) -> Option<Label> {
-    let (id, rest) = line.split_once(' ')?;
-    let (color, name) = rest.split_once(' ')?;
-    Some(Label { id: id.parse().ok()?, repository, name: name.to_owned(), color: color.to_owned() })
+/// Parses a label from its line: id, owner, color and name.
+fn label(line: &str) -> Option<Label> {
+    let mut words = line.splitn(4, ' ');
+    let (id, owner) = (words.next()?.parse().ok()?, LabelOwner::of_row(words.next()?.parse().ok()?));
+    let (color, name) = (words.next()?.to_owned(), words.next()?.to_owned());
+    Some(Label { id, owner, name, color })
 }

@@ -39,6 +39,9 @@ pub(crate) enum List {
     /// Zero for issues without a milestone.
     Milestone(i64),
     Label(i64),
+    /// A label of the organization that owns the repository. Counted as [`List::Label`], per
+    /// repository.
+    SharedLabel(i64),
     /// All comments, by sequence instead of number.
     Comments,
 }
@@ -50,7 +53,7 @@ impl List {
             Self::Creator(user) => (1, user.0),
             Self::Assignee(user) => (2, user.map_or(0, |user| user.0)),
             Self::Milestone(id) => (3, id),
-            Self::Label(id) => (4, id),
+            Self::Label(id) | Self::SharedLabel(id) => (4, id),
             Self::Comments => (5, 0),
         }
     }

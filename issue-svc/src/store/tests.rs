@@ -12,6 +12,7 @@ const REPOSITORY: RepositoryId = RepositoryId(1);
 fn new(title: &str, is_closed: bool) -> NewIssue {
     NewIssue {
         repository: REPOSITORY,
+        organization: None,
         author: UserId(3),
         title: Title::parse(title).unwrap(),
         body: Body::parse("body".to_owned()).unwrap(),

@@ -4,6 +4,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 use ferrite_rpc::version::is_conditional;
 
+use super::labels::{known_labels, no_such_label};
 use super::references::TextTargets;
 use super::{IssueWriter, Write};
 use crate::encode;
@@ -29,17 +30,23 @@ pub(super) fn lists(issue: &Issue, labels: &[i64]) -> Vec<List> {
 
 impl Write<'_> {
     /// Opens an issue under the number that [`IssueWriter::begin_open`] assigned. `targets` are the
-    /// references in its body. Labels and the milestone must exist in the repository.
+    /// references in its body. The milestone must exist in the repository, the labels also in its
+    /// organization.
     pub(crate) async fn open(&mut self, new: &NewIssue, targets: &TextTargets) -> Result<FullIssue, IssueError> {
         let store = &self.writer.store;
         let reader = Reader::Tx(&mut self.tx);
         let milestone = unknown_milestone(store, reader, self.repository, new.milestone_id).await?;
-        let labels = unknown_labels(store, Reader::Tx(&mut self.tx), self.repository, &new.label_ids).await?;
-        if milestone.is_some() || labels.is_some() {
-            return Err(IssueError::invalid([milestone, labels]));
+        let owners = self.label_owners(new.organization);
+        let labels = known_labels(store, Reader::Tx(&mut self.tx), &owners, &new.label_ids).await?;
+        let labels = match (milestone, labels) {
+            (None, Ok(labels)) => labels,
+            (milestone, labels) => return Err(IssueError::invalid([milestone, labels.err()])),
+        };
+        if !store.keep_labels(&mut self.tx, &labels).await? {
+            return Err(no_such_label().into());
         }
         let issue = store.insert(&mut self.tx, new, self.counters.last_number, self.now_us).await?;
-        store.add_labels(&mut self.tx, &issue, &new.label_ids).await?;
+        store.add_labels(&mut self.tx, &issue, &labels).await?;
         store.insert_words(&mut self.tx, &issue).await?;
         let mut changes = TallyChanges::default();
         for list in lists(&issue, &new.label_ids) {
@@ -217,17 +224,4 @@ pub(crate) async fn unknown_milestone(
         return Ok(None);
     }
     Ok(Some(FieldViolation::new("milestone", "unknown", "no such milestone in this repository")))
-}
-
-/// Returns the violation of labels that the repository does not have. No id may occur twice.
-pub(crate) async fn unknown_labels(
-    store: &IssueTable,
-    reader: Reader<'_>,
-    repository: RepositoryId,
-    ids: &[i64],
-) -> Result<Option<FieldViolation>, IssueError> {
-    if ids.is_empty() || store.labels_matching(reader, repository, ids, &[]).await?.len() == ids.len() {
-        return Ok(None);
-    }
-    Ok(Some(FieldViolation::new("labels", "unknown", "no such label in this repository")))
 }

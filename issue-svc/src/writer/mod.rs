@@ -31,10 +31,10 @@ use crate::model::Issue;
 use crate::store::{CounterChange, Counters, IssueTable, Reader};
 
 pub(crate) use commits::ApplyReferences;
-pub(crate) use issues::{unknown_labels, unknown_milestone};
-pub(crate) use labels::MAX_ISSUE_LABELS;
+pub(crate) use issues::unknown_milestone;
+pub(crate) use labels::{IssueLabelChange, MAX_ISSUE_LABELS, known_labels, label_owners};
 pub(crate) use milestones::MilestoneChange;
-pub(crate) use purge::{purge_first_batch, run_purges};
+pub(crate) use purge::{purge_first_batch, run_purges, wake_purges};
 pub(crate) use references::TextTargets;
 pub(crate) use timeline::{TimelineArgs, TimelineTrimmer};
 

@@ -1,5 +1,5 @@
-//! Removes the rows of deleted repositories, labels and milestones: a first batch at once, the rest
-//! in the background.
+//! Removes the rows of deleted repositories, labels and milestones, and labels of former
+//! organizations: a first batch at once, the rest in the background.
 
 use std::time::Duration;
 
@@ -34,9 +34,14 @@ pub(crate) async fn purge_first_batch(
 ) -> Result<(), DbError> {
     if store.purge(tx, deleted, now_us).await? {
         store.note_purge(tx, deleted).await?;
-        WAKE.notify_one();
+        wake_purges();
     }
     Ok(())
+}
+
+/// Makes the task that removes recorded rows look for them.
+pub(crate) fn wake_purges() {
+    WAKE.notify_one();
 }
 
 /// Removes the recorded rows until `life` stops.
@@ -62,7 +67,7 @@ pub(crate) async fn run_purges(writer: IssueWriter, life: Lifecycle) {
 }
 
 /// Removes one batch. Returns false if nothing was left.
-async fn purge_batch(writer: &IssueWriter) -> Result<bool, IssueError> {
+pub(super) async fn purge_batch(writer: &IssueWriter) -> Result<bool, IssueError> {
     let Some((note, deleted)) = writer.store.next_purge().await? else { return Ok(false) };
     let mut tx = writer.store.db().begin().await?;
     // Lock the counters, even those of a deleted repository, which no longer count anything.

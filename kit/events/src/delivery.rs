@@ -165,8 +165,9 @@ fn check(events: &[Event]) -> Vec<FieldViolation> {
         if !is_event_id(&event.event_id) {
             violations.push(FieldViolation::new(field("event_id"), "invalid", "must be a UUID"));
         }
-        // A webhook of an organization or of the site belongs to no repository.
-        let min = if matches!(event.fact, Some(Fact::HookChanged(_))) { 0 } else { 1 };
+        // Organizations and their webhooks, and those of the site, belong to no repository.
+        let is_of_none = matches!(event.fact, Some(Fact::HookChanged(_) | Fact::OrganizationDeleted(_)));
+        let min = if is_of_none { 0 } else { 1 };
         if event.repository_id < min {
             violations.push(FieldViolation::new(field("repository_id"), "invalid", format!("must be at least {min}")));
         }

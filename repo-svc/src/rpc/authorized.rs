@@ -308,9 +308,16 @@ impl Authorized {
         organizations: &OrganizationTable,
         name: &str,
     ) -> Result<Organization, RepoError> {
-        let Rule::Organization(required, _) = self.operation.rule else { return Err(self.unlisted()) };
+        let required = match self.operation.rule {
+            Rule::Organization(required, _) => Some(required),
+            // All users see all organizations.
+            Rule::User(_) => None,
+            _ => return Err(self.unlisted()),
+        };
         let found = organizations.find(name, self.viewer.user()).await?.ok_or(RepoError::OrganizationNotFound)?;
-        self.require_role(required, found.role())?;
+        if let Some(required) = required {
+            self.require_role(required, found.role())?;
+        }
         Ok(found)
     }
 

@@ -4,8 +4,11 @@
 
 use ferrite_db::Tx;
 use ferrite_db::idempotency::{IdempotencyKey, once};
+use ferrite_events as outbox;
 use ferrite_proto::Scope;
-use ferrite_proto::id::UserId;
+use ferrite_proto::events::OrganizationDeleted;
+use ferrite_proto::events::event::Fact;
+use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::organization_service_server::OrganizationService;
 use ferrite_proto::repo::*;
 use ferrite_rpc::version::{self, is_conditional};
@@ -20,6 +23,9 @@ use crate::error::RepoError;
 use crate::model::{CheckedOrganization, OrganizationChange};
 use crate::state::AppState;
 use crate::store::{Action, MembershipFilter, Organization, OrganizationRole, Target};
+
+/// Subscribers to deletions of organizations.
+const SUBSCRIBERS: &[&str] = &["issue-svc"];
 
 authorized_service!(OrganizationService {
     list_organizations(ListOrganizationsRequest) -> ListOrganizationsResponse;
@@ -153,9 +159,13 @@ async fn delete(
         tx.require_version(current.map(encode::organization).as_ref())?;
     }
     state.organizations.delete(&mut tx, organization.id()).await?;
+    let fact = OrganizationDeleted { organization_id: organization.id, user_id: authorized.user()?.0 };
+    let event = outbox::event(RepositoryId(0), now, Fact::OrganizationDeleted(fact));
+    outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
     let target = Target::organization(organization.id(), &organization.name);
     change::record(&mut tx, authorized, Action::OrganizationDelete, target, &[], now).await?;
     let response = change::commit(tx, key, DeleteOrganizationResponse {}, now).await?;
+    state.relay.wake();
     tracing::info!(organization.id = organization.id, user.id = authorized.user()?.0, "deleted organization");
     Ok(response)
 }

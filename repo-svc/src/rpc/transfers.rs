@@ -8,6 +8,7 @@ use ferrite_core::timestamp;
 use ferrite_db::Tx;
 use ferrite_db::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_events as outbox;
+use ferrite_events::FlushHandle;
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RepositoryAction, RepositoryUpdated};
@@ -29,8 +30,10 @@ use crate::store::{AccountQuery, AccountsFound, Action, Repository, Target, Tran
 
 const MAX_PAGE_SIZE: i32 = 100;
 const NEW_OWNER_FIELD: &str = "new_owner";
-/// Subscribers to changes of repositories. The response does not wait for them.
-const SUBSCRIBERS: &[&str] = &["hook-svc"];
+/// Takes the labels of the former owner from issues, which the response waits for.
+const ISSUE_SVC: &str = "issue-svc";
+/// Subscribers to transfers.
+const SUBSCRIBERS: &[&str] = &[ISSUE_SVC, "hook-svc"];
 
 authorized_service!(TransferService {
     start_transfer(StartTransferRequest) -> StartTransferResponse;
@@ -76,7 +79,7 @@ async fn start(
         let response = StartTransferResponse { repository: encoded, is_pending: false };
         let subject = subject_of(&repository, false);
         let response = change::commit_with_subject(tx, key, response, &subject, now).await?;
-        state.relay.wake();
+        changed.flush.wait().await;
         return Ok(response);
     }
     let id = repository.id();
@@ -223,7 +226,7 @@ async fn accept(
     let repository = Some(encode::repository(changed.repository, authorized.viewer()));
     let (response, id) = (AcceptTransferResponse { repository }, found.repository.id);
     let response = change::commit_with_subject(tx, key, response, &id, now).await?;
-    state.relay.wake();
+    changed.flush.wait().await;
     Ok(response)
 }
 
@@ -278,11 +281,13 @@ async fn reject(
 }
 
 /// A repository with its new owner, and the transfer that was pending.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct OwnerChange {
     /// Read for the caller.
     repository: Repository,
     pending: Option<TransferRow>,
+    /// Waits for issue-svc, after the commit.
+    flush: FlushHandle,
 }
 
 /// Gives a repository to another account, in the caller's transaction, and ends a pending transfer.
@@ -314,8 +319,10 @@ async fn change_owner(
         old_name: before.name.clone(),
         old_owner: encode::repository_snapshot(before.clone()).owner,
     });
-    outbox::append(tx, &outbox::event(id, now_us, fact), SUBSCRIBERS, now_us).await?;
-    Ok(OwnerChange { repository, pending })
+    let event = outbox::event(id, now_us, fact);
+    let flush = state.relay.flush(&event, &[ISSUE_SVC]);
+    outbox::append(tx, &event, SUBSCRIBERS, now_us).await?;
+    Ok(OwnerChange { repository, pending, flush })
 }
 
 /// A pending transfer and its repository, read for the caller.

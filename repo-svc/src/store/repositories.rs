@@ -8,7 +8,7 @@ use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, QueryCache, Tx, Value};
 use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::{OrganizationId, RepositoryId, UserId};
 
 use super::key_fingerprints::release_repository_keys;
 use super::quotas::{self, OwnerLimits, UsageChanges};
@@ -165,6 +165,11 @@ impl Repository {
     /// Like [`Self::access`], but for the wiki. Everybody can read a public wiki.
     pub(crate) fn wiki_access(&self) -> RepositoryAccess {
         RepositoryAccess { is_private: self.is_private && !self.is_wiki_public, ..self.access() }
+    }
+
+    /// The owner, if it is an organization.
+    pub(crate) fn organization(&self) -> Option<OrganizationId> {
+        (self.owner_kind == "organization").then_some(OrganizationId(self.owner_id))
     }
 
     /// Whether the issue tracker is enabled and not external.

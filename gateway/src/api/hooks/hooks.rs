@@ -17,7 +17,8 @@ use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::Params;
 use crate::http::request::{
-    Flag, Kind, Mistakes, Optional, OrDefault, Present, RequestBody, Required, Text, TextMap, Texts, Time, fields,
+    Flag, Kind, Mistakes, NonEmpty, Optional, OrDefault, Present, RequestBody, Required, Text, TextMap, Texts, Time,
+    fields,
 };
 use crate::http::response::{Created, Json, List, NoContent};
 use crate::http::routes::{administrator, organization};
@@ -59,7 +60,7 @@ impl Kind for HookType {
     }
 
     fn schema(_: &mut Schemas) -> Schema {
-        words(&["native", "gogs", "gitea", "slack", "discord", "dingtalk", "chat_a", "chat_b", "chat_c"])
+        words(&["native", "gogs", "gitea", "forgejo", "slack", "discord", "dingtalk", "chat_a", "chat_b", "chat_c"])
     }
 }
 
@@ -93,23 +94,35 @@ fields! {
         events: OrDefault<Texts> = ["push", "issues"],
         /// Whether events are delivered.
         active: OrDefault<Flag> = true,
+        /// The branches whose events are sent, as a glob; empty for all.
+        branch_filter: OrDefault<Text<255>> = "{main,release/*}",
+        /// The header `Authorization` of deliveries.
+        authorization_header: OrDefault<Text<4096>> = "Bearer a-token",
     }
 }
 
 fields! {
     /// Changes of a webhook.
     struct ChangedHook {
-        /// Names of events that replace the current ones. An empty list means `push`.
-        events: Optional<Texts> = ["push"],
+        /// Names of events that replace the current ones. An empty list changes nothing.
+        events: NonEmpty<Texts> = ["push"],
         config: OrDefault<TextMap> = json!({"secret": "a new secret"}),
         /// Whether events are delivered.
         active: Optional<Flag> = false,
         drop_previous_secret: OrDefault<Flag> = true,
+        /// The branches whose events are sent, as a glob; `*` for all. An empty text changes
+        /// nothing.
+        branch_filter: NonEmpty<Text<255>> = "main",
+        /// The header `Authorization` of deliveries. An empty text changes nothing.
+        authorization_header: NonEmpty<Text<4096>> = "Bearer another-token",
+        /// Whether the header `Authorization` is no longer sent.
+        drop_authorization_header: OrDefault<Flag> = false,
     }
 }
 
 ferrite_api_types::shape! {
-    /// A webhook. Its secret is omitted, and its URL has `***` in place of the password.
+    /// A webhook. Its secret is omitted. Its URL has `***` in place of the password, and the header
+    /// `Authorization` in place of the credentials.
     #[derive(Clone, Debug, Serialize)]
     struct Hook {
         id: i64,
@@ -117,6 +130,10 @@ ferrite_api_types::shape! {
         kind: String,
         config: BTreeMap<String, String>,
         events: Vec<String>,
+        /// The branches whose events are sent, as a glob; empty for all.
+        branch_filter: String,
+        /// The header `Authorization` of deliveries; empty for none.
+        authorization_header: String,
         active: bool,
         /// Why deliveries are paused; absent if they are not.
         #[serde(skip_serializing_if = "String::is_empty")]
@@ -136,6 +153,8 @@ impl Hook {
             kind: hook.r#type,
             config,
             events: hook.events,
+            branch_filter: hook.branch_filter,
+            authorization_header: hook.authorization_header,
             active: hook.is_active,
             paused: hook.paused_reason,
             updated_at: Time::new(hook.update_time, "update_time")?,
@@ -164,9 +183,17 @@ async fn create(
     path: HookOwnerPath,
     body: RequestBody<NewHook>,
 ) -> ApiResult<Created<Hook>> {
-    let (access, NewHook { kind, config, events, active }) =
-        call.hook_body(&path, operation::CREATE_HOOK, body).await?;
-    let request = CreateHookRequest { owner: access.owner(), r#type: kind, config, events, is_active: active };
+    let (access, new) = call.hook_body(&path, operation::CREATE_HOOK, body).await?;
+    let NewHook { kind, config, events, active, branch_filter, authorization_header } = new;
+    let request = CreateHookRequest {
+        owner: access.owner(),
+        r#type: kind,
+        config,
+        events,
+        is_active: active,
+        branch_filter,
+        authorization_header,
+    };
     let response = call.clients.hooks().create_hook(access.request(&call, request)).await?.into_inner();
     let hook = Hook::new(require(response.hook, "hook")?)?;
     Ok(Created::at(access.hook_url(hook.id), hook))
@@ -178,16 +205,22 @@ async fn update(
     params: Params,
     body: RequestBody<ChangedHook>,
 ) -> ApiResult<Json<Hook>> {
-    let (access, ChangedHook { events, config, active, drop_previous_secret }) =
-        call.hook_body(&path, operation::UPDATE_HOOK, body).await?;
+    let (access, changed) = call.hook_body(&path, operation::UPDATE_HOOK, body).await?;
+    // An empty text removes the header.
+    let authorization_header = match changed.drop_authorization_header {
+        true => Some(String::new()),
+        false => changed.authorization_header,
+    };
     let request = UpdateHookRequest {
         owner: access.owner(),
         hook_id: params.id("id"),
-        config,
-        has_events: events.is_some(),
-        events: events.unwrap_or_default(),
-        is_active: active,
-        drop_previous_secret,
+        config: changed.config,
+        has_events: changed.events.is_some(),
+        events: changed.events.unwrap_or_default(),
+        is_active: changed.active,
+        drop_previous_secret: changed.drop_previous_secret,
+        branch_filter: changed.branch_filter,
+        authorization_header,
     };
     let response = call.clients.hooks().update_hook(access.request(&call, request)).await?.into_inner();
     Ok(Json(Hook::new(require(response.hook, "hook")?)?))

@@ -1,17 +1,21 @@
 use ferrite_api_types::Label;
 use ferrite_api_types::convert::require;
+use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_proto::issue::{
     self, ChangeIssueLabelsRequest, CreateLabelRequest, DeleteLabelRequest, GetLabelRequest, LabelChange,
     ListIssueLabelsRequest, ListLabelsRequest, UpdateLabelRequest,
 };
 use ferrite_proto::operation;
+use serde_json::{Value, json};
 
 use crate::api::access::{ResolvedAccess, after_refusal};
 use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
-use crate::http::request::{Checked, Integers, NonEmpty, Optional, OrDefault, RequestBody, Text, fields};
+use crate::http::request::{
+    Checked, Integer, Kind, Mistakes, NonEmpty, Optional, OrDefault, RequestBody, Text, fields,
+};
 use crate::http::response::{Created, Json, List, NoContent};
 use crate::http::routes::variant;
 
@@ -32,27 +36,54 @@ operations! {
 
 fields! {
     /// A new label.
-    struct NewLabel {
-        name: Checked<Text<50>> = "bug",
-        color: Checked<Text<7>> = "#e11d21",
+    pub(crate) struct NewLabel {
+        pub(crate) name: Checked<Text<50>> = "bug",
+        pub(crate) color: Checked<Text<7>> = "#e11d21",
     }
 }
 
 fields! {
     /// Changes of a label.
-    struct ChangedLabel {
+    pub(crate) struct ChangedLabel {
         /// The name, with the rules for a new label. An empty one changes nothing.
-        name: NonEmpty<Text<50>> = "fault",
+        pub(crate) name: NonEmpty<Text<50>> = "fault",
         /// The color, as for a new label.
-        color: Optional<Text<7>> = "#fbca04",
+        pub(crate) color: Optional<Text<7>> = "#fbca04",
     }
 }
 
 fields! {
     /// Labels of an issue.
     struct IssueLabels | labels {
-        /// The ids of labels of the repository.
-        labels: OrDefault<Integers<100>> = [5, 6],
+        /// The ids or names of labels of the repository, or of the organization that owns it.
+        labels: OrDefault<LabelReferences> = json!([5, "bug"]),
+    }
+}
+
+/// Labels by id and by name, with at most one error. The service rejects more than 100.
+enum LabelReferences {}
+
+impl Kind for LabelReferences {
+    /// Ids and names.
+    type Value = (Vec<i64>, Vec<String>);
+
+    fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<(Vec<i64>, Vec<String>)> {
+        const EXPECTED: &str = "a list of ids and names of labels";
+        let Value::Array(items) = value else { return mistakes.add_type(name, EXPECTED) };
+        let (mut ids, mut names) = (Vec::new(), Vec::new());
+        for item in items {
+            match (item.as_i64(), item) {
+                (Some(id), _) => ids.push(id),
+                (None, text @ Value::String(_)) => names.push(<Text as Kind>::read(name, text, mistakes)?),
+                (None, _) => return mistakes.add_type(name, EXPECTED),
+            }
+        }
+        Some((ids, names))
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        let label = json!({"anyOf": [<Integer as Kind>::schema(schemas), {"type": "string"}]});
+        json!({"type": "array", "items": label, "maxItems": 100})
     }
 }
 
@@ -160,7 +191,7 @@ async fn remove_of_issue(Authenticated(call): Authenticated, path: RepoPath, par
     Ok(NoContent)
 }
 
-/// Changes the labels by the ids in a body. issue-svc checks the permission before the client
+/// Changes the labels by the ids and names in a body. issue-svc checks the permission before the client
 /// learns about errors in the body.
 async fn change_by_body(
     call: &ApiCall,
@@ -172,9 +203,10 @@ async fn change_by_body(
     let access = call.access(path, operation::CHANGE_ISSUE_LABELS).await?;
     let blank = request(&access, params, LabelChange::Unspecified);
     let check = async { call.clients.labels().change_issue_labels(call.blank_with_grant(&access.grant, blank)).await };
-    let (IssueLabels { labels }, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
+    let (IssueLabels { labels: (label_ids, label_names) }, _permit) =
+        after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::CHANGE_ISSUE_LABELS).await?;
-    let request = ChangeIssueLabelsRequest { label_ids: labels, ..request(&access, params, kind) };
+    let request = ChangeIssueLabelsRequest { label_ids, label_names, ..request(&access, params, kind) };
     Ok(Json(change(call, &access, request).await?))
 }
 

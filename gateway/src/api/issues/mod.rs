@@ -1,6 +1,6 @@
 mod comments;
 mod issues;
-mod labels;
+pub(super) mod labels;
 mod milestones;
 mod settings;
 mod timeline;

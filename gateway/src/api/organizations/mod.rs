@@ -1,7 +1,8 @@
+mod labels;
 mod members;
 pub(super) mod organizations;
 pub(super) mod teams;
 
 use super::call::groups;
 
-groups! { members organizations teams }
+groups! { labels members organizations teams }

@@ -39,6 +39,8 @@ fn hook(paused_reason: &str) -> Hook {
         update_time: Some(timestamp(0)),
         paused_reason: paused_reason.to_owned(),
         has_secret: true,
+        branch_filter: "main".to_owned(),
+        authorization_header: "Bearer ***".to_owned(),
         ..Hook::default()
     }
 }
@@ -70,7 +72,7 @@ async fn the_path_names_the_owner() {
         assert_eq!(send(&gateway, "POST", path, body).await.0, 201);
         let config = BTreeMap::from([("url".to_owned(), "u".to_owned())]);
         let expected =
-            CreateHookRequest { owner, r#type: "native".to_owned(), config, events: vec![], is_active: true };
+            CreateHookRequest { owner, r#type: "native".to_owned(), config, is_active: true, ..Default::default() };
         assert_eq!(script.take_request(CREATE), Some(expected), "{path}");
     }
 }
@@ -81,14 +83,27 @@ async fn a_change_tells_absent_parts_from_empty_ones() {
     script.respond(UPDATE, &UpdateHookResponse { hook: Some(hook("")) });
     let unchanged = UpdateHookRequest { owner: owner(hook_owner::Owner::Site(true)), hook_id: 3, ..Default::default() };
     let secret = BTreeMap::from([("secret".to_owned(), String::new())]);
-    let empty = UpdateHookRequest { has_events: true, ..unchanged.clone() };
+    let filtered = UpdateHookRequest {
+        has_events: true,
+        events: vec!["wiki".to_owned()],
+        branch_filter: Some("*".to_owned()),
+        authorization_header: Some("Bearer a".to_owned()),
+        ..unchanged.clone()
+    };
+    let without_header = UpdateHookRequest { authorization_header: Some(String::new()), ..unchanged.clone() };
     let inactive = UpdateHookRequest { is_active: Some(false), ..unchanged.clone() };
     for (body, expected) in [
         (r#"{"config":{}}"#, unchanged.clone()),
         ("{}", unchanged.clone()),
         (r#"{"config":null,"active":false}"#, inactive.clone()),
         (r#"{"config":{"url":null},"events":null,"active":null}"#, unchanged.clone()),
-        (r#"{"config":{},"events":[]}"#, empty),
+        // What clients in Go send for fields that their caller left out.
+        (
+            r#"{"config":null,"events":[],"active":null,"branch_filter":"","authorization_header":""}"#,
+            unchanged.clone(),
+        ),
+        (r#"{"events":["wiki"],"branch_filter":"*","authorization_header":"Bearer a"}"#, filtered),
+        (r#"{"authorization_header":"Bearer a","drop_authorization_header":true}"#, without_header),
         (r#"{"config":{},"active":false}"#, inactive),
         (r#"{"config":{"secret":""}}"#, UpdateHookRequest { config: secret, ..unchanged.clone() }),
         (
@@ -121,7 +136,8 @@ async fn a_hook_is_shown_without_secrets_and_with_the_reason_of_its_pause() {
     let (gateway, script) = Script::gateway().await;
     script.respond(GET, &GetHookResponse { hook: Some(hook("")) });
     let shown = json!({
-        "id": 3, "type": "chat_a", "events": ["push"], "active": true,
+        "id": 3, "type": "chat_a", "events": ["push"], "active": true, "branch_filter": "main",
+        "authorization_header": "Bearer ***",
         "config": {"url": "https://ada:***@example.com/", "content_type": "json", "channel": "#ops"},
         "created_at": "1970-01-01T00:00:00Z", "updated_at": "1970-01-01T00:00:00Z",
     });

@@ -47,6 +47,41 @@ async fn a_label_is_read_by_id_or_name_and_written_by_id() {
 }
 
 #[tokio::test]
+async fn labels_of_an_organization_have_urls_below_it() {
+    let tracker = Tracker::new().await;
+    let of_acme = || issue::Label { repository_id: 0, organization_id: 8, ..label() };
+    let mut shown = shown_label();
+    shown["url"] = json!("http://git.example.com/api/v1/orgs/acme/labels/5");
+    let organization = || "acme".to_owned();
+    let expected = issue::ListOrganizationLabelsRequest { organization: organization(), page: 1, page_size: 1000 };
+    let response = issue::ListOrganizationLabelsResponse { labels: vec![of_acme()], total_count: 1 };
+    let rpc = format!("{LABELS}/ListOrganizationLabels");
+    let response = tracker.check(("GET", "/orgs/acme/labels", ""), &rpc, expected, response).await;
+    assert_eq!(response, (200, json!([shown])));
+    let expected = issue::GetOrganizationLabelRequest { organization: organization(), label: "a bug".into() };
+    let response = issue::GetOrganizationLabelResponse { label: Some(of_acme()) };
+    let rpc = format!("{LABELS}/GetOrganizationLabel");
+    let response = tracker.check(("GET", "/orgs/acme/labels/a%20bug", ""), &rpc, expected, response).await;
+    assert_eq!(response, (200, shown.clone()));
+    let (name, color) = ("bug".to_owned(), "#e11d21".to_owned());
+    let expected = issue::CreateOrganizationLabelRequest { organization: organization(), name, color };
+    let response = issue::CreateOrganizationLabelResponse { label: Some(of_acme()) };
+    let request = ("POST", "/orgs/acme/labels", r##"{"name":"bug","color":"#e11d21"}"##);
+    let rpc = format!("{LABELS}/CreateOrganizationLabel");
+    assert_eq!(tracker.check(request, &rpc, expected, response).await, (201, shown.clone()));
+    let (name, color) = (Some("n".to_owned()), None);
+    let expected = issue::UpdateOrganizationLabelRequest { organization: organization(), label_id: 5, name, color };
+    let response = issue::UpdateOrganizationLabelResponse { label: Some(of_acme()) };
+    let rpc = format!("{LABELS}/UpdateOrganizationLabel");
+    let request = ("PATCH", "/orgs/acme/labels/5", r#"{"name":"n","color":null}"#);
+    assert_eq!(tracker.check(request, &rpc, expected, response).await, (200, shown));
+    let expected = issue::DeleteOrganizationLabelRequest { organization: organization(), label_id: 5 };
+    let rpc = format!("{LABELS}/DeleteOrganizationLabel");
+    let response = tracker.check(("DELETE", "/orgs/acme/labels/5", ""), &rpc, expected, NOTHING).await;
+    assert_eq!(response, (204, Value::Null));
+}
+
+#[tokio::test]
 async fn labels_of_an_issue_are_added_replaced_and_removed() {
     let tracker = Tracker::new().await;
     let (path, rpc) = ("/repos/bob/demo/issues/2/labels", format!("{LABELS}/ChangeIssueLabels"));
@@ -59,7 +94,7 @@ async fn labels_of_an_issue_are_added_replaced_and_removed() {
         issue_number: 2,
         change: change.into(),
         label_ids: label_ids.to_vec(),
-        check_only: false,
+        ..Default::default()
     };
     for (method, change) in [("POST", LabelChange::Add), ("PUT", LabelChange::Replace)] {
         for (body, ids) in [
@@ -76,6 +111,13 @@ async fn labels_of_an_issue_are_added_replaced_and_removed() {
             assert_eq!(response, (200, json!([shown_label()])), "{method} {body}");
         }
     }
+    let named = issue::ChangeIssueLabelsRequest {
+        label_names: vec!["bug".into(), "6".into()],
+        ..request(LabelChange::Add, &[5])
+    };
+    let response = issue::ChangeIssueLabelsResponse { labels: vec![label()] };
+    let response = tracker.check(("POST", path, r#"{"labels":["bug",5,"6"]}"#), &rpc, named, response).await;
+    assert_eq!(response, (200, json!([shown_label()])));
     for (path, expected) in [
         ("/repos/bob/demo/issues/2/labels", request(LabelChange::Replace, &[])),
         ("/repos/bob/demo/issues/2/labels/5", request(LabelChange::Remove, &[5])),

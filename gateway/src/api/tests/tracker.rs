@@ -50,7 +50,7 @@ pub(super) fn open_issue() -> issue::Issue {
 }
 
 pub(super) fn label() -> issue::Label {
-    issue::Label { id: 5, repository_id: 7, name: "bug".into(), color: "e11d21".into() }
+    issue::Label { id: 5, repository_id: 7, name: "bug".into(), color: "e11d21".into(), organization_id: 0 }
 }
 
 /// The JSON of [`label`].

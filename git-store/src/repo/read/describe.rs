@@ -101,6 +101,8 @@ pub struct UpdateDescription {
     pub total: usize,
     /// Whether objects of the update are gone.
     pub is_missing: bool,
+    /// The commit at the new end, if `commits` is empty.
+    pub head: Option<DescribedCommit>,
 }
 
 /// The tip of the default branch.
@@ -147,13 +149,13 @@ pub fn describe(
     let mut found = Vec::with_capacity(request.refs.len());
     for index in 0..request.refs.len() {
         let max_read = reads_left.max(MIN_READ_COMMITS);
-        let commits = request.unless_missing(brought(repo, table, request, index, max_read, deadline))?;
-        reads_left = reads_left.saturating_sub(commits.as_ref().map_or(0, |commits| commits.read));
-        found.push(commits);
+        let brought = request.unless_missing(brought(repo, table, request, index, max_read, deadline))?;
+        reads_left = reads_left.saturating_sub(brought.as_ref().map_or(0, |brought| brought.commits.read));
+        found.push(brought);
     }
     let head = if request.with_head { Some(refs::head(repo)?) } else { None };
     let tip = head.and_then(|head| Some((head.branch, head.tip?)));
-    let commits = found.iter().flatten().map(|commits| commits.newest.len()).sum::<usize>();
+    let commits = found.iter().flatten().map(Brought::len).sum::<usize>();
     let mut writer = Writer {
         repo,
         limits: request.limits,
@@ -163,8 +165,8 @@ pub fn describe(
         deadline,
     };
     let mut updates = Vec::with_capacity(found.len());
-    for commits in found {
-        let update = commits.map(|commits| request.unless_missing(writer.update(&commits))).transpose()?.flatten();
+    for brought in found {
+        let update = brought.map(|brought| request.unless_missing(writer.update(&brought))).transpose()?.flatten();
         updates.push(update.unwrap_or(UpdateDescription { is_missing: true, ..UpdateDescription::default() }));
     }
     let head = tip.map(|(branch, tip)| request.unless_missing(writer.head(branch, tip))).transpose()?.flatten();
@@ -182,6 +184,26 @@ impl DescriptionRequest {
     }
 }
 
+/// What an update brought to its ref.
+#[derive(Default)]
+struct Brought {
+    commits: NewCommits,
+    /// The new end, unless it is among the commits.
+    head: Option<Oid>,
+}
+
+impl Brought {
+    fn new(commits: NewCommits, new: Oid) -> Self {
+        let head = commits.newest.is_empty().then_some(new);
+        Self { commits, head }
+    }
+
+    /// The number of commits to describe.
+    fn len(&self) -> usize {
+        self.commits.newest.len() + usize::from(self.head.is_some())
+    }
+}
+
 /// Returns the commits added by the update at `index`; none for deleted refs and non-commits.
 fn brought(
     repo: &Repository,
@@ -190,13 +212,13 @@ fn brought(
     index: usize,
     max_read: usize,
     deadline: &Deadline,
-) -> Result<NewCommits, GitError> {
+) -> Result<Brought, GitError> {
     let update = &request.refs[index];
     let limits = (request.limits.commits, max_read);
-    let Some(new) = commit_of(repo, update.new)? else { return Ok(NewCommits::default()) };
+    let Some(new) = commit_of(repo, update.new)? else { return Ok(Brought::default()) };
     if !update.old.is_zero() {
         let old = commit_of(repo, update.old)?;
-        return new_commits(repo, old, new, limits, deadline);
+        return Ok(Brought::new(new_commits(repo, old, new, limits, deadline)?, new));
     }
     // Of two branches created together, the first gets the commits of both.
     let is_later = |name: &[u8]| request.refs[index..].iter().any(|other| other.old.is_zero() && other.name == name);
@@ -206,7 +228,7 @@ fn brought(
     if commits.newest.is_empty() {
         (commits.newest, commits.total) = (vec![new], 1);
     }
-    Ok(commits)
+    Ok(Brought::new(commits, new))
 }
 
 /// Peels an object to a commit; `None` for the zero id and for other objects.
@@ -229,9 +251,10 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn update(&mut self, commits: &NewCommits) -> Result<UpdateDescription, GitError> {
-        let described = commits.newest.iter().map(|id| self.commit(*id)).collect::<Result<_, _>>()?;
-        Ok(UpdateDescription { commits: described, total: commits.total, is_missing: false })
+    fn update(&mut self, brought: &Brought) -> Result<UpdateDescription, GitError> {
+        let commits = brought.commits.newest.iter().map(|id| self.commit(*id)).collect::<Result<_, _>>()?;
+        let head = brought.head.map(|id| self.commit(id)).transpose()?;
+        Ok(UpdateDescription { commits, total: brought.commits.total, is_missing: false, head })
     }
 
     fn head(&mut self, branch: BranchName, tip: Oid) -> Result<HeadDescription, GitError> {

@@ -31,6 +31,8 @@ struct IssueComment<'a> {
     changes: Option<Changes>,
     repository: &'a Repository,
     sender: &'a User,
+    /// Whether the comment is on a pull request.
+    is_pull: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
 }
@@ -106,6 +108,7 @@ pub(crate) fn issue_comment(context: &Context, changed: &CommentChanged) -> Payl
     let issue = changed.issue.as_ref().ok_or(MissingField("issue"))?;
     let comment = changed.comment.as_ref().ok_or(MissingField("comment"))?;
     let action = comment_action(changed.action())?;
+    let is_pull = issue.pull_request.is_some();
     within_limits(|cut| {
         let mut cutter = Cutter { cut, is_cut: false };
         let issue = cutter.issue(context, issue)?;
@@ -119,6 +122,7 @@ pub(crate) fn issue_comment(context: &Context, changed: &CommentChanged) -> Payl
             changes: changes(None, body),
             repository: &context.repository,
             sender: &context.sender,
+            is_pull,
             truncated: cutter.is_cut,
         })?)
     })

@@ -27,6 +27,8 @@ type Payload = Result<String, super::PayloadError>;
 pub(crate) struct Context<'a> {
     repository: Repository,
     default_branch: String,
+    /// The owner of the repository, if it is an organization.
+    organization: Option<User>,
     sender: User,
     urls: RepositoryLinks,
     accounts: &'a Accounts,
@@ -44,8 +46,11 @@ impl<'a> Context<'a> {
         let owner = repository.owner.as_ref().map(|owner| owner.username.as_str()).unwrap_or_default();
         let urls = links.repository(owner, &repository.name);
         let default_branch = repository.default_branch.clone();
+        let organization = repository.owner.clone().filter(|owner| owner.is_organization);
+        let organization = organization.map(|owner| User::new(owner, links));
         let mut repository = Repository::new(repository, Viewer::Authenticated, links)?;
         repository.hide_permissions();
-        Ok(Self { default_branch, repository, sender: accounts.by_id(sender_id, links), urls, accounts })
+        let sender = accounts.by_id(sender_id, links);
+        Ok(Self { default_branch, organization, repository, sender, urls, accounts })
     }
 }

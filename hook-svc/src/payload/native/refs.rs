@@ -23,6 +23,8 @@ pub(crate) struct PushEvent<'a> {
     /// New commits, newest first. May be fewer than `total_commits`.
     pub(crate) commits: &'a [DescribedCommit],
     pub(crate) total_commits: i64,
+    /// The commit that the branch has moved to, if it is not the first of `commits`.
+    pub(crate) head: Option<&'a DescribedCommit>,
 }
 
 #[derive(Serialize)]
@@ -55,6 +57,7 @@ struct Push<'a> {
     compare_url: String,
     commits: Vec<PayloadCommit>,
     total_commits: i64,
+    head_commit: Option<PayloadCommit>,
     repository: &'a Repository,
     pusher: &'a User,
     sender: &'a User,
@@ -98,14 +101,13 @@ fn short(name: &str) -> (&'static str, &str) {
     }
 }
 
-/// Builds the payload of `create` for a full ref name. The `sha` of a branch is empty, because a
-/// `push` follows.
+/// Builds the payload of `create` for a full ref name.
 pub(crate) fn create(context: &Context, name: &str, new_id: &str) -> Payload {
     let (ref_type, name) = short(name);
     Ok(serde_json::to_string(&Create {
         name,
         ref_type,
-        sha: if ref_type == "tag" { new_id } else { "" },
+        sha: new_id,
         default_branch: &context.default_branch,
         repository: &context.repository,
         sender: &context.sender,
@@ -131,6 +133,7 @@ pub(crate) fn push(context: &Context, event: &PushEvent) -> Payload {
         let commits: Result<Vec<_>, _> =
             event.commits.iter().take(MAX_COMMITS).map(|commit| payload_commit(context, commit, cut)).collect();
         let commits = commits?;
+        let head = event.head.or(event.commits.first());
         Ok(serde_json::to_string(&Push {
             name: event.name,
             before: event.old_id,
@@ -138,6 +141,7 @@ pub(crate) fn push(context: &Context, event: &PushEvent) -> Payload {
             compare_url: if is_new { String::new() } else { compare() },
             total_commits: event.total_commits.max(i64::try_from(commits.len()).unwrap_or(i64::MAX)),
             commits,
+            head_commit: head.map(|commit| payload_commit(context, commit, cut)).transpose()?,
             repository: &context.repository,
             pusher: &context.sender,
             sender: &context.sender,

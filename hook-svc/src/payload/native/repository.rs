@@ -34,16 +34,24 @@ struct PayloadRelease<'a> {
     target_commitish: &'a str,
     name: &'a str,
     body: String,
+    url: String,
+    html_url: String,
+    tarball_url: String,
+    zipball_url: String,
     draft: bool,
     prerelease: bool,
     author: User,
     created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    published_at: Option<String>,
 }
 
 #[derive(Serialize)]
 struct RepositoryEvent<'a> {
     action: &'static str,
     repository: &'a Repository,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    organization: Option<&'a User>,
     sender: &'a User,
     changes: Map<String, Value>,
 }
@@ -57,6 +65,8 @@ pub(crate) fn fork(context: &Context, forkee: repo::Repository, links: &Links) -
 
 pub(crate) fn release(context: &Context, release: &repo::Release) -> Payload {
     let created_at = time(release.create_time, "create_time")?;
+    let published_at = release.publish_time.map(|published| time(Some(published), "publish_time")).transpose()?;
+    let (urls, tag) = (&context.urls, release.tag_name.as_str());
     let author_id = release.author.as_ref().map_or(0, |author| author.id);
     within_limits(|cut| {
         let (body, truncated) = cut_text(release.body.clone(), cut.text_bytes);
@@ -68,10 +78,15 @@ pub(crate) fn release(context: &Context, release: &repo::Release) -> Payload {
                 target_commitish: &release.target,
                 name: &release.title,
                 body,
+                url: urls.release(release.id),
+                html_url: urls.release_html(tag),
+                tarball_url: urls.archive(tag, "tar.gz"),
+                zipball_url: urls.archive(tag, "zip"),
                 draft: release.is_draft,
                 prerelease: release.is_prerelease,
                 author: context.accounts.by_id(author_id, context.urls.site()),
                 created_at: created_at.clone(),
+                published_at: published_at.clone(),
             },
             repository: &context.repository,
             sender: &context.sender,
@@ -88,6 +103,7 @@ pub(crate) fn repository(context: &Context, action: &'static str, changes: &[(&s
     Ok(serde_json::to_string(&RepositoryEvent {
         action,
         repository: &context.repository,
+        organization: context.organization.as_ref(),
         sender: &context.sender,
         changes,
     })?)

@@ -132,7 +132,7 @@ fn recorded_push() -> Vec<DescribedCommit> {
 }
 
 fn push_of<'a>(commits: &'a [DescribedCommit], old_id: &'a str) -> PushEvent<'a> {
-    PushEvent { name: "refs/heads/master", old_id, new_id: SECOND, commits, total_commits: 2 }
+    PushEvent { name: "refs/heads/master", old_id, new_id: SECOND, commits, total_commits: 2, head: None }
 }
 
 fn recorded_issue(title: &str) -> issue::Issue {
@@ -163,7 +163,8 @@ fn created_and_deleted_refs_are_told_as_gogs_tells_them() {
     let accounts = accounts();
     let name = "native-create-branch";
     let payload = create(&context(&recorded::json(name), 2, &accounts), "refs/heads/feature/x", SECOND).unwrap();
-    assert_recorded(&payload, name, &[]);
+    // Gogs leaves out the commit of a branch.
+    assert_recorded(&payload, name, &[("/sha", Some(json!(SECOND)))]);
     let name = "native-create-tag";
     let payload = create(&context(&recorded::json(name), 2, &accounts), "refs/tags/v1", TAG).unwrap();
     assert_recorded(&payload, name, &[]);
@@ -177,12 +178,25 @@ fn a_push_is_told_as_gogs_tells_it_and_has_the_number_of_its_commits() {
     let (name, accounts, commits) = ("native-push", accounts(), recorded_push());
     let context = context(&recorded::json(name), 2, &accounts);
     let payload = push(&context, &push_of(&commits, BEFORE)).unwrap();
-    assert_recorded(&payload, name, &[("/total_commits", Some(json!(2)))]);
+    let newest = recorded::json(name)["commits"][0].clone();
+    assert_recorded(&payload, name, &[("/total_commits", Some(json!(2))), ("/head_commit", Some(newest))]);
     // Keys are in the order of Gogs.
     let keys: Vec<_> = ["ref", "before", "after", "compare_url", "commits", "total_commits", "repository", "pusher"]
         .map(|key| payload.find(&format!("\"{key}\":")).unwrap())
         .into();
     assert!(keys.is_sorted(), "{payload}");
+}
+
+#[test]
+fn a_branch_that_moved_back_has_the_commit_that_it_moved_to() {
+    let (accounts, commits) = (accounts(), recorded_push());
+    let context = context(&recorded::json("native-push"), 2, &accounts);
+    let moved = |head| PushEvent { new_id: FIRST, total_commits: 0, head, ..push_of(&[], SECOND) };
+    let payload: Value = serde_json::from_str(&push(&context, &moved(commits.last())).unwrap()).unwrap();
+    assert_eq!((&payload["commits"], &payload["total_commits"]), (&json!([]), &json!(0)));
+    assert_eq!((&payload["head_commit"]["id"], &payload["after"]), (&json!(FIRST), &json!(FIRST)));
+    let payload: Value = serde_json::from_str(&push(&context, &moved(None)).unwrap()).unwrap();
+    assert_eq!(payload["head_commit"], json!(null));
 }
 
 #[test]
@@ -255,6 +269,7 @@ fn a_comment_leaves_the_body_of_its_issue() {
     differences.push(("/issue/comments", Some(json!(1))));
     differences.push(("/comment/created_at", Some(json!("2026-11-20T12:20:40Z"))));
     differences.push(("/comment/updated_at", Some(json!("2026-11-20T12:20:40Z"))));
+    differences.push(("/is_pull", Some(json!(false))));
     assert_recorded(&payload, name, &differences);
 }
 
@@ -290,10 +305,19 @@ fn forks_and_releases_are_told_as_gogs_tells_them() {
         body: "notes".into(),
         author: Some(user(2, "bob", "Bob Builder")),
         create_time: Some(at("2026-11-20T12:20:40Z")),
+        publish_time: Some(at("2026-11-20T12:20:41Z")),
         ..Default::default()
     };
     let payload = release(&context(&recorded::json(name), 2, &accounts), &published).unwrap();
-    assert_recorded(&payload, name, &[]);
+    let text = |text: &str| Some(json!(text));
+    let differences = [
+        ("/release/url", text("http://git.example.com/api/v1/repos/bob/hooked/releases/1")),
+        ("/release/html_url", text("http://git.example.com/bob/hooked/releases/tag/v3.0")),
+        ("/release/tarball_url", text("http://git.example.com/api/v1/repos/bob/hooked/archive/v3.0.tar.gz")),
+        ("/release/zipball_url", text("http://git.example.com/api/v1/repos/bob/hooked/archive/v3.0.zip")),
+        ("/release/published_at", text("2026-11-20T12:20:41Z")),
+    ];
+    assert_recorded(&payload, name, &differences);
 }
 
 #[test]
@@ -303,10 +327,16 @@ fn a_change_of_a_repository_has_the_values_before_it() {
     let payload = repository(&context, "renamed", &[("name", json!("old"))]).unwrap();
     let payload: Value = serde_json::from_str(&payload).unwrap();
     assert_eq!((&payload["action"], &payload["changes"]), (&json!("renamed"), &json!({"name": {"from": "old"}})));
-    assert_eq!(payload["repository"]["full_name"], "bob/hooked");
+    assert_eq!((&payload["repository"]["full_name"], payload.get("organization")), (&json!("bob/hooked"), None));
     let payload = repository(&context, "deleted", &[]).unwrap();
     let payload: Value = serde_json::from_str(&payload).unwrap();
     assert_eq!((&payload["action"], &payload["changes"]), (&json!("deleted"), &json!({})));
+
+    let acme = repo::User { is_organization: true, ..user(4, "acme", "") };
+    let owned = repo::Repository { owner: Some(acme), ..hooked(&recorded::json("native-push")) };
+    let context = Context::new(owned, 2, &accounts, &links()).unwrap();
+    let payload: Value = serde_json::from_str(&repository(&context, "created", &[]).unwrap()).unwrap();
+    assert_eq!((&payload["organization"]["login"], &payload["sender"]["id"]), (&json!("acme"), &json!(2)));
 }
 
 #[test]

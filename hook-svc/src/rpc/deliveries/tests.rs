@@ -30,7 +30,7 @@ fn admin() -> TestCaller {
 fn new_hook(owner: Option<HookOwner>) -> CreateHookRequest {
     let config = [("url", "http://receiver.invalid/"), ("content_type", "json")];
     let config = config.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    CreateHookRequest { owner, r#type: "native".to_owned(), config, events: Vec::new(), is_active: false }
+    CreateHookRequest { owner, r#type: "native".to_owned(), config, ..Default::default() }
 }
 
 /// Queues a delivery of an event `name`, created `seconds` after [`CREATED_US`], and sets its

@@ -3,6 +3,7 @@
 mod conditional;
 mod decode;
 mod limits;
+mod options;
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,14 @@ fn config(options: &[(&str, &str)]) -> BTreeMap<String, String> {
 fn request(kind: &str, options: &[(&str, &str)]) -> CreateHookRequest {
     let events = vec!["release".to_owned(), "create".to_owned()];
     let owner = repository_owner(REPOSITORY);
-    CreateHookRequest { owner, r#type: kind.to_owned(), config: config(options), events, is_active: true }
+    CreateHookRequest {
+        owner,
+        r#type: kind.to_owned(),
+        config: config(options),
+        events,
+        is_active: true,
+        ..Default::default()
+    }
 }
 
 fn admin() -> TestCaller {

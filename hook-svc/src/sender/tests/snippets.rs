@@ -48,7 +48,16 @@ fn the_snippets_accept_what_is_sent_and_nothing_else() {
         let secrets = if language == "python" { vec!["new", "whsec_AAECAwQ"] } else { vec!["s3cr3t"] };
         let keys: Vec<_> = secrets.iter().map(|secret| Secret::new(*secret)).collect();
         for content_type in [ContentType::Json, ContentType::Form] {
-            let envelope = Envelope { event: "push", uuid: "u-1", attempt: 1, now_secs, content_type, secrets: &keys };
+            let envelope = Envelope {
+                event: "push",
+                event_type: "push",
+                uuid: "u-1",
+                attempt: 1,
+                now_secs,
+                content_type,
+                secrets: &keys,
+                authorization: None,
+            };
             let message = envelope.message("{\n  \"a\": \"\\u003c \u{e4}\"\n}".to_owned()).unwrap();
             // A receiver that knows only one of the two secrets accepts the delivery.
             for secret in &secrets {

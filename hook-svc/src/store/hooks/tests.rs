@@ -22,6 +22,8 @@ fn new(owner: Owner, secret: Option<&str>) -> NewHook {
             ..Default::default()
         },
         events: HookEvents::parse(&["release", "push"]).unwrap(),
+        branch_filter: BranchFilter::parse("release/*").unwrap(),
+        authorization: Some(Secret::new("Bearer hunter3")),
         is_active: true,
     }
 }
@@ -58,6 +60,9 @@ async fn a_hook_is_read_as_it_was_written_and_its_secrets_open_with_the_key_alon
         assert_eq!(hooks[0].url(&sealer).unwrap().expose(), "https://ada:hunter1@example.com/x?y");
         assert_eq!(hooks[0].shown_url, "https://ada:***@example.com/x?y");
         assert_eq!(hooks[0].secret(&sealer).unwrap().unwrap().expose(), "hunter2");
+        assert_eq!(hooks[0].authorization(&sealer).unwrap(), Some(Secret::new("Bearer hunter3")));
+        let shown = (hooks[0].shown_authorization.as_str(), hooks[0].branch_filter.as_str());
+        assert_eq!(shown, ("Bearer ***", "release/*"));
         assert_eq!((hooks[1].secret(&sealer).unwrap(), hooks[1].has_secret()), (None, false));
         assert_eq!(hooks[0].secret(&Sealer::new(&[1; 32], &[], secrets::SERVICE)), Err(SealError::Unopenable));
         assert_eq!(hooks, [first.clone(), second]);
@@ -97,7 +102,7 @@ async fn an_unknown_value_in_a_row_is_an_internal_error() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = store(&db);
         let hook = write(&store, &of_repository(None)).await.unwrap();
-        db.execute("UPDATE hooks SET events = 'push,wiki' WHERE id = $1", &args![hook.id]).await.unwrap();
+        db.execute("UPDATE hooks SET events = 'push,gollum' WHERE id = $1", &args![hook.id]).await.unwrap();
         let found = all(&store, Owner::Repository(REPOSITORY)).await;
         assert!(matches!(found, Err(HookError::Unreadable { column: "events", .. })));
     })

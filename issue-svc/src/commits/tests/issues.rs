@@ -21,6 +21,7 @@ fn writer(setup: &Setup) -> IssueWriter {
 async fn open(writer: &IssueWriter, author: i64) {
     let new = NewIssue {
         repository: RepositoryId(REPOSITORY),
+        organization: None,
         author: UserId(author),
         title: Title::parse("title").unwrap(),
         body: Body::parse(String::new()).unwrap(),

@@ -22,6 +22,8 @@ pub(crate) struct IssueFilter {
     pub(crate) classes: Vec<Class>,
     /// Without duplicates.
     pub(crate) label_ids: Vec<i64>,
+    /// Labels of the organization that owns the repository. Without duplicates.
+    pub(crate) shared_label_ids: Vec<i64>,
     pub(crate) assignee: Option<Condition<UserId>>,
     pub(crate) creator: Option<UserId>,
     /// By id, because several milestones may share a title.
@@ -61,9 +63,14 @@ pub(super) enum Source {
 }
 
 impl IssueFilter {
+    pub(super) fn label_lists(&self) -> Vec<List> {
+        let own = self.label_ids.iter().map(|id| List::Label(*id));
+        own.chain(self.shared_label_ids.iter().map(|id| List::SharedLabel(*id))).collect()
+    }
+
     /// Returns the filters with stored counts.
     pub(super) fn lists(&self) -> Vec<List> {
-        let mut lists: Vec<_> = self.label_ids.iter().map(|id| List::Label(*id)).collect();
+        let mut lists = self.label_lists();
         lists.extend(self.creator.map(List::Creator));
         match self.assignee {
             Some(Condition::Is(user)) => lists.push(List::Assignee(Some(user))),

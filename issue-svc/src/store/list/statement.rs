@@ -113,7 +113,7 @@ impl ListStatement<'_> {
             query.push("SELECT ").push(self.columns).push(" FROM ");
             self.push_source(query, source, order.is_ascending);
             let (class, number) = match source {
-                Source::List(List::Label(_)) => ("issue_labels.class", "issue_labels.number"),
+                Source::List(List::Label(_) | List::SharedLabel(_)) => ("issue_labels.class", "issue_labels.number"),
                 // On SQLite, the plus sign keeps these columns from being used for an index: the
                 // words select the rows.
                 Source::Words => {
@@ -132,7 +132,7 @@ impl ListStatement<'_> {
             }
             self.push_conditions(query, source);
             match source {
-                Source::List(List::Label(_)) if order.sort == Sort::Number => {
+                Source::List(List::Label(_) | List::SharedLabel(_)) if order.sort == Sort::Number => {
                     query.push(if order.is_ascending {
                         " ORDER BY issue_labels.number"
                     } else {
@@ -170,6 +170,12 @@ impl ListStatement<'_> {
                     "issue_labels JOIN issues ON issues.id = issue_labels.issue_id WHERE issue_labels.label_id = ",
                 );
                 query.bind(id);
+            }
+            // The first condition selects the index of shared labels, which has no others.
+            Source::List(List::SharedLabel(id)) => {
+                query.push("issue_labels JOIN issues ON issues.id = issue_labels.issue_id WHERE issue_labels.repository_id <> 0");
+                query.push(" AND issue_labels.repository_id = ").bind(repository);
+                query.push(" AND issue_labels.label_id = ").bind(id);
             }
             Source::Mentions => {
                 query.push("(SELECT DISTINCT issue_id FROM mentions WHERE repository_id = ").bind(repository);
@@ -220,11 +226,12 @@ impl ListStatement<'_> {
     /// an index for their columns.
     pub(super) fn push_conditions(&self, query: &mut Query, source: Source) {
         let filter = self.filter;
-        for id in filter.label_ids.iter().filter(|id| source != Source::List(List::Label(**id))) {
+        for list in filter.label_lists().into_iter().filter(|list| source != Source::List(*list)) {
+            let (_, id) = list.key();
             query.push(
                 " AND EXISTS (SELECT 1 FROM issue_labels AS tied WHERE tied.issue_id = issues.id AND tied.label_id = ",
             );
-            query.bind(*id).push(")");
+            query.bind(id).push(")");
         }
         if let Some(user) = filter.creator.filter(|user| source != Source::List(List::Creator(*user))) {
             query.push(" AND +issues.user_id = ").bind(user);

@@ -1,7 +1,5 @@
 //! Tests of the facts of each write and of their cost.
 
-use std::collections::BTreeSet;
-
 use ferrite_markdown::commit::Action;
 use ferrite_proto::Permission;
 use ferrite_proto::events::event::Fact;
@@ -39,10 +37,9 @@ async fn changed(writer: &IssueWriter, number: i64, change: IssueChange) -> Vec<
 }
 
 async fn relabeled(writer: &IssueWriter, change: LabelChange, ids: &[i64]) -> Vec<IssueUpdated> {
-    let ids: BTreeSet<_> = ids.iter().copied().collect();
     let work = async |write: &mut Write<'_>| {
         let issue = write.issue(1).await.unwrap();
-        write.change_labels(&issue, change, &ids, ACTOR).await.unwrap();
+        write.change_labels(&issue, label_change(change, ids, &[]), ACTOR).await.unwrap();
     };
     updates(written(writer, CounterChange::default(), work).await.1)
 }

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use ferrite_core::page::Page;
 use ferrite_proto::id::UserId;
-use ferrite_proto::issue::LabelChange;
 
 use super::model::{ModelFilter, ModelIssue, Numbers};
 use super::*;
 use crate::model::words;
-use crate::model::{Class, Color, LabelName, MilestoneTitle};
+use crate::model::{Class, Color, LabelName, LabelOwner, MilestoneTitle};
 use crate::store::{Condition, CounterChange, IssueFilter, Order, Sort};
 use crate::testing::on_each_schema;
 
@@ -19,10 +18,12 @@ const ISSUES: u64 = 260;
 const CHANGES: u64 = 200;
 const FILTERS: u64 = 250;
 
-/// A repository with four labels and three milestones, and a model of its issues.
+/// A repository with four labels, two of its organization, and three milestones, and a model of its
+/// issues.
 struct World {
     writer: IssueWriter,
     labels: Vec<i64>,
+    shared_labels: Vec<i64>,
     milestones: Vec<i64>,
     issues: Vec<ModelIssue>,
     numbers: Numbers,
@@ -37,8 +38,8 @@ impl World {
         let writer = writer(db);
         let (mut labels, mut milestones) = (Vec::new(), Vec::new());
         let mut write = writer.begin(REPOSITORY, CounterChange::default()).await.unwrap();
-        for name in ["bug", "Feature", "late", "rare"] {
-            let color = Color::parse("#aabbcc").unwrap();
+        let color = Color::parse("#aabbcc").unwrap();
+        for name in ["bug", "Feature"] {
             labels.push(write.add_label(&LabelName::parse(name).unwrap(), &color).await.unwrap().id);
         }
         for title in ["1.0", "2.0", "3.0"] {
@@ -46,7 +47,19 @@ impl World {
             milestones.push(write.add_milestone(&title, &Default::default(), None).await.unwrap().id);
         }
         commit(write).await;
-        Self { writer, labels, milestones, issues: Vec::new(), numbers: Numbers::new(7) }
+        let (owner, mut shared_labels) = (LabelOwner::Organization(ORGANIZATION), Vec::new());
+        let mut write = writer.begin_labels(owner, CounterChange::default()).await.unwrap();
+        for name in ["late", "rare"] {
+            shared_labels.push(write.add_label(&LabelName::parse(name).unwrap(), &color).await.unwrap().id);
+        }
+        commit(write).await;
+        // Issues of another repository, which must not show.
+        for _ in 0..20 {
+            let new = NewIssue { repository: RepositoryId(2), label_ids: shared_labels.clone(), ..issue("title", "") };
+            open(&writer, &new).await;
+        }
+        labels.extend(&shared_labels);
+        Self { writer, labels, shared_labels, milestones, issues: Vec::new(), numbers: Numbers::new(7) }
     }
 
     fn some_labels(&mut self) -> BTreeSet<i64> {
@@ -150,7 +163,9 @@ impl World {
         let ids = self.some_labels();
         let mut write = self.writer.begin(REPOSITORY, CounterChange::default()).await.unwrap();
         let issue = write.issue(self.issues[place].number).await.unwrap();
-        let left = write.change_labels(&issue, LabelChange::Replace, &ids, UserId(2)).await.unwrap();
+        let listed: Vec<_> = ids.iter().copied().collect();
+        let change = label_change(LabelChange::Replace, &listed, &[]);
+        let left = write.change_labels(&issue, change, UserId(2)).await.unwrap();
         commit(write).await;
         assert_eq!(left.iter().map(|label| label.id).collect::<BTreeSet<_>>(), ids);
         self.issues[place].labels = ids;
@@ -193,7 +208,8 @@ impl World {
         .map(Class::from_number)
         .collect();
         let labels = self.labels.clone();
-        let label_ids = labels.into_iter().filter(|_| self.numbers.one_in(6)).collect();
+        let labels: Vec<i64> = labels.into_iter().filter(|_| self.numbers.one_in(6)).collect();
+        let (shared_label_ids, label_ids) = labels.into_iter().partition(|id| self.shared_labels.contains(id));
         let assignee = self.condition(&[1, 2, 3, 9]);
         let milestones = self.milestones.clone();
         let milestone = self.condition(&milestones);
@@ -219,7 +235,17 @@ impl World {
             Condition::Any => Condition::Any,
         });
         (
-            IssueFilter { classes, label_ids, assignee, creator, milestone, mentioned, words: expression, since_us },
+            IssueFilter {
+                classes,
+                label_ids,
+                shared_label_ids,
+                assignee,
+                creator,
+                milestone,
+                mentioned,
+                words: expression,
+                since_us,
+            },
             words,
         )
     }

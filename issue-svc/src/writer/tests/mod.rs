@@ -1,18 +1,21 @@
 mod facts;
 mod lists;
 mod model;
+mod organization_labels;
 mod writes;
 
 use ferrite_core::Clock;
 use ferrite_db::Db;
 use ferrite_events::{Relay, Subscribers};
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::{OrganizationId, RepositoryId, UserId};
+use ferrite_proto::issue::LabelChange;
 
-use super::{IssueWriter, TextTargets, Write};
+use super::{IssueLabelChange, IssueWriter, TextTargets, Write};
 use crate::model::{Body, FullIssue, Issue, IssueChange, NewIssue, Title};
 use crate::store::IssueTable;
 
 const REPOSITORY: RepositoryId = RepositoryId(1);
+const ORGANIZATION: OrganizationId = OrganizationId(4);
 
 fn writer(db: &Db) -> IssueWriter {
     let clock = Clock::system();
@@ -23,6 +26,7 @@ fn writer(db: &Db) -> IssueWriter {
 fn issue(title: &str, body: &str) -> NewIssue {
     NewIssue {
         repository: REPOSITORY,
+        organization: Some(ORGANIZATION),
         author: UserId(3),
         title: Title::parse(title).unwrap(),
         body: Body::parse(body.to_owned()).unwrap(),
@@ -32,6 +36,11 @@ fn issue(title: &str, body: &str) -> NewIssue {
         label_ids: Vec::new(),
         pull_request: None,
     }
+}
+
+fn label_change(kind: LabelChange, ids: &[i64], names: &[&str]) -> IssueLabelChange {
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    IssueLabelChange { kind, ids: ids.iter().copied().collect(), names, organization: Some(ORGANIZATION) }
 }
 
 /// Commits without waiting for a delivery: there are no subscribers.

@@ -61,7 +61,7 @@ impl ModelFilter<'_> {
         let filter = self.filter;
         let has_word = |word: &String| issue.words.iter().any(|other| other.starts_with(word.as_str()));
         filter.classes.contains(&issue.class)
-            && filter.label_ids.iter().all(|id| issue.labels.contains(id))
+            && filter.label_ids.iter().chain(&filter.shared_label_ids).all(|id| issue.labels.contains(id))
             && meets(filter.assignee.as_ref(), &UserId(issue.assignee), &UserId(0))
             && filter.creator.is_none_or(|user| user.0 == issue.author)
             && meets(filter.milestone.as_ref(), &issue.milestone, &0)
@@ -74,6 +74,7 @@ impl ModelFilter<'_> {
         let filter = self.filter;
         let any = filter.assignee == Some(Condition::Any) || filter.milestone == Some(Condition::Any);
         let lists = filter.label_ids.len()
+            + filter.shared_label_ids.len()
             + usize::from(filter.assignee.is_some())
             + usize::from(filter.creator.is_some())
             + usize::from(filter.milestone.is_some());

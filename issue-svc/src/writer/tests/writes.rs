@@ -1,9 +1,7 @@
 //! Tests of which rows a write changes and which it leaves alone.
 
-use std::collections::BTreeSet;
-
 use ferrite_core::page::Page;
-use ferrite_proto::issue::{LabelChange, TimelineAction};
+use ferrite_proto::issue::TimelineAction;
 
 use super::*;
 use crate::model::{Color, Label, LabelName, MilestoneTitle};
@@ -23,8 +21,7 @@ pub(super) async fn label(writer: &IssueWriter, name: &str) -> Label {
 async fn relabel(writer: &IssueWriter, number: i64, change: LabelChange, ids: &[i64]) -> Vec<Label> {
     let mut write = writer.begin(REPOSITORY, CounterChange::default()).await.unwrap();
     let issue = write.issue(number).await.unwrap();
-    let ids: BTreeSet<_> = ids.iter().copied().collect();
-    let labels = write.change_labels(&issue, change, &ids, UserId(5)).await.unwrap();
+    let labels = write.change_labels(&issue, label_change(change, ids, &[]), UserId(5)).await.unwrap();
     commit(write).await;
     labels
 }

@@ -83,6 +83,12 @@ impl TestCaller {
         Self { grant: self.grant.clone().map(|grant| Grant { repository, ..grant }), ..self.clone() }
     }
 
+    /// Returns this caller with a grant for a repository that this organization owns.
+    #[must_use]
+    pub fn of_organization(&self, organization: i64) -> Self {
+        Self { grant: self.grant.clone().map(|grant| Grant { organization, ..grant }), ..self.clone() }
+    }
+
     /// Returns this caller with a grant for a subject other than a repository.
     #[must_use]
     pub fn of_subject(&self, subject: Subject) -> Self {

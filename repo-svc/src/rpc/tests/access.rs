@@ -3,12 +3,13 @@
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::grant::Subject;
+use ferrite_proto::id::OrganizationId;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::{
-    AuthenticateRequest, BasicCredential, CheckAccessRequest, DeleteAccessTokenRequest, GetRepositoryRequest,
-    ResolveAccessRequest, ResolveAccessResponse,
+    AuthenticateRequest, BasicCredential, CheckAccessRequest, CreateRepositoryRequest, DeleteAccessTokenRequest,
+    GetRepositoryRequest, ResolveAccessRequest, ResolveAccessResponse,
 };
 use ferrite_proto::{Permission, operation};
 use tonic::{Code, Status};
@@ -47,8 +48,21 @@ async fn a_grant_names_user_repository_operation_and_level() {
         (made.id, Permission::Owner, "default", 1)
     );
     assert!(grant.issues_enabled && !grant.is_mirror && expires > 0);
+    assert_eq!(grant.organization_id(), None);
     assert_eq!(response.identity.unwrap().user_id, user.id);
     assert_eq!(response.repository.unwrap().permission(), ferrite_proto::repo::Permission::Owner);
+}
+
+#[tokio::test]
+async fn a_grant_on_a_repository_of_an_organization_names_it() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let acme = create(&harness, &ada, "acme").await.id;
+    let request = CreateRepositoryRequest { name: "demo".into(), owner: "acme".into(), ..Default::default() };
+    harness.repository().create_repository(with_token(request, &ada)).await.unwrap();
+    let response = resolve(&harness, &ada, None, "acme", "demo").await.unwrap();
+    let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
+    assert_eq!(grant.organization_id(), Some(OrganizationId(acme)));
 }
 
 #[tokio::test]
@@ -254,6 +268,8 @@ async fn a_check_for_another_service_is_answered_with_a_grant_about_its_subject(
         for (operation, as_administrator, organization, token, username, subject) in [
             (operation::CREATE_HOOK, false, Some("acme"), &ada, "ada", of_acme()),
             (operation::LIST_DELIVERIES, false, Some("acme"), &ada, "ada", of_acme()),
+            (operation::LIST_ORGANIZATION_LABELS, false, Some("acme"), &bob, "bob", of_acme()),
+            (operation::CREATE_ORGANIZATION_LABEL, false, Some("acme"), &ada, "ada", of_acme()),
             (operation::CREATE_HOOK, true, None, &root, "root", Subject::Site),
             (operation::LIST_USER_ISSUES, false, None, &bob, "bob", Subject::User),
         ] {
@@ -270,11 +286,14 @@ async fn a_check_for_another_service_is_answered_with_a_grant_about_its_subject(
         }
         for (operation, as_administrator, organization, token, reason) in [
             (operation::CREATE_HOOK, false, Some("acme"), &bob, "ORGANIZATION_OWNER_REQUIRED"),
+            (operation::CREATE_ORGANIZATION_LABEL, false, Some("acme"), &bob, "ORGANIZATION_OWNER_REQUIRED"),
             (operation::CREATE_HOOK, true, None, &ada, "ADMIN_REQUIRED"),
         ] {
             let outcome = check(operation, as_administrator, organization, token).await;
             assert_eq!(refusal(outcome), refused(Code::PermissionDenied, reason));
         }
+        let outcome = check(operation::LIST_ORGANIZATION_LABELS, false, Some("nothing"), &bob).await;
+        assert_eq!(refusal(outcome), refused(Code::NotFound, "ORGANIZATION_NOT_FOUND"));
         // This service's own operations need no grant, and public operations give none.
         for operation in ["ferrite.repo.v1.ProfileService/ListEmails", operation::RENDER_MARKDOWN] {
             assert_eq!(check(operation, false, None, &ada).await.unwrap(), "", "{operation}");

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use ferrite_db::args;
 use ferrite_proto::error::violations;
+use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
 use ferrite_proto::repo::{
     CreateOrganizationRequest, DeleteOrganizationRequest, GetMembershipRequest, GetMembershipResponse,
@@ -206,7 +207,7 @@ async fn owners_and_site_administrators_change_an_organization_and_absent_fields
 async fn an_organization_is_deleted_by_its_owners_when_it_owns_nothing() {
     let harness = Harness::start().await;
     let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
-    create(&harness, &ada, "acme").await;
+    let acme = create(&harness, &ada, "acme").await.id;
     let request = ferrite_proto::repo::CreateRepositoryRequest {
         name: "demo".into(),
         owner: "acme".into(),
@@ -225,6 +226,21 @@ async fn an_organization_is_deleted_by_its_owners_when_it_owns_nothing() {
     assert_eq!(refusal(delete(&ada).await), missing("ORGANIZATION_NOT_FOUND"));
     assert_eq!(organizations(&harness, &ada, "").await.unwrap(), Vec::<String>::new());
     create(&harness, &bob, "acme").await;
+    // issue-svc is told, once.
+    let deleted = || -> Vec<_> {
+        let deletions = harness.events().into_iter().filter_map(|event| match event.fact? {
+            Fact::OrganizationDeleted(fact) => Some((event.repository_id, fact.organization_id)),
+            _ => None,
+        });
+        deletions.collect()
+    };
+    for _ in 0..2000 {
+        if !deleted().is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(deleted(), [(0, acme)]);
 }
 
 #[tokio::test]

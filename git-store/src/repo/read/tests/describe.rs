@@ -168,7 +168,9 @@ fn an_update_has_what_the_old_end_has_not_and_a_deletion_has_nothing() {
     fixture.branch("main", forced[1]);
     assert_eq!(ids(&fixture.update("main", main[1], main[4])), [main[4], main[3], main[2]]);
     assert_eq!(ids(&fixture.update("main", main[4], forced[1])), [forced[1], forced[0]]);
-    for (old, new) in [(main[4], main[1]), (main[4], ZERO), (ZERO, ZERO)] {
+    let back = fixture.update("main", main[4], main[1]);
+    assert_eq!((ids(&back), back.total, back.head.map(|head| head.id)), (vec![], 0, Some(main[1])));
+    for (old, new) in [(main[4], ZERO), (ZERO, ZERO)] {
         assert_eq!(fixture.update("main", old, new), UpdateDescription::default(), "{old} {new}");
     }
     let tag = fixture.repo.find_object(main[4], None).unwrap();

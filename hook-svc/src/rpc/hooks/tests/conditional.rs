@@ -98,6 +98,7 @@ async fn a_secret_is_part_of_the_version_although_no_read_shows_it() {
             "UPDATE hooks SET url = secret WHERE id = $1",
             "UPDATE hooks SET secret = previous_secret WHERE id = $1",
             "UPDATE hooks SET previous_secret = NULL WHERE id = $1",
+            "UPDATE hooks SET authorization_header = url WHERE id = $1",
         ];
         let (shown, mut last) = hook.read(&service).await;
         for change in changes {

@@ -7,7 +7,7 @@ use crate::rpc::hooks::*;
 fn request(kind: &str, config: &[(&str, &str)], events: &[&str]) -> CreateHookRequest {
     let config = config.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let events = events.iter().map(|name| (*name).to_owned()).collect();
-    CreateHookRequest { owner: None, r#type: kind.to_owned(), config, events, is_active: false }
+    CreateHookRequest { r#type: kind.to_owned(), config, events, ..Default::default() }
 }
 
 fn decode(request: CreateHookRequest) -> Result<NewHook, HookError> {
@@ -31,7 +31,18 @@ fn all_missing_options_are_reported_at_once() {
 #[test]
 fn each_rule_names_its_field() {
     let long = "x".repeat(256);
-    let cases: [(CreateHookRequest, &str, &str); 12] = [
+    let with = |branch_filter: &str, authorization_header: &str| CreateHookRequest {
+        branch_filter: branch_filter.to_owned(),
+        authorization_header: authorization_header.to_owned(),
+        ..request("gitea", &[URL, JSON], &[])
+    };
+    let cases: [(CreateHookRequest, &str, &str); 18] = [
+        (with("[a", ""), "branch_filter", "invalid"),
+        (with(&long, ""), "branch_filter", "too_long"),
+        (with("", "Bearer a\r\nHost: b"), "authorization_header", "invalid"),
+        (with("", "Bearer \u{e4}"), "authorization_header", "invalid"),
+        (with("", " Bearer a"), "authorization_header", "invalid"),
+        (with("", &"x".repeat(4097)), "authorization_header", "too_long"),
         (request("Slack", &[URL, JSON], &[]), "type", "unknown"),
         (request("gogs", &[("url", "nope"), JSON], &[]), "config.url", "invalid"),
         (request("gogs", &[("url", "http://127.0.0.1/"), JSON], &[]), "config.url", "invalid"),
@@ -53,7 +64,7 @@ fn each_rule_names_its_field() {
 #[test]
 fn only_chat_hooks_have_chat_options() {
     let all = [URL, JSON, ("channel", "#a"), ("username", "u"), ("color", "#fff"), ("other", "ignored")];
-    for kind in ["native", "gitea", "dingtalk", "chat_c"] {
+    for kind in ["native", "gitea", "forgejo", "dingtalk", "chat_c"] {
         assert_eq!(decode(request(kind, &all, &[])).unwrap().options, ChatOptions::default(), "{kind}");
     }
     for kind in ["discord", "chat_b"] {
@@ -92,7 +103,7 @@ proptest! {
         ),
         events in proptest::collection::vec("(push|issues|.{0,4})", 0..4),
     ) {
-        let request = CreateHookRequest { owner: None, r#type: kind.clone(), config, events, is_active: true };
+        let request = CreateHookRequest { r#type: kind.clone(), config, events, is_active: true, ..Default::default() };
         match decode(request) {
             Ok(hook) => prop_assert_eq!(hook.kind.as_str(), kind),
             Err(HookError::Invalid(violations)) => {
