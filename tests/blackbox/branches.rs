@@ -132,9 +132,8 @@ async fn a_branch_that_moved_is_not_deleted(cluster: &Cluster) {
     let stale = tag(&ada, &topic).await;
     commit(&ada, &repo, "topic", "a").await;
     let current = tag(&ada, &topic).await;
-    let delete = async |if_match: &str| {
-        Response::of(ada.request(Method::DELETE, &topic).header(IF_MATCH, if_match)).await
-    };
+    let delete =
+        async |if_match: &str| Response::of(ada.request(Method::DELETE, &topic).header(IF_MATCH, if_match)).await;
     assert_eq!(delete(&stale).await.refused(412).header("etag"), current);
     send(&ada, Method::PATCH, &topic, (IF_MATCH, &stale), &json!({"name": "x"})).await.refused(412);
     delete(&current).await.empty(204);

@@ -10,10 +10,10 @@ pub(super) async fn get_languages(
     request: Request<GetLanguagesRequest>,
 ) -> Result<GetLanguagesResponse, RpcError> {
     let (_, id) = authorize(state, request, |request| request.repository_id).await?;
-    Ok(response(state.languages.get(id).await?))
+    Ok(response(&state.languages.get(id).await?))
 }
 
-fn response(row: LanguageRow) -> GetLanguagesResponse {
+fn response(row: &LanguageRow) -> GetLanguagesResponse {
     let languages = row
         .counts
         .sorted()
