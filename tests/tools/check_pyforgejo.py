@@ -7,7 +7,7 @@ import base64
 
 from pyforgejo import ChangeFileOperation, PyforgejoApi
 
-from fixture import expect, from_environment
+from fixture import expect, from_environment, wait_for
 
 site = from_environment()
 forgejo = PyforgejoApi(base_url=f"{site.url}/api/v1", api_key=site.token)
@@ -53,7 +53,7 @@ single = repositories.repo_get_single_commit(*path, commit, files=True)
 expect("files of the commit", sorted(file.filename for file in single.files), sorted(files))
 raw = b"".join(repositories.repo_get_raw_file(*path, "docs/read me.md", ref="main"))
 expect("raw file", raw, files["docs/read me.md"])
-expect("languages", set(repositories.repo_get_languages(*path)), {"Python"})
+wait_for("languages", lambda: set(repositories.repo_get_languages(*path)) == {"Python"})
 
 branch = repositories.repo_create_branch(*path, new_branch_name="feature/x", old_ref_name="main")
 expect("branch", (branch.name, branch.commit.id), ("feature/x", commit))
