@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run demo build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-diffs bench-soak stress fuzz-api secrets image dist deb doc
+.PHONY: help run demo build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-http bench-git bench-diffs bench-soak stress fuzz-api test-tools secrets image dist deb doc
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ fuzz-api: needs ## sends requests generated from docs/openapi.json for 20 minute
 	cargo test $(TESTED) --no-run
 	tests/servers.sh target/python/bin/python3 tests/fuzz_api/run.py --binary target/debug/ferrite --seconds $(or $(SECONDS),$(and $(MINUTES),$$((60 * $(MINUTES)))),1200) \
 		$(if $(SEED),--seed $(SEED)) $(if $(PHASES),--phases $(PHASES)) --profiles $(PROFILES) --roles $(ROLES)
+
+test-tools: needs ## installs programs that are written for Gitea and runs them on a server; TOOLS="renovate forj" for some, or sets of them: TOOLS="python node"
+	cargo test $(TESTED) --no-run
+	python3 -B tests/tools/run.py --binary target/debug/ferrite $(TOOLS)
 
 ##@ Bench
 

@@ -57,6 +57,8 @@ impl World {
         let hook = json!({"type": "gogs", "config": {"url": "https://example.com/", "content_type": "json"}});
         let of_repo = post(&ada, &format!("{repo}/hooks"), hook.clone()).await;
         let of_organization = post(&ada, &format!("/orgs/{organization}/hooks"), hook.clone()).await;
+        let shared = json!({"name": "shared", "color": "#e11d21"});
+        let label_of_organization = post(&ada, &format!("/orgs/{organization}/labels"), shared).await;
         let of_site = post(&admin, "/admin/hooks", hook).await;
         let key = || json!({"title": unique("key"), "key": ed25519(&unique("k"))});
         let deploy_key = post(&ada, &format!("{repo}/keys"), key()).await;
@@ -92,6 +94,7 @@ impl World {
             ("/repos/{owner}/{repo}/transfer", transfer),
             ("/orgs/{org}", format!("/orgs/{organization}")),
             ("/orgs/{org}/hooks/{id}", of_organization),
+            ("/orgs/{org}/labels/{id}", label_of_organization),
             ("/orgs/{org}/memberships/{username}", membership),
             ("/teams/{id}", team),
             ("/user/emails", "/user/emails".to_owned()),

@@ -52,7 +52,7 @@ async fn old_commits_are_text_wherever_they_are_shown(cluster: &Cluster) {
     let nul = raw_commit(&git, &[head(&latin, &format!("<> {date}")).as_bytes(), b"\nNul\0behind\n"].concat());
     git.run("work", &["push", "-q", "origin", &format!("{nul}:refs/heads/main")]).await;
 
-    let commits = ada.get(&format!("{repo}/commits")).await.expect(200).json();
+    let commits = ada.get(&format!("{repo}/commits?stat=false&files=false")).await.expect(200).json();
     let shown = |at: usize| {
         let commit = &commits[at]["commit"];
         json!([commits[at]["sha"], commit["message"], commit["author"]["name"], commit["committer"]["date"]])

@@ -329,6 +329,8 @@ async fn hooks_have_every_field(cluster: &Cluster) {
                 ("type", "str"),
                 ("config", "map"),
                 ("events", "list"),
+                ("branch_filter", "str"),
+                ("authorization_header", "str"),
                 ("active", "bool"),
                 ("created_at", "time"),
                 ("updated_at", "time"),

@@ -226,7 +226,7 @@ async fn a_search_has_the_order_the_kind_and_the_topic_that_it_asks_for(cluster:
         ("sort=name", "sort"),
         ("order=down", "order"),
         ("mode=all", "mode"),
-        ("archived=1", "archived"),
+        ("archived=x", "archived"),
         ("topic=a%20b", "topic"),
     ] {
         bob.get(&format!("/repos/search?{query}")).await.refused_field(field);

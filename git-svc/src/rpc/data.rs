@@ -1,4 +1,4 @@
-//! The RPCs of refs and objects (`GitDataService`).
+//! The RPCs of refs, objects and languages (`GitDataService`).
 
 use ferrite_listener::service;
 use ferrite_proto::git::{git_data_service_server::GitDataService, *};
@@ -12,8 +12,8 @@ use git_store::{
 };
 use tonic::Request;
 
-use super::{authorize, commits::list_commits, decode, encode, languages::get_languages};
-use crate::{rpc_error::RpcError, state::AppState};
+use super::{authorize, commits::list_commits, decode, encode};
+use crate::{db::LanguageRow, rpc_error::RpcError, state::AppState};
 
 service!(GitDataService for AppState {
     list_commits(ListCommitsRequest) -> ListCommitsResponse;
@@ -122,5 +122,27 @@ fn object_type(kind: git2::ObjectType) -> ObjectType {
         git2::ObjectType::Blob => ObjectType::Blob,
         git2::ObjectType::Tag => ObjectType::Tag,
         git2::ObjectType::Any => ObjectType::Unspecified,
+    }
+}
+
+/// Returns the languages of the default branch as last counted.
+async fn get_languages(
+    state: &AppState,
+    request: Request<GetLanguagesRequest>,
+) -> Result<GetLanguagesResponse, RpcError> {
+    let (_, id) = authorize(state, request, |request| request.repository_id).await?;
+    Ok(encode_languages(&state.languages.get(id).await?))
+}
+
+fn encode_languages(row: &LanguageRow) -> GetLanguagesResponse {
+    let languages = row
+        .counts
+        .sorted()
+        .into_iter()
+        .map(|(name, bytes)| Language { name: name.to_owned(), size_bytes: i64::try_from(bytes).unwrap_or(i64::MAX) });
+    GetLanguagesResponse {
+        languages: languages.collect(),
+        commit_id: row.commit_id.clone(),
+        is_truncated: row.counts.is_truncated,
     }
 }

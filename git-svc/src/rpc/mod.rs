@@ -10,7 +10,6 @@ mod deliver;
 mod diffs;
 mod encode;
 mod imports;
-mod languages;
 mod protections;
 mod ref_writes;
 mod releases;

@@ -5,7 +5,7 @@ use ferrite_api_types::links::Links;
 use ferrite_api_types::{Accounts, Issue};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RefUpdate, RefsUpdated, ReleasePublished, RepositoryAction, RepositoryUpdated};
-use ferrite_proto::git::{DescribedCommit, Person, UpdateDescription, UpdateToDescribe};
+use ferrite_proto::git::{Commit, CommitSignature, DescribedCommit, Person, UpdateDescription, UpdateToDescribe};
 use ferrite_proto::repo;
 use prost_types::Timestamp;
 use serde_json::json;
@@ -27,6 +27,7 @@ fn sender_id(fact: &Fact) -> i64 {
         Fact::RepositoryUpdated(updated) => updated.user_id,
         Fact::RepositoryForked(forked) => forked.user_id,
         Fact::ReleasePublished(published) => published.user_id,
+        Fact::StatusCreated(created) => created.status.as_ref().map_or(0, |status| status.user_id),
         Fact::IssueChanged(_)
         | Fact::SizeChanged(_)
         | Fact::ProtectionChanged(_)
@@ -34,7 +35,6 @@ fn sender_id(fact: &Fact) -> i64 {
         | Fact::OrganizationDeleted(_)
         | Fact::MigrationEnded(_)
         | Fact::MirrorChanged(_)
-        | Fact::StatusCreated(_)
         | Fact::LanguageChanged(_) => 0,
     }
 }
@@ -125,6 +125,10 @@ pub(super) fn payload(
         ("release", Fact::ReleasePublished(published)) => {
             native::release(&context, published.release.as_ref().ok_or(MissingField("release"))?)
         }
+        ("status", Fact::StatusCreated(created)) => {
+            let status = created.status.as_ref().ok_or(MissingField("status"))?;
+            native::status(&context, status, &described(created.commit.as_ref().ok_or(MissingField("commit"))?))
+        }
         (name, _) => Err(PayloadError::UnknownEvent(name.to_owned())),
     }
 }
@@ -194,6 +198,32 @@ pub(super) fn head_payload(
 fn unknown_commit(id: &str, time: Option<Timestamp>) -> DescribedCommit {
     let committer = Some(Person { time, ..Person::default() });
     DescribedCommit { id: id.to_owned(), committer, is_message_cut: true, ..DescribedCommit::default() }
+}
+
+/// Returns the commit of a status as the payload shows it, without its paths.
+fn described(commit: &Commit) -> DescribedCommit {
+    let person = |signature: &CommitSignature| Person {
+        name: text(&signature.name),
+        email: text(&signature.email),
+        time: signature.time,
+    };
+    DescribedCommit {
+        id: commit.id.clone(),
+        message: text(&commit.message),
+        is_message_cut: commit.is_truncated,
+        author: commit.author.as_ref().map(person),
+        committer: commit.committer.as_ref().map(person),
+        ..DescribedCommit::default()
+    }
+}
+
+/// Returns the email addresses of the commits of statuses.
+pub(super) fn emails_of_statuses(events: &[StoredEvent]) -> Vec<String> {
+    let commits = events.iter().filter_map(|event| match &event.fact.fact {
+        Some(Fact::StatusCreated(created)) => created.commit.as_ref().map(described),
+        _ => None,
+    });
+    emails(commits.collect::<Vec<_>>().iter())
 }
 
 /// Returns the email addresses of the authors and committers.

@@ -251,7 +251,8 @@ impl Renderer {
         let ids: BTreeSet<_> = events.iter().flat_map(facts::account_ids).collect();
         let ids: Vec<_> = ids.into_iter().collect();
         let described = descriptions.values().flatten().flat_map(HashMap::values);
-        let emails = facts::emails(described.flat_map(|update| update.commits.iter().chain(&update.head)));
+        let mut emails = facts::emails(described.flat_map(|update| update.commits.iter().chain(&update.head)));
+        emails.extend(facts::emails_of_statuses(events));
         self.lookup(&ids, &emails).await
     }
 

@@ -45,6 +45,11 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
         Some(Fact::ReleasePublished(published)) => {
             (Source::Repo, published.user_id, whole(event, published.release.is_some(), "release"))
         }
+        Some(Fact::StatusCreated(created)) => {
+            let user_id = created.status.as_ref().map_or(0, |status| status.user_id);
+            let is_told = created.status.is_some() && created.commit.is_some();
+            (Source::Git, user_id, whole(event, is_told, "status"))
+        }
         // Facts for other services only.
         Some(
             Fact::IssueChanged(_)
@@ -54,7 +59,6 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
             | Fact::OrganizationDeleted(_)
             | Fact::MigrationEnded(_)
             | Fact::MirrorChanged(_)
-            | Fact::StatusCreated(_)
             | Fact::LanguageChanged(_),
         )
         | None => return Vec::new(),

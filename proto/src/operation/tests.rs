@@ -102,7 +102,7 @@ fn operations_are_listed_once_and_by_name_so_that_each_is_found() {
 
 #[test]
 fn what_changes_a_repository_is_refused_on_archived_ones_or_named_here() {
-    const READS: [&str; 3] = ["Get", "List", "Watch"];
+    const READS: [&str; 4] = ["Get", "List", "Watch", "Compare"];
     const ALLOWED: &[&str] = &[
         // Settings and access.
         "UpdateRepository",
@@ -130,6 +130,7 @@ fn what_changes_a_repository_is_refused_on_archived_ones_or_named_here() {
         "raw",
         "archive",
         "asset",
+        "diff",
     ];
     for row in OPERATIONS {
         let Rule::Repository { level, .. } = row.rule else {

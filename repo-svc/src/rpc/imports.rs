@@ -1,6 +1,8 @@
 //! Imports of repositories from other hosts: users start them and look them up, and events of the
 //! git store end them. The store does the fetching.
 
+mod check;
+
 use std::time::Duration;
 
 use ferrite_core::page::Page;
@@ -22,18 +24,17 @@ use ferrite_rpc::grpc::{is_connection_lost, with_timeout};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 
+use self::check::{CheckedImport, check, hide_credentials};
 use super::authorized::Authorized;
 use super::dispatch::authorized_service;
 use super::lookup::Owner;
 use super::{change, encode, lost_rights, repeat};
 use crate::access::Viewer;
-use crate::config::Config;
 use crate::error::RepoError;
-use crate::model::{CloneAddress, Description, GivenCredentials, RepoName, Violations, mirror_interval};
 use crate::state::{AppState, Parts};
 use crate::store::{
-    Action, Entry, Import, NewImport, NewRepository, OrganizationRole, Phase, Progress, RepositoryKey, RepositoryTable,
-    SizeChange, Target, append, take_wiki_id,
+    Action, Entry, Import, NewImport, OrganizationRole, Phase, Progress, RepositoryKey, RepositoryTable, SizeChange,
+    Target, append, take_wiki_id,
 };
 
 authorized_service!(MigrationService {
@@ -95,47 +96,6 @@ async fn migrate_repository(
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
-/// Replaces the credentials of the remote with their fingerprints. A URL can contain them, and a
-/// user can be a token. A token is the password of the address.
-fn hide_credentials(
-    request: &mut MigrateRepositoryRequest,
-    address: &CloneAddress,
-    fingerprint: &dyn Fn(&str) -> String,
-) {
-    let hide = |text: &str| if text.is_empty() { String::new() } else { fingerprint(text) };
-    request.clone_addr.clone_from(&address.url);
-    request.auth_username = hide(&address.username);
-    request.auth_password = hide(address.password.expose());
-    request.auth_token.clear();
-}
-
-fn check(request: &MigrateRepositoryRequest, config: &Config, creator: UserId) -> Result<CheckedImport, RepoError> {
-    let (mut violations, policy) = (Violations::default(), config.outbound.policy());
-    let (username, password, token) = (&request.auth_username, &request.auth_password, &request.auth_token);
-    let given = GivenCredentials { username, password, token };
-    let address = CloneAddress::parse(&request.clone_addr, given, &policy, &mut violations);
-    let name = violations.take(RepoName::parse(&request.repo_name, "repo_name"));
-    let description = violations.take(Description::parse_imported(&request.description, "description"));
-    let interval = match request.is_mirror {
-        true => violations.take(mirror_interval(request.mirror_interval_seconds)),
-        false => Some(0),
-    };
-    let (Some(address), Some(name), Some(description), Some(interval_secs)) = (address, name, description, interval)
-    else {
-        return Err(violations.into_error());
-    };
-    let new = NewRepository {
-        name,
-        description,
-        is_private: request.is_private,
-        default_branch: config.default_branch.clone(),
-        // Chosen after all other checks.
-        store: String::new(),
-        creator,
-    };
-    Ok(CheckedImport { new, address, interval_secs, includes_wiki: request.includes_wiki })
-}
-
 /// The account that will own the repository: the caller, an organization that the caller owns, or
 /// any account if the caller is a site administrator. By its id, or by `name` if that is not empty.
 async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId, name: &str) -> Result<Owner, RepoError> {
@@ -159,14 +119,6 @@ async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId, name
         }
     }
     Ok(found.into())
-}
-
-struct CheckedImport {
-    new: NewRepository,
-    address: CloneAddress,
-    /// Seconds between syncs of a mirror; zero for a one-time import.
-    interval_secs: i64,
-    includes_wiki: bool,
 }
 
 /// Registers a repository and its import, and starts the import on the store. Undoes both if the

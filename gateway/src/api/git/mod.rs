@@ -10,7 +10,6 @@ mod commits;
 mod contents;
 mod data;
 mod diffs;
-mod languages;
 mod protections;
 mod raw;
 pub(super) mod response;
@@ -20,4 +19,4 @@ mod trees;
 
 use super::call::groups;
 
-groups! { archive branches commits contents data diffs languages protections raw statuses tags trees }
+groups! { archive branches commits contents data diffs protections raw statuses tags trees }

@@ -1,9 +1,13 @@
+//! Trees, and the languages of the files in them.
+
+use std::collections::BTreeMap;
+
 use axum::http::HeaderMap;
 use ferrite_api_types::convert::{MissingField, text};
 use ferrite_api_types::links::RepositoryLinks;
 use ferrite_api_types::schema::{Schema, Schemas, Shape};
 use ferrite_api_types::shape;
-use ferrite_proto::git::{self, GetTreeRequest, ObjectType};
+use ferrite_proto::git::{self, GetLanguagesRequest, GetTreeRequest, ObjectType};
 use ferrite_proto::operation;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -17,13 +21,14 @@ use crate::http::filters::{QueryOf, filters};
 use crate::http::json::{Shorten, json_bytes};
 use crate::http::path::RepoPath;
 use crate::http::request::Flag;
-use crate::http::response::Shortened;
+use crate::http::response::{Json, Shortened};
 
 /// Size of a tree in JSON without its entries and URL.
 const TREE_BYTES: usize = 128;
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/git/trees/{*sha}" => get tree as operation::GET_TREE;
+    "/api/v1/repos/{owner}/{repo}/languages" => get languages as operation::GET_LANGUAGES;
 }
 
 filters! {
@@ -157,6 +162,17 @@ async fn tree(
     let response = response.map_err(read_error)?.into_inner();
     let id = response.tree_id.clone();
     Ok(tags.tagged(&id, Shortened(Tree::new(response, &access.urls)?)))
+}
+
+/// Bytes by language.
+type Languages = BTreeMap<String, i64>;
+
+async fn languages(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<Languages>> {
+    let access = call.access(&path, operation::GET_LANGUAGES).await?;
+    let request = GetLanguagesRequest { repository_id: access.id };
+    let response = call.clients.git_data().get_languages(call.request_with_grant(&access.grant, request)).await?;
+    let languages = response.into_inner().languages.into_iter();
+    Ok(Json(languages.map(|language| (language.name, language.size_bytes)).collect()))
 }
 
 #[cfg(test)]

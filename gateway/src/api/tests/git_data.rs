@@ -178,7 +178,7 @@ async fn a_comparison_is_asked_for_with_its_sides_and_shown_with_accounts() {
     assert_eq!((status, &shown["errors"][0]["field"]), (422, &json!("basehead")));
     case.script.fail(rpc, not_found("NO_COMMON_HISTORY"));
     let (status, shown, _) = case.send("GET", "/compare/main...topic", &Value::Null).await;
-    assert_eq!((status, &shown["message"]), (404, &json!("not there")));
+    assert_eq!((status, &shown["message"]), (404, &json!("refused")));
 }
 
 #[tokio::test]

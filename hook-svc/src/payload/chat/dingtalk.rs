@@ -104,6 +104,14 @@ fn parts(event: &ChatEvent) -> Parts {
         }
         Subject::Release(published) => released(event, &published.release),
         Subject::Repository(changed) => changed_repository(event, changed),
+        Subject::Status(status) => {
+            let commit = link(&status.commit.url, status.short_id());
+            let text = format!(
+                "# Commit Status Event\n- Repo: **{repository}**\n- Commit: **{commit}**\n- Context: **{}**\n- State: **{}**\n{}",
+                status.context, status.state, status.description
+            );
+            parts(text, "View Details", status.page())
+        }
         Subject::Ping => parts(format!("# Webhook Test Event\n- Repo: **{repository}**"), "View Repo", &repo.html_url),
     }
 }

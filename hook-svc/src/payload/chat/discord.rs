@@ -97,6 +97,11 @@ fn embed(event: &ChatEvent) -> Embed {
             }
             text
         }
+        Subject::Status(status) => {
+            let (context, commit) = (link(status.page(), &status.context), link(&status.commit.url, status.short_id()));
+            let text = format!("{} {}", status.state, status.description);
+            format!("{context} of {commit} in {repository}: {}", text.trim_end())
+        }
         Subject::Ping => format!("Tested the webhook of {repository}"),
     };
     Embed { description, url: repo.account_page(&event.sender), ..Embed::default() }

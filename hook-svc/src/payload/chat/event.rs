@@ -27,6 +27,7 @@ pub(super) enum Subject {
     Fork(Fork),
     Release(Published),
     Repository(Changed),
+    Status(Status),
     Ping,
 }
 
@@ -135,6 +136,34 @@ pub(super) struct Comment {
 }
 
 #[derive(Debug, Deserialize)]
+pub(super) struct Status {
+    pub(super) sha: String,
+    pub(super) state: String,
+    pub(super) context: String,
+    #[serde(default)]
+    pub(super) target_url: String,
+    #[serde(default)]
+    pub(super) description: String,
+    pub(super) commit: StatusCommit,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct StatusCommit {
+    pub(super) url: String,
+}
+
+impl Status {
+    /// The page with details, or that of the commit.
+    pub(super) fn page(&self) -> &str {
+        if self.target_url.is_empty() { &self.commit.url } else { &self.target_url }
+    }
+
+    pub(super) fn short_id(&self) -> &str {
+        self.sha.get(..7).unwrap_or(&self.sha)
+    }
+}
+
+#[derive(Debug, Deserialize)]
 pub(super) struct Fork {
     pub(super) forkee: Repo,
 }
@@ -181,6 +210,7 @@ impl ChatEvent {
             "fork" => Subject::Fork(read(payload)?),
             "release" => Subject::Release(read(payload)?),
             "repository" => Subject::Repository(read(payload)?),
+            "status" => Subject::Status(read(payload)?),
             "ping" => Subject::Ping,
             other => return Err(PayloadError::UnknownEvent(other.to_owned())),
         };

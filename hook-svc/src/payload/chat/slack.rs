@@ -91,6 +91,12 @@ fn parts(event: &ChatEvent) -> Parts {
             format!("[{repository}] new release {} published by {sender}", source(tag_name)).into()
         }
         Subject::Repository(changed) => changed_repository(event, changed),
+        Subject::Status(status) => {
+            let commit = link(&status.commit.url, status.short_id());
+            let text = [&status.state, &status.description].map(|text| escape(text));
+            let context = link(status.page(), &status.context);
+            format!("[{repository}] {context} of {commit}: {}", text.join(" ").trim_end()).into()
+        }
         Subject::Ping => format!("[{repository}] webhook tested by {sender}").into(),
     }
 }

@@ -7,6 +7,7 @@
 mod issues;
 mod refs;
 mod repository;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use ferrite_proto::repo;
 pub(crate) use issues::{issue_comment, issues};
 pub(crate) use refs::{PushEvent, create, delete, ping, push, site_ping};
 pub(crate) use repository::{fork, release, repository};
+pub(crate) use status::status;
 
 type Payload = Result<String, super::PayloadError>;
 

@@ -64,7 +64,7 @@ struct Push<'a> {
 }
 
 #[derive(Serialize)]
-struct PayloadCommit {
+pub(super) struct PayloadCommit {
     id: String,
     message: String,
     url: String,
@@ -161,7 +161,11 @@ pub(crate) fn site_ping(sender_id: i64, accounts: &Accounts, links: &Links) -> P
     Ok(serde_json::to_string(&Ping { site: links.root(), repository: None, sender: &sender })?)
 }
 
-fn payload_commit(context: &Context, commit: &DescribedCommit, cut: &Cut) -> Result<PayloadCommit, MissingField> {
+pub(super) fn payload_commit(
+    context: &Context,
+    commit: &DescribedCommit,
+    cut: &Cut,
+) -> Result<PayloadCommit, MissingField> {
     let commit_time = commit.committer.as_ref().and_then(|committer| committer.time).unwrap_or_default();
     let (message, mut truncated) = cut_text(commit.message.clone(), cut.message_bytes);
     let mut paths = |paths: &[String]| -> Vec<String> {

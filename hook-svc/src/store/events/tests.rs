@@ -150,7 +150,7 @@ async fn a_feed_leaves_out_the_events_of_a_hidden_source() {
 #[tokio::test]
 async fn a_hook_that_cannot_be_read_costs_the_others_nothing() {
     on_each_schema(&crate::migrations(), |db| async move {
-        add_hook(&db, 2, 1, "push,wiki", true).await;
+        add_hook(&db, 2, 1, "push,unheard", true).await;
         let site = add_hook(&db, 0, 0, "push", true).await;
         let own = add_hook(&db, 2, 1, "push", true).await;
         add_hook(&db, 2, 1, "push", false).await;
