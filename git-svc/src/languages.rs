@@ -267,7 +267,7 @@ mod tests {
             self.service.0.table.find(self.test_repo.id).await.unwrap().unwrap()
         }
 
-        /// Returns the languages that repo-svc is told, oldest first.
+        /// Returns the languages in the events for repo-svc, oldest first.
         async fn told(&self) -> Vec<String> {
             let sql = "SELECT payload FROM outbox WHERE subscriber = $1 ORDER BY id";
             let rows: Vec<(Vec<u8>,)> = self.test_repo.db.all(sql, &ferrite_db::args![REPO_SVC]).await.unwrap();

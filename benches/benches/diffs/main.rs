@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const MAX_BYTES: u64 = 50 << 20;
 /// Commits to choose from.
 const MAX_COMMITS: &str = "--max-count=1000000";
-/// Every so many pairs a line of progress is printed.
+/// Number of pairs after which a line of progress is printed.
 const PROGRESS: usize = 500;
 /// Differences that are printed.
 const MAX_SHOWN: usize = 20;

@@ -43,7 +43,7 @@ shape! {
     struct ApiSettings {
         /// The largest `limit` that every list takes.
         max_response_items: i32,
-        /// The number of entries that every list has at least, if there are so many.
+        /// The number of entries that each page can have in every list.
         default_paging_num: i32,
         /// The largest number of entries of a tree, which has no pages.
         default_git_trees_per_page: i64,

@@ -46,7 +46,7 @@ async fn languages_follow_the_default_branch_and_repo_svc_is_told_the_largest() 
     service.storage().set_default_branch(request).await.unwrap();
     let topic = topic.commit.unwrap().id;
     assert_eq!(of_commit(&service, id, &topic).await, [("Python".to_owned(), 7), rust(5)]);
-    eventually("repo-svc is told", async || told(&service, id) == ["Rust", "Python"]).await;
+    eventually("the event for repo-svc", async || told(&service, id) == ["Rust", "Python"]).await;
 
     // Nothing is counted again after a restart.
     service.stop().await;

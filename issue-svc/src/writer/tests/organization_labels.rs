@@ -140,7 +140,7 @@ async fn a_repository_that_has_left_shows_no_label_of_the_organization_and_gets_
         assert_eq!(late.unwrap_err().violations()[0].code, "unknown", "a grant of before the transfer");
         let mut tx = db.begin().await.unwrap();
         assert!(!store.purge(&mut tx, Deleted::ForeignLabels(REPOSITORY), 9).await.unwrap());
-        // An older transfer that is told again changes nothing.
+        // An older transfer that is delivered again changes nothing.
         assert!(!store.set_owner(&mut tx, REPOSITORY, UserId(ORGANIZATION.0), 1).await.unwrap());
         tx.commit().await.unwrap();
         let links = "SELECT COUNT(*) FROM issue_labels WHERE repository_id <> 0";

@@ -226,7 +226,7 @@ async fn an_organization_is_deleted_by_its_owners_when_it_owns_nothing() {
     assert_eq!(refusal(delete(&ada).await), missing("ORGANIZATION_NOT_FOUND"));
     assert_eq!(organizations(&harness, &ada, "").await.unwrap(), Vec::<String>::new());
     create(&harness, &bob, "acme").await;
-    // issue-svc is told, once.
+    // issue-svc gets one event.
     let deleted = || -> Vec<_> {
         let deletions = harness.events().into_iter().filter_map(|event| match event.fact? {
             Fact::OrganizationDeleted(fact) => Some((event.repository_id, fact.organization_id)),
