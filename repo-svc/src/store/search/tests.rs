@@ -303,7 +303,8 @@ async fn a_page_of_a_thousand_costs_as_many_statements_as_one_of_ten() {
         store.search(&any, &viewer(ada), Page::nearest(1, 1, 1)).await.unwrap();
         for (owner, total) in [(None, 3000), (Some(ada), 1000), (Some(bob), 1000), (Some(guild), 1000)] {
             let mut statements = Vec::new();
-            let search = RepositorySearch { text: text.clone(), owner, is_exclusive: true, ..RepositorySearch::default() };
+            let search =
+                RepositorySearch { text: text.clone(), owner, is_exclusive: true, ..RepositorySearch::default() };
             for size in [10, 1000] {
                 let (page, viewer) = (Page::nearest(1, size, 1000), viewer(ada));
                 let before = db.statements();
