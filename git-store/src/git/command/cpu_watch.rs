@@ -9,7 +9,10 @@ use tokio::time::sleep;
 use super::{GitChild, reaper};
 use crate::types::{error::GitError, limits::CpuAllowance};
 
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// Pause before the first check; it doubles up to [`MAX_PAUSE`], so that short processes are checked
+/// too.
+const FIRST_PAUSE: Duration = Duration::from_millis(25);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 /// Ticks per second in `/proc` (`USER_HZ`), the same on all processors.
 const TICKS_PER_SECOND: u32 = 100;
 /// Depth of descendants: `receive-pack` and `fetch` run programs that run others.
@@ -41,8 +44,10 @@ impl GitChild {
 impl CpuWatch {
     /// Completes once the processes exceed the CPU time for the bytes that `received` returns.
     pub async fn spent(&self, received: impl Fn() -> u64) -> GitError {
+        let mut pause = FIRST_PAUSE;
         loop {
-            sleep(CHECK_INTERVAL).await;
+            sleep(pause).await;
+            pause = MAX_PAUSE.min(pause * 2);
             let limit = self.allowance.limit(received());
             if cpu_time(&self.leader.to_string(), MAX_LEVELS) > limit {
                 return GitError::CpuTime { seconds: limit.as_secs() };
