@@ -1,6 +1,6 @@
 //! Writes data as git prints it, and takes the hunks out of a text.
 
-use git_store::repo::read::diff::{Changes, Diff, HunkLine, LineKind};
+use git_store::repo::read::diff::{Changes, Diff};
 
 /// As `git diff --numstat -z`.
 pub(crate) fn numstat(changes: &Changes) -> Vec<u8> {
@@ -20,25 +20,8 @@ pub(crate) fn numstat(changes: &Changes) -> Vec<u8> {
 }
 
 pub(crate) fn hunks(diff: &Diff) -> Vec<u8> {
-    let range = |start: u32, lines: u32| if lines == 1 { start.to_string() } else { format!("{start},{lines}") };
     let mut text = Vec::new();
-    for hunk in diff.patches.iter().flat_map(|patch| &patch.hunks) {
-        let (old, new) = (range(hunk.old_start, hunk.old_lines), range(hunk.new_start, hunk.new_lines));
-        text.extend(format!("@@ -{old} +{new} @@").into_bytes());
-        if !hunk.section.is_empty() {
-            text.extend([b" ", hunk.section.as_slice()].concat());
-        }
-        text.push(b'\n');
-        for HunkLine { kind, text: line, has_newline } in &hunk.lines {
-            text.push(match kind {
-                LineKind::Context => b' ',
-                LineKind::Added => b'+',
-                LineKind::Deleted => b'-',
-            });
-            text.extend_from_slice(line);
-            text.extend_from_slice(if *has_newline { b"\n" } else { b"\n\\ No newline at end of file\n" });
-        }
-    }
+    diff.patches.iter().flat_map(|patch| &patch.hunks).for_each(|hunk| hunk.print(&mut text));
     text
 }
 

@@ -162,6 +162,29 @@ pub struct Hunk {
     pub lines: Vec<HunkLine>,
 }
 
+impl Hunk {
+    /// Appends the hunk as git prints it.
+    pub fn print(&self, text: &mut Vec<u8>) {
+        let range = |start: u32, lines: u32| if lines == 1 { start.to_string() } else { format!("{start},{lines}") };
+        let (old, new) = (range(self.old_start, self.old_lines), range(self.new_start, self.new_lines));
+        text.extend_from_slice(format!("@@ -{old} +{new} @@").as_bytes());
+        if !self.section.is_empty() {
+            text.push(b' ');
+            text.extend_from_slice(&self.section);
+        }
+        text.push(b'\n');
+        for HunkLine { kind, text: line, has_newline } in &self.lines {
+            text.push(match kind {
+                LineKind::Context => b' ',
+                LineKind::Added => b'+',
+                LineKind::Deleted => b'-',
+            });
+            text.extend_from_slice(line);
+            text.extend_from_slice(if *has_newline { b"\n" } else { b"\n\\ No newline at end of file\n" });
+        }
+    }
+}
+
 /// The side of a line in a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
