@@ -21,6 +21,7 @@ mod scope;
 mod serve;
 mod service_role;
 pub mod session;
+mod status_state;
 
 pub use permission::Permission;
 pub use rule::{Capacity, RequiredRole, Rule, Unit};

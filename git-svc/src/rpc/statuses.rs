@@ -32,15 +32,6 @@ const MAX_URL_BYTES: usize = 2000;
 const MAX_DESCRIPTION_CHARS: usize = 1000;
 /// The context of a status without one.
 const DEFAULT_CONTEXT: &str = "default";
-/// States from the worst to the best.
-const BY_SEVERITY: [StatusState; 6] = [
-    StatusState::Error,
-    StatusState::Failure,
-    StatusState::Warning,
-    StatusState::Pending,
-    StatusState::Success,
-    StatusState::Skipped,
-];
 
 service!(StatusService for AppState {
     create_status(CreateStatusRequest) -> CreateStatusResponse;
@@ -131,7 +122,7 @@ async fn get_combined_status(
     let commit = find(state, id, &request.revision).await?.id;
     let newest = state.statuses.newest(id, commit).await?;
     let total_count = encode::total_count(newest.len());
-    let worst = worst(newest.iter().map(StatusRow::state));
+    let worst = StatusState::worst(newest.iter().map(StatusRow::state));
     let shown = newest.into_iter().skip((page.number - 1).saturating_mul(page.size)).take(page.size);
     Ok(GetCombinedStatusResponse {
         commit_id: commit.to_string(),
@@ -139,12 +130,6 @@ async fn get_combined_status(
         statuses: shown.map(encode_status).collect(),
         total_count,
     })
-}
-
-/// Returns the worst state; pending if there is none.
-fn worst(states: impl Iterator<Item = StatusState>) -> StatusState {
-    let rank = |state: &StatusState| BY_SEVERITY.iter().position(|other| other == state).unwrap_or(BY_SEVERITY.len());
-    states.min_by_key(rank).unwrap_or(StatusState::Pending)
 }
 
 fn encode_status(row: StatusRow) -> CommitStatus {
@@ -203,22 +188,6 @@ fn check_description(text: &str) -> Option<FieldViolation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_worst_state_counts() {
-        use StatusState::{Error, Failure, Pending, Skipped, Success, Warning};
-        for (states, expected) in [
-            (&[][..], Pending),
-            (&[Success, Skipped], Success),
-            (&[Skipped], Skipped),
-            (&[Success, Pending], Pending),
-            (&[Pending, Warning], Warning),
-            (&[Failure, Warning], Failure),
-            (&[Failure, Error], Error),
-        ] {
-            assert_eq!(worst(states.iter().copied()), expected, "{states:?}");
-        }
-    }
 
     #[test]
     fn addresses_are_pages_on_the_web() {

@@ -20,7 +20,7 @@ use crate::http::path::{Params, RepoPath};
 use crate::http::request::{OrDefault, RequestBody, Required, Text, Word, fields};
 use crate::http::response::{Created, List, Paged};
 use crate::http::routes::variant;
-use crate::http::words::words;
+use crate::http::words::{Words, words};
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/statuses/{*sha}" =>
@@ -31,15 +31,13 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/commits/{sha}/status" => get combined as operation::GET_COMBINED_STATUS;
 }
 
-words! {
-    enum State: StatusState {
-        "pending" = StatusState::Pending,
-        "success" = StatusState::Success,
-        "error" = StatusState::Error,
-        "failure" = StatusState::Failure,
-        "warning" = StatusState::Warning,
-        "skipped" = StatusState::Skipped,
-    }
+/// The words of states.
+enum State {}
+
+impl Words for State {
+    type Meaning = StatusState;
+
+    const WORDS: &'static [(&'static str, StatusState)] = &StatusState::WORDS;
 }
 
 words! {
@@ -118,23 +116,12 @@ shape! {
     }
 }
 
-fn word(state: StatusState) -> &'static str {
-    match state {
-        StatusState::Unspecified | StatusState::Pending => "pending",
-        StatusState::Success => "success",
-        StatusState::Error => "error",
-        StatusState::Failure => "failure",
-        StatusState::Warning => "warning",
-        StatusState::Skipped => "skipped",
-    }
-}
-
 impl CommitStatus {
     fn new(status: git::CommitStatus, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let created_at = Time::new(status.created_time, "created_time")?;
         Ok(Self {
             id: status.id,
-            status: word(status.state()),
+            status: status.state().word(),
             url: urls.statuses(&status.commit_id),
             target_url: status.target_url,
             description: status.description,
@@ -228,7 +215,7 @@ async fn combined(
     );
     let found = found.map_err(read_error)?.into_inner();
     let repository = call.repository(repository?.into_inner().repository)?;
-    let (state, total_count) = (word(found.state()), found.total_count);
+    let (state, total_count) = (found.state().word(), found.total_count);
     let combined = CombinedStatus {
         state,
         total_count,

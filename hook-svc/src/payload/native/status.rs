@@ -2,7 +2,7 @@
 
 use ferrite_api_types::convert::time;
 use ferrite_api_types::{Repository, User};
-use ferrite_proto::git::{CommitStatus, DescribedCommit, StatusState};
+use ferrite_proto::git::{CommitStatus, DescribedCommit};
 use serde::Serialize;
 
 use super::refs::{PayloadCommit, payload_commit};
@@ -30,7 +30,7 @@ pub(crate) fn status(context: &Context, status: &CommitStatus, commit: &Describe
         Ok(serde_json::to_string(&StatusEvent {
             id: status.id,
             sha: &status.commit_id,
-            state: word(status.state()),
+            state: status.state().word(),
             context: &status.context,
             target_url: &status.target_url,
             description: &status.description,
@@ -41,15 +41,4 @@ pub(crate) fn status(context: &Context, status: &CommitStatus, commit: &Describe
             updated_at: &created_at,
         })?)
     })
-}
-
-fn word(state: StatusState) -> &'static str {
-    match state {
-        StatusState::Unspecified | StatusState::Pending => "pending",
-        StatusState::Success => "success",
-        StatusState::Error => "error",
-        StatusState::Failure => "failure",
-        StatusState::Warning => "warning",
-        StatusState::Skipped => "skipped",
-    }
 }
