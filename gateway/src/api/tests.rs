@@ -41,6 +41,7 @@ mod deliveries;
 mod fake_repositories;
 mod git;
 mod git_data;
+mod git_refs;
 mod hooks;
 mod imports;
 mod issue_checks;

@@ -1,0 +1,128 @@
+//! What the events of an update carry, also after a crash.
+
+use super::*;
+
+#[tokio::test]
+async fn push_options_outlive_a_crash() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (one, updater) = (test_repo.commit("1"), test_repo.updater());
+        let lines = ["", "ci.skip", " spaced \u{e9}=\u{4e16} ", "x"];
+        let mut options = PushOptions::default();
+        lines.iter().for_each(|line| options.add(line.as_bytes()).unwrap());
+        let edits = vec![edit("dropped", None, Some(one)), edit("main", None, Some(one))];
+        let change = RefTransaction { options, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
+        let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
+        updater.record_intent::<PutContentsResponse>(&guard, &change, None).await.unwrap();
+        drop(guard);
+        // The row with the options belongs to the edit that is not applied.
+        test_repo.refs.transact(test_repo.id, &change.edits[1..]).await.unwrap();
+        recover_at_start(&updater).await.unwrap();
+        let more = RefTransaction { edits: vec![edit("late", None, Some(one))], ..change };
+        drop(updater.apply::<()>(&updater.lock(test_repo.id).await.unwrap(), &more, None).await.unwrap());
+        apply(&test_repo, &updater, vec![edit("without-options", None, Some(one))]).await.unwrap();
+        let sent: Vec<_> = events(&test_repo.db).await.into_iter().map(|event| event.push_options).collect();
+        assert_eq!(sent, [lines.map(str::to_owned).to_vec(), lines.map(str::to_owned).to_vec(), Vec::new()]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_issue_reach_outlives_a_crash() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (one, updater) = (test_repo.commit("1"), test_repo.updater());
+        for (branch, issue_reach) in
+            [("main", IssueReach::Repository), ("all", IssueReach::All), ("none", IssueReach::None)]
+        {
+            // The first row belongs to the edit that is not applied.
+            let edits = vec![edit(&format!("dropped-{branch}"), None, Some(one)), edit(branch, None, Some(one))];
+            let change = RefTransaction { issue_reach, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
+            let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
+            updater.record_intent::<PutContentsResponse>(&guard, &change, None).await.unwrap();
+            test_repo.refs.transact(test_repo.id, &change.edits[1..]).await.unwrap();
+        }
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        let reaches: Vec<_> = events(&test_repo.db).await.iter().map(RefsUpdated::issue_reach).collect();
+        assert_eq!(reaches, [Reach::Repository, Reach::All, Reach::None]);
+        // Recovery notifies the same services as an update without a crash.
+        assert_eq!(events_for(&test_repo.db, ISSUE_SVC).await, events(&test_repo.db).await[..1]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_the_event_with_the_default_branch_goes_to_issue_svc() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
+        let mut edits: Vec<_> = (0..1200).map(|index| edit(&format!("branch-{index}"), None, Some(one))).collect();
+        edits.insert(1000, edit("main", None, Some(one)));
+        let reaching =
+            |edits| RefTransaction { issue_reach: IssueReach::All, ..RefTransaction::new(UpdateKind::Push, 7, edits) };
+        let change = reaching(edits.clone());
+        let batch = record_intent(&test_repo, &updater, &edits).await;
+        // A single file, because one per ref would take long.
+        std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), format!("{one} refs/heads/main\n"))
+            .unwrap();
+        let guard = WriteGuard::lock_only(&updater, test_repo.id).await;
+        drop(updater.confirm(&guard, BatchOutcome::of(batch, &change)).await.unwrap());
+        drop(guard);
+        let (all, of_issues) = (events(&test_repo.db).await, events_for(&test_repo.db, ISSUE_SVC).await);
+        assert!(all.len() > 1 && of_issues.len() == 1, "{} {}", all.len(), of_issues.len());
+        assert!(names(&of_issues[0]).contains(&"refs/heads/main".to_owned()));
+        updater.publish_size(&updater.lock(test_repo.id).await.unwrap()).await.unwrap();
+        let (two, three) = (test_repo.commit("2"), test_repo.commit("3"));
+        let guard = updater.lock(test_repo.id).await.unwrap();
+        let change = reaching(vec![edit("main", Some(one), Some(two))]);
+        drop(updater.apply::<()>(&guard, &change, None).await.unwrap());
+        drop(guard);
+        // Its messages reach no issue.
+        apply(&test_repo, &updater, vec![edit("main", Some(two), Some(three))]).await.unwrap();
+        assert_eq!(events_for(&test_repo.db, ISSUE_SVC).await.len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_of_very_many_refs_is_split_into_several_events() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        let one = test_repo.commit("1");
+        let edits: Vec<_> = (0..1200).map(|index| edit(&format!("branch-{index}"), None, Some(one))).collect();
+        let updater = test_repo.updater();
+        record_intent(&test_repo, &updater, &edits).await;
+        // Packed, because one file per ref would take long.
+        let packed: String = edits.iter().map(|edit| format!("{one} {}\n", edit.name)).collect();
+        std::fs::write(test_repo.store.path(test_repo.id).join("packed-refs"), packed).unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        let events = events(&test_repo.db).await;
+        assert!(events.len() > 1);
+        assert_eq!(events.iter().map(|event| event.updates.len()).sum::<usize>(), 1200);
+        assert!(events.iter().all(|event| event.number == 1 && event.encoded_len() < 64 << 10));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_a_wiki_repo_svc_is_told_the_size_also_after_a_crash() {
+    on_each(async |db| {
+        let test_repo = TestRepo::new(db).await;
+        test_repo.db.execute("UPDATE repositories SET is_wiki = $1", &args![true]).await.unwrap();
+        let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
+        apply(&test_repo, &updater, vec![edit("main", None, Some(one))]).await.unwrap();
+        updater.publish_size(&updater.lock(test_repo.id).await.unwrap()).await.unwrap();
+        let edits = [edit("other", None, Some(one))];
+        record_intent(&test_repo, &test_repo.updater(), &edits).await;
+        test_repo.refs.transact(test_repo.id, &edits).await.unwrap();
+        recover_at_start(&test_repo.updater()).await.unwrap();
+        assert_eq!(states(&test_repo.db).await, ["confirmed", "confirmed"]);
+        let told = "SELECT subscriber, kind, COUNT(*) FROM outbox GROUP BY subscriber, kind";
+        let told: Vec<(String, String, i64)> = test_repo.db.all(told, &[]).await.unwrap();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((told[0].0.as_str(), told[0].2), (REPO_SVC, 3), "{told:?}");
+        let (number,): (i64,) = test_repo.db.one("SELECT number FROM maintenance", &[]).await.unwrap();
+        assert_eq!(number, 2, "it is maintained like any other");
+    })
+    .await;
+}
