@@ -15,6 +15,7 @@ use crate::harness::{Cluster, Git, Options, User};
 on_own_installations! {
     pushes_and_issues_arrive_signed_and_in_order(Options { settings: LOOPBACK.to_vec(), ..Options::default() })
     failures_are_repeated_with_their_id_and_later_events_follow(Options { settings: LOOPBACK.to_vec(), ..Options::default() })
+    a_status_is_told_with_its_commit(Options { settings: LOOPBACK.to_vec(), ..Options::default() })
     a_receiver_that_hangs_delays_nobody_else(Options { settings: LOOPBACK.to_vec(), ..Options::default() })
     hooks_of_organizations_and_of_the_site_hear_of_deletions(Options { settings: LOOPBACK.to_vec(), ..Options::default() })
     forbidden_addresses_get_nothing(Options::default())
@@ -220,6 +221,32 @@ async fn failures_are_repeated_with_their_id_and_later_events_follow(cluster: &C
     let again = receiver.until(|all| all.iter().filter(|one| one.status == 500).count() > 7).await;
     assert_eq!(again.last().unwrap().id(), exhausted[0]["id"].as_str().unwrap());
     ada.get(&format!("{log}/00000000-0000-4000-8000-000000000000")).await.refused(404);
+}
+
+async fn a_status_is_told_with_its_commit(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = &ada.new_tracker("checked", json!({"auto_init": true})).await;
+    let (native, chat) = (Receiver::start().await, Receiver::start().await);
+    for (kind, receiver) in [("gitea", &native), ("slack", &chat)] {
+        let config = json!({"url": receiver.url("/hook"), "content_type": "json", "channel": "#ci"});
+        let config = if kind == "slack" { config } else { json!({"url": config["url"], "content_type": "json"}) };
+        let body = json!({"type": kind, "config": config, "events": ["status"], "active": true});
+        ada.post(&format!("{repo}/hooks"), &body).await.expect(201);
+    }
+    let status = json!({"state": "failure", "context": "ci/build", "target_url": "https://ci.example/1"});
+    let made = ada.post(&format!("{repo}/statuses/main"), &status).await.expect(201).json();
+    let received = native.until(|all| !all.is_empty()).await;
+    assert_eq!((received[0].event(), received[0].header("x-gitea-event-type")), ("status", "status"));
+    let told = received[0].json();
+    for field in ["id", "context", "target_url", "description", "created_at", "updated_at"] {
+        assert_eq!(told[field], made[field], "{field}");
+    }
+    assert_eq!((&told["state"], &told["sha"]), (&made["status"], &told["commit"]["id"]));
+    assert_eq!((&told["commit"]["author"]["username"], &told["sender"]["login"]), (&json!(ada.name), &json!(ada.name)));
+    assert_eq!(told["repository"]["full_name"], format!("{}/checked", ada.name));
+    let message = chat.until(|all| !all.is_empty()).await[0].json();
+    let text = message["text"].as_str().unwrap();
+    assert!(text.contains("<https://ci.example/1|ci/build>") && text.contains("failure"), "{message}");
 }
 
 async fn a_receiver_that_hangs_delays_nobody_else(cluster: &Cluster) {
