@@ -25,7 +25,7 @@ crate::shape! {
         name: String,
         full_name: String,
         description: String,
-        /// The language with most bytes on the default branch; empty if there is none.
+        /// The most used language on the default branch, by bytes; empty if there is none.
         language: String,
         private: bool,
         /// Always false: a repository is public or private.

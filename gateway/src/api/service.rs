@@ -41,9 +41,9 @@ shape! {
     /// Limits of responses. They differ between lists, so these hold for every one.
     #[derive(Clone, Debug, Serialize)]
     struct ApiSettings {
-        /// The largest `limit` that every list takes.
+        /// The `limit` that every list accepts.
         max_response_items: i32,
-        /// The number of entries that each page can have in every list.
+        /// The smallest default page size of all lists.
         default_paging_num: i32,
         /// The largest number of entries of a tree, which has no pages.
         default_git_trees_per_page: i64,

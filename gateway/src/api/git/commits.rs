@@ -78,7 +78,7 @@ shape! {
         /// Whether the message is cut. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
-        /// Whether files are left out. Present only if true.
+        /// Whether the list of files is incomplete. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         files_truncated: bool,
     }
@@ -104,7 +104,7 @@ shape! {
 }
 
 word_shape! {
-    /// What a commit did to a file.
+    /// The kind of change of a file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum AffectedStatus {
         Added = "added",

@@ -72,7 +72,7 @@ shape! {
         /// The number of files, also of those that are left out.
         changed_files: i64,
         files: Vec<ComparedFile>,
-        /// Whether files are left out, or time ran out, and with it the numbers.
+        /// Whether the list of files or the numbers are incomplete, because a limit was reached.
         truncated: bool,
     }
 }
@@ -91,14 +91,14 @@ shape! {
         deletions: i64,
         /// Added and deleted lines together.
         changes: i64,
-        /// Whether the file is binary, so that no lines are counted. Present only if true.
+        /// Whether the file is binary. Its lines are not counted. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         binary: bool,
     }
 }
 
 word_shape! {
-    /// What happened to a file.
+    /// The kind of change of a file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum ComparedStatus {
         Added = "added",
