@@ -17,7 +17,7 @@ use syn::visit::Visit;
 const ORDER: &[(&str, &str)] = &[
     (
         "proto",
-        "callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw \
+        "callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw status_state \
          call serve message",
     ),
     (
