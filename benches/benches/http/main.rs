@@ -9,6 +9,7 @@
 //! --benches`, every request runs a few times, as a test of the bench.
 
 mod counters;
+mod files;
 mod load;
 mod reads;
 mod site;

@@ -1,8 +1,10 @@
 //! The measured requests.
 
 use clap::ValueEnum;
+use ferrite_benches::history::MAIN;
 use ferrite_benches::installation::USER;
 
+use crate::files;
 use crate::site::{BRANCHES, FOUND, REPOSITORY, SEARCHED};
 
 /// Minimum length of a search text: shorter ones are also part of other names.
@@ -33,10 +35,16 @@ pub(crate) enum Read {
     Commit,
     /// A page of branches.
     Branches,
+    /// A commit that changes ten of 10,000 files, with the lines it adds and removes.
+    Stats,
+    /// The comparison of two branches of the same repository.
+    Compare,
+    /// The combined status of the same commit.
+    Status,
 }
 
 impl Read {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Unknown,
         Self::User,
         Self::Repository,
@@ -48,6 +56,9 @@ impl Read {
         Self::Raw,
         Self::Commit,
         Self::Branches,
+        Self::Stats,
+        Self::Compare,
+        Self::Status,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -63,12 +74,17 @@ impl Read {
             Self::Raw => "raw",
             Self::Commit => "commit",
             Self::Branches => "branches",
+            Self::Stats => "stats",
+            Self::Compare => "compare",
+            Self::Status => "status",
         }
     }
 
     /// The path and query of a request.
     pub(crate) fn path(self, number: usize) -> String {
         let repository = format!("/api/v1/repos/{USER}/{REPOSITORY}");
+        let files = format!("/api/v1/repos/{USER}/{}", files::REPOSITORY);
+        let branch = files::BRANCH;
         match self {
             Self::Unknown => "/api/v1/unknown".to_owned(),
             Self::User => format!("/api/v1/users/{USER}"),
@@ -81,6 +97,9 @@ impl Read {
             Self::Raw => format!("{repository}/raw/main/README.md"),
             Self::Commit => format!("{repository}/commits/main"),
             Self::Branches => format!("{repository}/branches?limit={BRANCHES}"),
+            Self::Stats => format!("{files}/git/commits/{branch}?stat=true&files=true"),
+            Self::Compare => format!("{files}/compare/{MAIN}...{branch}"),
+            Self::Status => format!("{files}/commits/{branch}/status"),
         }
     }
 

@@ -8,6 +8,8 @@ use ferrite_benches::installation::{Installation, PASSWORD, Settings, USER, clie
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::files;
+
 pub(crate) const REPOSITORY: &str = "demo";
 /// Part of the names of the repositories that a search finds. It has more substrings than repo-svc
 /// caches pages.
@@ -19,9 +21,12 @@ const AUTHOR: &str = "bench-author";
 /// Repositories that the search does not find, and issues.
 const OTHERS: usize = 200;
 const ISSUES: usize = 100;
-/// Repositories of each kind and issues in a test.
+/// Files of the repository with many.
+const FILES: usize = 10_000;
+/// The same numbers in a test; repositories of each kind.
 const TEST_REPOSITORIES: usize = 2;
 const TEST_ISSUES: usize = 3;
+const TEST_FILES: usize = 20;
 
 /// Without these settings, the bench would reach the limits of one user.
 const SETTINGS: [(&str, &str); 4] = [
@@ -60,6 +65,7 @@ impl Site {
         let counts =
             if is_full { (FOUND, OTHERS, ISSUES) } else { (TEST_REPOSITORIES, TEST_REPOSITORIES, TEST_ISSUES) };
         site.fill(counts).await?;
+        files::push(&site.installation, folder, if is_full { FILES } else { TEST_FILES }).await?;
         Ok(site)
     }
 
