@@ -359,7 +359,8 @@ fn add_rows(rows: &mut String, name: &str, own: &str, rule: &Fields) -> std::fmt
     let further_scope = rule.get("further_scope").map_or("None".to_owned(), |scope| format!("Some({scope})"));
     add("Own", own, &further_scope, rule.contains_key("changes_content"))?;
     if let Some(scope) = rule.get("as_organization") {
-        add("Organization", &format!("Rule::Organization(RequiredRole::Owner, {scope})"), "None", false)?;
+        let role = rule.get("organization_role").map_or("RequiredRole::Owner", String::as_str);
+        add("Organization", &format!("Rule::Organization({role}, {scope})"), "None", false)?;
     }
     if rule.contains_key("as_administrator") {
         add("Administrator", "Rule::Administrator", "None", false)?;

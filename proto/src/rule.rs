@@ -43,6 +43,8 @@ pub enum RequiredRole {
     OwnerOrSelf,
     /// An owner of the organization.
     Owner,
+    /// An owner of the organization, or a member of a team that may create repositories.
+    Creator,
 }
 
 /// A part of a repository that has its own scopes.
