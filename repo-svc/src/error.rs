@@ -60,6 +60,8 @@ pub enum RepoError {
     LastOwner,
     #[error("this change is not allowed for the owners team")]
     OwnersTeam,
+    #[error("the team has all repositories of the organization")]
+    TeamHasAllRepositories,
     #[error("the account still owns repositories")]
     OwnsRepositories,
     #[error("the user still belongs to organizations")]
@@ -219,6 +221,7 @@ impl ServiceError for RepoError {
             Self::TeamExists(_) => (Kind::AlreadyExists, "TEAM_ALREADY_EXISTS"),
             Self::LastOwner => (Kind::FailedPrecondition, "LAST_OWNER"),
             Self::OwnersTeam => (Kind::FailedPrecondition, "OWNERS_TEAM"),
+            Self::TeamHasAllRepositories => (Kind::FailedPrecondition, "TEAM_HAS_ALL_REPOSITORIES"),
             Self::OwnsRepositories => (Kind::FailedPrecondition, "ACCOUNT_OWNS_REPOSITORIES"),
             Self::BelongsToOrganizations => (Kind::FailedPrecondition, "USER_BELONGS_TO_ORGANIZATIONS"),
             Self::LastAdministrator => (Kind::FailedPrecondition, "LAST_ADMINISTRATOR"),

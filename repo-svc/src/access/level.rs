@@ -7,6 +7,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::{Permission, Unit};
 
 use super::viewer::Viewer;
+use crate::model::Visibility;
 
 /// The facts that decide a viewer's level on a repository.
 #[derive(Clone, Copy, Debug)]
@@ -14,30 +15,47 @@ pub(crate) struct RepositoryAccess {
     pub(crate) repository: RepositoryId,
     pub(crate) owner: UserId,
     pub(crate) is_private: bool,
+    pub(crate) owner_visibility: Visibility,
+    /// The viewer is a member of the organization that owns it. Only set for hidden organizations.
+    pub(crate) is_member: bool,
     /// The viewer's level as a collaborator.
     pub(crate) collaborator: Permission,
     /// The highest level that one of the viewer's teams has on the repository.
     pub(crate) team: Permission,
-    /// True for a private fork if the viewer's roles do not let it read the private parent.
+    /// True for a private fork if the viewer's roles do not let it read the parent, which is private
+    /// or belongs to a hidden organization.
     pub(crate) is_parent_hidden: bool,
 }
 
 impl RepositoryAccess {
-    pub(crate) fn public_level(self) -> Permission {
-        if self.is_private { Permission::None } else { Permission::Read }
+    /// Returns the level that needs no role. It depends on the viewer, because signed-in users see
+    /// limited organizations.
+    pub(crate) fn public_level(self, viewer: &Viewer) -> Permission {
+        let is_owner_seen = match self.owner_visibility {
+            Visibility::Public => true,
+            Visibility::Limited => viewer.is_signed_in(),
+            Visibility::Private => false,
+        };
+        if is_owner_seen && !self.is_private { Permission::Read } else { Permission::None }
+    }
+
+    /// Returns the level of the organization's members on repositories that are not private.
+    fn member_level(self) -> Permission {
+        if self.is_member && !self.is_private { Permission::Read } else { Permission::None }
     }
 
     /// Returns the highest level of the viewer's roles, ignoring its token.
     pub(crate) fn role_level(self, viewer: &Viewer) -> Permission {
         // Site administrators can read every parent.
         if self.is_parent_hidden && viewer.site_level() == Permission::None {
-            return self.public_level();
+            return self.public_level(viewer);
         }
         let Some(user) = viewer.user() else {
-            return self.public_level().max(viewer.deploy_key_level(self.repository));
+            return self.public_level(viewer).max(viewer.deploy_key_level(self.repository));
         };
         let owner = if user == self.owner { Permission::Owner } else { Permission::None };
-        self.public_level().max(self.collaborator).max(self.team).max(owner).max(viewer.site_level())
+        let roles = self.collaborator.max(self.team).max(self.member_level()).max(owner).max(viewer.site_level());
+        self.public_level(viewer).max(roles)
     }
 
     /// Returns the level of the viewer's roles on `unit`, limited by its token.
@@ -46,13 +64,14 @@ impl RepositoryAccess {
             return Permission::None;
         }
         // A limited token gives no role on repositories that it does not cover.
-        let roles = if viewer.token_covers(self.repository) { self.role_level(viewer) } else { self.public_level() };
+        let is_covered = viewer.token_covers(self.repository);
+        let roles = if is_covered { self.role_level(viewer) } else { self.public_level(viewer) };
         roles.min(viewer.scope_level(unit))
     }
 
     /// Like [`Self::token_level`], but never below the public level.
     pub(crate) fn level(self, viewer: &Viewer, unit: Unit) -> Permission {
-        self.token_level(viewer, unit).max(self.public_level())
+        self.token_level(viewer, unit).max(self.public_level(viewer))
     }
 
     /// Returns whether the viewer can read any part of the repository, and so may know that it
@@ -84,6 +103,8 @@ mod tests {
             repository: RepositoryId(9),
             owner: UserId(1),
             is_private,
+            owner_visibility: Visibility::Public,
+            is_member: false,
             collaborator: Permission::None,
             team: Permission::None,
             is_parent_hidden: false,
@@ -120,6 +141,48 @@ mod tests {
                 assert_eq!(access.is_visible(&viewer), expected >= Read);
             }
         }
+    }
+
+    #[test]
+    fn a_hidden_owner_hides_what_is_not_private() {
+        use Permission::{None, Owner, Read, Write};
+        let (user, limited) = (identity(2, false, 7), |ids: &[i64]| Identity {
+            is_limited: true,
+            repository_ids: ids.to_vec(),
+            ..identity(2, false, 7)
+        });
+        let deploy_key = |on| Viewer::deploy_key(&[(RepositoryId(on), Write)]);
+        let of = |identity: &Identity| Viewer::of(Some(identity));
+        // Viewer, whether it is a member, level as a collaborator; then the level on a repository of
+        // a limited and of a private organization.
+        let table = [
+            (Viewer::of(Option::None), false, None, None, None),
+            (of(&user), false, None, Read, None),
+            (of(&user), true, None, Read, Read),
+            (of(&user), false, Write, Write, Write),
+            (of(&with_scopes(&user, &[])), true, None, Read, None),
+            (of(&with_scopes(&user, &[Scope::Org])), true, None, Read, None),
+            (of(&with_scopes(&user, &[Scope::RepoRead])), true, None, Read, Read),
+            (of(&limited(&[8])), true, Write, Read, None),
+            (of(&limited(&[9])), true, None, Read, Read),
+            (of(&identity(1, false, 7)), false, None, Owner, Owner),
+            (of(&identity(2, true, 7)), false, None, Owner, Owner),
+            (Viewer::for_git(&identity(2, true, 7)), false, None, Read, Read),
+            (deploy_key(9), false, None, Write, Write),
+            (deploy_key(8), false, None, None, None),
+        ];
+        for (viewer, is_member, collaborator, of_limited, of_private) in table {
+            for (owner_visibility, expected) in [(Visibility::Limited, of_limited), (Visibility::Private, of_private)] {
+                let access = RepositoryAccess { owner_visibility, is_member, collaborator, ..access(false) };
+                assert_eq!(access.level(&viewer, Unit::Repository), expected, "{viewer:?} {owner_visibility:?}");
+                assert_eq!(access.is_visible(&viewer), expected >= Read, "{viewer:?} {owner_visibility:?}");
+            }
+        }
+        // A member has no level on private repositories, and reads issues with that scope alone.
+        let member = RepositoryAccess { owner_visibility: Visibility::Private, is_member: true, ..access(true) };
+        assert_eq!(member.level(&of(&user), Unit::Repository), None);
+        let (open, issues) = (RepositoryAccess { is_private: false, ..member }, with_scopes(&user, &[Scope::Issue]));
+        assert_eq!([Unit::Repository, Unit::Issues].map(|unit| open.level(&of(&issues), unit)), [None, Read]);
     }
 
     #[test]

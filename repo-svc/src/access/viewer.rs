@@ -13,8 +13,8 @@ pub(crate) struct Viewer {
     user: Option<UserId>,
     site: SiteRole,
     scopes: Scopes,
-    /// Ids of the private repositories that a limited token can access; `None` for an unlimited
-    /// token.
+    /// Ids of the repositories that a limited token can access besides public ones; `None` for an
+    /// unlimited token.
     only: Option<Arc<[i64]>>,
     /// Repositories of a deploy key, with its level on each. A deploy key belongs to no user.
     deploy: Option<Arc<[(RepositoryId, Permission)]>>,
@@ -83,6 +83,22 @@ impl Viewer {
             SiteRole::Reader => Permission::Read,
             SiteRole::Owner => Permission::Owner,
         }
+    }
+
+    /// Returns whether the viewer sees what is open to all users, such as limited organizations.
+    pub(crate) fn is_signed_in(&self) -> bool {
+        self.user.is_some()
+    }
+
+    /// Returns whether the viewer sees every organization, as site administrators do.
+    pub(crate) fn sees_all_organizations(&self) -> bool {
+        self.site != SiteRole::None && self.only.is_none()
+    }
+
+    /// The account whose memberships show it private organizations. None for a token that is
+    /// limited to repositories, which opens only those and public data.
+    pub(crate) fn member(&self) -> Option<UserId> {
+        self.user.filter(|_| self.only.is_none())
     }
 
     pub(crate) fn sees_emails(&self) -> bool {

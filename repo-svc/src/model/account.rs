@@ -22,6 +22,14 @@ pub struct User {
     pub is_admin: bool,
 }
 
+impl User {
+    /// A placeholder for an account that cannot be shown.
+    pub(crate) fn ghost(id: UserId) -> Self {
+        let [username, full_name, email] = ["ghost", "", ""].map(str::to_owned);
+        Self { id, username, full_name, email, is_organization: false, is_admin: false }
+    }
+}
+
 /// Unchecked fields of a new user.
 #[derive(Clone, Debug)]
 pub struct NewUser {

@@ -40,6 +40,7 @@ mod text;
 mod token;
 mod topic;
 mod violations;
+mod visibility;
 mod web_address;
 mod wiki;
 
@@ -63,6 +64,7 @@ pub(crate) use text::{Description, Email, FullName, Password, check_length, chec
 pub(crate) use token::{RepositoryPath, parse_expiry, parse_scopes};
 pub(crate) use topic::{Topic, Topics};
 pub(crate) use violations::Violations;
+pub(crate) use visibility::Visibility;
 pub(crate) use wiki::{WikiChange, WikiSettings};
 
 pub(crate) fn changed_fields<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {

@@ -7,6 +7,7 @@ use super::name::{UserName, check_plain};
 use super::profile::parse_location;
 use super::text::{Description, FullName, check_length};
 use super::violations::Violations;
+use super::visibility::Visibility;
 use super::web_address::parse_web_address;
 use crate::error::RepoError;
 
@@ -20,6 +21,8 @@ pub(crate) struct CheckedOrganization {
     pub(crate) description: Description,
     pub(crate) website: String,
     pub(crate) location: String,
+    pub(crate) visibility: Visibility,
+    pub(crate) admins_change_teams: bool,
 }
 
 impl CheckedOrganization {
@@ -30,9 +33,18 @@ impl CheckedOrganization {
         let description = violations.take(Description::parse_lines(&request.description, "description"));
         let website = violations.take(website(&request.website, "website"));
         let location = violations.take(parse_location(&request.location, "location"));
-        match (username, full_name, description, website, location) {
-            (Some(username), Some(full_name), Some(description), Some(website), Some(location)) => {
-                Ok(Self { username, full_name, description, website, location })
+        let visibility = violations.take(Visibility::parse(request.visibility, "visibility"));
+        match (username, full_name, description, website, location, visibility) {
+            (Some(username), Some(full_name), Some(description), Some(website), Some(location), Some(visibility)) => {
+                Ok(Self {
+                    username,
+                    full_name,
+                    description,
+                    website,
+                    location,
+                    visibility,
+                    admins_change_teams: request.repository_admins_change_teams,
+                })
             }
             _ => Err(violations.into_error()),
         }
@@ -46,6 +58,8 @@ pub(crate) struct OrganizationChange {
     pub(crate) description: Option<Description>,
     pub(crate) website: Option<String>,
     pub(crate) location: Option<String>,
+    pub(crate) visibility: Option<Visibility>,
+    pub(crate) admins_change_teams: Option<bool>,
 }
 
 impl OrganizationChange {
@@ -56,10 +70,17 @@ impl OrganizationChange {
         let description = violations.take_optional(description, "description", Description::parse_lines);
         let website = violations.take_optional(request.website.as_deref(), "website", website);
         let location = violations.take_optional(request.location.as_deref(), "location", parse_location);
-        match (full_name, description, website, location) {
-            (Some(full_name), Some(description), Some(website), Some(location)) => {
-                Ok(Self { full_name, description, website, location })
-            }
+        let visibility = request.visibility.map(|number| Visibility::parse(number, "visibility"));
+        let visibility = violations.take(visibility.transpose());
+        match (full_name, description, website, location, visibility) {
+            (Some(full_name), Some(description), Some(website), Some(location), Some(visibility)) => Ok(Self {
+                full_name,
+                description,
+                website,
+                location,
+                visibility,
+                admins_change_teams: request.repository_admins_change_teams,
+            }),
             _ => Err(violations.into_error()),
         }
     }
@@ -87,6 +108,8 @@ pub(crate) struct CheckedTeam {
     pub(crate) name: TeamName,
     pub(crate) description: Description,
     pub(crate) permission: Permission,
+    pub(crate) includes_all_repositories: bool,
+    pub(crate) can_create_repositories: bool,
 }
 
 impl CheckedTeam {
@@ -97,7 +120,13 @@ impl CheckedTeam {
         let word = if request.permission.is_empty() { "read" } else { &request.permission };
         let permission = violations.take(team_permission(word, "permission"));
         match (name, description, permission) {
-            (Some(name), Some(description), Some(permission)) => Ok(Self { name, description, permission }),
+            (Some(name), Some(description), Some(permission)) => Ok(Self {
+                name,
+                description,
+                permission,
+                includes_all_repositories: request.includes_all_repositories,
+                can_create_repositories: request.can_create_repositories,
+            }),
             _ => Err(violations.into_error()),
         }
     }
@@ -109,6 +138,8 @@ pub(crate) struct TeamChange {
     pub(crate) name: Option<TeamName>,
     pub(crate) description: Option<Description>,
     pub(crate) permission: Option<Permission>,
+    pub(crate) includes_all_repositories: Option<bool>,
+    pub(crate) can_create_repositories: Option<bool>,
 }
 
 impl TeamChange {
@@ -119,7 +150,13 @@ impl TeamChange {
         let description = violations.take_optional(description, "description", Description::parse_lines);
         let permission = violations.take_optional(request.permission.as_deref(), "permission", team_permission);
         match (name, description, permission) {
-            (Some(name), Some(description), Some(permission)) => Ok(Self { name, description, permission }),
+            (Some(name), Some(description), Some(permission)) => Ok(Self {
+                name,
+                description,
+                permission,
+                includes_all_repositories: request.includes_all_repositories,
+                can_create_repositories: request.can_create_repositories,
+            }),
             _ => Err(violations.into_error()),
         }
     }
@@ -212,6 +249,7 @@ mod tests {
             description: "x".repeat(256),
             website: "x".into(),
             location: "x".repeat(51),
+            visibility: 9,
             ..Default::default()
         };
         assert_eq!(
@@ -222,6 +260,7 @@ mod tests {
                 ("description".to_owned(), "too_long"),
                 ("website".to_owned(), "invalid"),
                 ("location".to_owned(), "too_long"),
+                ("visibility".to_owned(), "unknown"),
             ]
         );
         let request = UpdateTeamRequest {
@@ -229,6 +268,7 @@ mod tests {
             name: Some(String::new()),
             description: Some("\0".into()),
             permission: Some("owner".into()),
+            ..Default::default()
         };
         assert_eq!(
             fields(TeamChange::check(&request).unwrap_err()),

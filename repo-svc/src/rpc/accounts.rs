@@ -54,7 +54,7 @@ async fn get_user(
     authorized: Authorized,
     request: Request<GetUserRequest>,
 ) -> Result<GetUserResponse, RepoError> {
-    let user = lookup::account(state, &request.get_ref().username).await?;
+    let user = lookup::account(state, &request.get_ref().username, authorized.viewer()).await?;
     Ok(GetUserResponse { user: Some(encode::user(user, authorized.viewer())) })
 }
 
@@ -79,7 +79,7 @@ async fn get_users(
             .map(|email| Email::lookup_key(email))
             .collect(),
     };
-    let found = state.accounts.find_many(query).await?;
+    let found = state.accounts.find_many(query, authorized.viewer()).await?;
     let owner = |email: &String| found.email_owners.get(&Email::lookup_key(email)).copied();
     let user_id_by_email = request.emails.iter().filter_map(|email| Some((email.clone(), owner(email)?))).collect();
     let encode = |user: &User| {

@@ -302,7 +302,8 @@ impl Authorized {
         }
     }
 
-    /// Returns the organization if the caller may run the operation on it.
+    /// Returns the organization if the caller may run the operation on it. Missing and hidden ones
+    /// give the same error.
     pub(crate) async fn organization(
         &self,
         organizations: &OrganizationTable,
@@ -310,11 +311,10 @@ impl Authorized {
     ) -> Result<Organization, RepoError> {
         let required = match self.operation.rule {
             Rule::Organization(required, _) => Some(required),
-            // All users see all organizations.
             Rule::User(_) => None,
             _ => return Err(self.unlisted()),
         };
-        let found = organizations.find(name, self.viewer.user()).await?.ok_or(RepoError::OrganizationNotFound)?;
+        let found = organizations.find(name, &self.viewer).await?.ok_or(RepoError::OrganizationNotFound)?;
         if let Some(required) = required {
             self.require_role(required, found.role())?;
         }
@@ -343,13 +343,18 @@ impl Authorized {
         match (required, role) {
             _ if self.viewer.is_site_administrator() => Ok(()),
             (_, OrganizationRole::Owner)
-            | (RequiredRole::Member | RequiredRole::OwnerOrSelf, OrganizationRole::Member) => Ok(()),
+            | (
+                RequiredRole::Member | RequiredRole::OwnerOrSelf,
+                OrganizationRole::Member | OrganizationRole::Creator,
+            )
+            | (RequiredRole::Creator, OrganizationRole::Creator) => Ok(()),
             (RequiredRole::Member | RequiredRole::OwnerOrSelf, OrganizationRole::Outsider) => {
                 Err(RepoError::OrganizationMemberRequired)
             }
-            (RequiredRole::Owner, OrganizationRole::Member | OrganizationRole::Outsider) => {
-                Err(RepoError::OrganizationOwnerRequired)
-            }
+            (
+                RequiredRole::Owner | RequiredRole::Creator,
+                OrganizationRole::Member | OrganizationRole::Creator | OrganizationRole::Outsider,
+            ) => Err(RepoError::OrganizationOwnerRequired),
         }
     }
 
@@ -378,8 +383,8 @@ pub(crate) fn repository_key(by: &repository_ref::By) -> Option<RepositoryKey> {
     }
 }
 
-/// Checks that the viewer has `level` on a part of a repository. With `anonymous`, a public
-/// repository needs no token.
+/// Checks that the viewer has `level` on a part of a repository. With `anonymous`, what is open to
+/// the viewer needs no scope.
 fn require_level(
     viewer: &Viewer,
     access: RepositoryAccess,
@@ -387,7 +392,7 @@ fn require_level(
     level: Permission,
     anonymous: bool,
 ) -> Result<(), AuthError> {
-    let is_open = anonymous && level <= access.public_level();
+    let is_open = anonymous && level <= access.public_level(viewer);
     if !access.is_visible(viewer) {
         return Err(AuthError::RepositoryNotFound);
     }

@@ -23,11 +23,14 @@ authorized_service!(AvatarService {
 
 async fn get_avatar(
     state: &AppState,
-    _: Authorized,
+    authorized: Authorized,
     request: Request<GetAvatarRequest>,
 ) -> Result<GetAvatarResponse, RepoError> {
-    let found = state.avatars.find(UserId(request.get_ref().user_id)).await?.ok_or(RepoError::UserNotFound)?;
-    Ok(GetAvatarResponse { content: found.content.unwrap_or_default(), sha256: found.sha256.unwrap_or_default() })
+    let found = state.avatars.find(UserId(request.get_ref().user_id), authorized.viewer()).await?;
+    let found = found.ok_or(RepoError::UserNotFound)?;
+    let is_hidden = found.is_hidden();
+    let (content, sha256) = (found.content.unwrap_or_default(), found.sha256.unwrap_or_default());
+    Ok(GetAvatarResponse { content, sha256, is_hidden })
 }
 
 async fn set_avatar(

@@ -12,6 +12,7 @@ use tonic::Request;
 use super::authorized::Authorized;
 use super::dispatch::{self, authorized_service};
 use super::{change, encode, lookup, repeat};
+use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
 use crate::state::AppState;
@@ -49,7 +50,7 @@ async fn get_collaborator(
 ) -> Result<GetCollaboratorResponse, RepoError> {
     let request = request.into_inner();
     let repository = authorized.repository(&state.repositories, request.repository).await?;
-    let account = match lookup::account(state, &request.username).await {
+    let account = match lookup::account(state, &request.username, authorized.viewer()).await {
         Err(RepoError::UserNotFound) => return Err(RepoError::field(USER_FIELD, "unknown", "does not exist")),
         account => account?,
     };
@@ -76,9 +77,10 @@ async fn check(
     state: &AppState,
     owner: UserId,
     request: &SetCollaboratorRequest,
+    viewer: &Viewer,
 ) -> Result<(User, Option<Permission>), RepoError> {
     let refuse = |code, message: &str| Err(FieldViolation::new(USER_FIELD, code, message));
-    let user = match lookup::account(state, &request.username).await {
+    let user = match lookup::account(state, &request.username, viewer).await {
         Err(RepoError::UserNotFound) => refuse("unknown", "does not exist"),
         Err(error) => return Err(error),
         Ok(account) if account.id == owner => refuse("invalid", "already owns the repository"),
@@ -98,7 +100,7 @@ async fn set(
     key: Option<&IdempotencyKey>,
 ) -> Result<SetCollaboratorResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository.take()).await?;
-    let (user, permission) = check(state, UserId(repository.owner_id), &request).await?;
+    let (user, permission) = check(state, UserId(repository.owner_id), &request, authorized.viewer()).await?;
     if let Some(wanted) = permission.filter(|wanted| *wanted < Permission::Admin) {
         let current = state.collaborators.find(repository.id(), user.id).await?;
         dispatch::refuse_at_commit_if(current.is_some_and(|current| wanted < current.permission));
@@ -141,7 +143,7 @@ async fn remove(
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveCollaboratorResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository).await?;
-    let user = match lookup::account(state, &request.username).await {
+    let user = match lookup::account(state, &request.username, authorized.viewer()).await {
         Err(RepoError::UserNotFound) => return Err(RepoError::CollaboratorNotFound),
         account => account?,
     };

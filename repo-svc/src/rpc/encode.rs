@@ -94,6 +94,7 @@ fn readable_parent(parent: &Repository, viewer: &Viewer) -> Option<Box<repo::Rep
 pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
     let (has_issues, has_wiki) = (row.has_issues(), row.has_wiki());
     let (mirror, external_tracker) = (mirror_state(&row), external_tracker(&row));
+    let owner_visibility = repo::Visibility::from(row.owner_visibility()).into();
     let owner = repo::User {
         id: row.owner_id,
         username: row.owner_name,
@@ -134,6 +135,7 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         topics: row.topics.split(',').filter(|topic| !topic.is_empty()).map(str::to_owned).collect(),
         mirror,
         store: row.store,
+        owner_visibility,
     }
 }
 
@@ -173,6 +175,7 @@ pub(super) fn token(row: TokenRow, names: &HashMap<i64, RepositoryName>) -> repo
 }
 
 pub(super) fn organization(row: Organization) -> repo::Organization {
+    let visibility = repo::Visibility::from(row.visibility()).into();
     repo::Organization {
         id: row.id,
         username: row.name,
@@ -180,6 +183,8 @@ pub(super) fn organization(row: Organization) -> repo::Organization {
         description: row.description,
         website: row.website,
         location: row.location,
+        visibility,
+        repository_admins_change_teams: row.admins_change_teams,
     }
 }
 
@@ -187,9 +192,12 @@ pub(super) fn team(row: Team) -> repo::Team {
     repo::Team {
         id: row.id,
         permission: repo::Permission::from(row.permission()).into(),
-        name: row.name,
-        description: row.description,
+        name: row.name.clone(),
+        description: row.description.clone(),
         organization_id: row.organization_id,
+        includes_all_repositories: row.includes_all_repositories(),
+        can_create_repositories: row.can_create_repositories(),
+        organization: Some(organization(row.into_organization())),
     }
 }
 

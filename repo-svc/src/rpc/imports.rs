@@ -29,12 +29,12 @@ use super::authorized::Authorized;
 use super::dispatch::authorized_service;
 use super::lookup::Owner;
 use super::{change, encode, lost_rights, repeat};
-use crate::access::Viewer;
+use crate::access::{RequiredRole, Viewer};
 use crate::error::RepoError;
 use crate::state::{AppState, Parts};
 use crate::store::{
-    Action, Entry, Import, NewImport, OrganizationRole, Phase, Progress, RepositoryKey, RepositoryTable, SizeChange,
-    Target, append, take_wiki_id,
+    Action, Entry, Import, NewImport, Phase, Progress, RepositoryKey, RepositoryTable, SizeChange, Target, append,
+    take_wiki_id,
 };
 
 authorized_service!(MigrationService {
@@ -96,27 +96,28 @@ async fn migrate_repository(
     repeat::once(&state.db, key.as_ref(), access, work).await
 }
 
-/// The account that will own the repository: the caller, an organization that the caller owns, or
-/// any account if the caller is a site administrator. By its id, or by `name` if that is not empty.
+/// The account that will own the repository: the caller, an organization that the caller may create
+/// repositories for, or any account if the caller is a site administrator. By its id, or by `name`
+/// if that is not empty.
 async fn find_owner(state: &AppState, authorized: &Authorized, uid: UserId, name: &str) -> Result<Owner, RepoError> {
     let field = if name.is_empty() { "uid" } else { "repo_owner" };
     let unknown = || RepoError::field(field, "unknown", "does not exist");
+    let viewer = authorized.viewer();
     let uid = match name {
         "" => uid,
-        name => state.accounts.find(name).await?.ok_or_else(unknown)?.id,
+        name => state.accounts.find(name, viewer).await?.ok_or_else(unknown)?.id,
     };
     if uid == authorized.user()? {
         return Ok(Owner::caller(authorized)?);
     }
-    let found = state.accounts.find_active(uid).await?.ok_or_else(unknown)?;
-    if !authorized.viewer().is_site_administrator() {
+    let found = state.accounts.find_active(uid, viewer).await?.ok_or_else(unknown)?;
+    if !viewer.is_site_administrator() {
         if !found.is_organization {
             return Err(AuthError::AdminRequired.into());
         }
-        let organization = state.organizations.find(&found.username, authorized.viewer().user()).await?;
-        if organization.is_none_or(|organization| organization.role() != OrganizationRole::Owner) {
-            return Err(RepoError::OrganizationOwnerRequired);
-        }
+        let organization = state.organizations.find(&found.username, viewer).await?;
+        let organization = organization.ok_or(RepoError::OrganizationOwnerRequired)?;
+        authorized.require_role(RequiredRole::Creator, organization.role())?;
     }
     Ok(found.into())
 }

@@ -23,14 +23,16 @@ pub(super) fn page(page: i32, page_size: i32) -> Page {
     Page::nearest(page, page_size, MAX_PAGE_SIZE)
 }
 
-/// Finds a user or organization by name.
-pub(super) async fn account(state: &AppState, name: &str) -> Result<User, RepoError> {
-    state.accounts.find(name).await?.ok_or(RepoError::UserNotFound)
+/// Finds a user or organization by name. One that is hidden from the viewer gives the same error as
+/// none.
+pub(super) async fn account(state: &AppState, name: &str, viewer: &Viewer) -> Result<User, RepoError> {
+    state.accounts.find(name, viewer).await?.ok_or(RepoError::UserNotFound)
 }
 
 /// Finds a user by name; not an organization.
 pub(super) async fn user(state: &AppState, name: &str) -> Result<User, RepoError> {
-    let found = account(state, name).await?;
+    // Everybody sees all users.
+    let found = account(state, name, &Viewer::of(None)).await?;
     if found.is_organization { Err(RepoError::UserNotFound) } else { Ok(found) }
 }
 
@@ -45,7 +47,7 @@ pub(super) async fn user_or_caller(
 
 /// Finds an organization and the role of `viewer` in it, for operations that require no role.
 pub(super) async fn organization(state: &AppState, name: &str, viewer: &Viewer) -> Result<Organization, RepoError> {
-    state.organizations.find(name, viewer.user()).await?.ok_or(RepoError::OrganizationNotFound)
+    state.organizations.find(name, viewer).await?.ok_or(RepoError::OrganizationNotFound)
 }
 
 /// The account that will own what the request creates.
@@ -121,7 +123,7 @@ pub(super) async fn token_owner(
 ) -> Result<TokenOwner, RepoError> {
     let credential = credential.ok_or(AuthError::CredentialsRequired)?;
     let proof = state.credentials.check_password(&credential, address).await?;
-    let owner = account(state, username).await?;
+    let owner = account(state, username, &Viewer::of(Some(&proof.identity))).await?;
     if owner.id.0 != proof.identity.user_id {
         return Err(RepoError::NotYourTokens);
     }

@@ -20,7 +20,7 @@ use super::lookup::{self, Owner};
 use super::{change, encode, lost_rights, repeat, versions};
 use crate::access::{RequiredRole, Viewer};
 use crate::error::RepoError;
-use crate::model::{CheckedOrganization, OrganizationChange};
+use crate::model::{CheckedOrganization, OrganizationChange, Visibility};
 use crate::state::AppState;
 use crate::store::{Action, MembershipFilter, Organization, OrganizationRole, Target};
 
@@ -56,7 +56,7 @@ async fn list_organizations(
         false => MembershipFilter::Public,
     };
     let page = lookup::page(request.page, request.page_size);
-    let (rows, total_count) = state.organizations.list(member, Some(caller), seen, page).await?;
+    let (rows, total_count) = state.organizations.list(member, viewer, seen, page).await?;
     Ok(ListOrganizationsResponse { organizations: rows.into_iter().map(encode::organization).collect(), total_count })
 }
 
@@ -94,7 +94,11 @@ async fn create(
     let (viewer, limits) = (authorized.viewer().user(), state.quotas.site());
     let made = state.organizations.insert(&mut tx, &new, owner.id, viewer, limits, now).await?;
     let target = Target::organization(made.id(), &made.name);
-    change::record(&mut tx, authorized, Action::OrganizationCreate, target, &[("owner", owner.name)], now).await?;
+    let mut details = vec![("owner", owner.name)];
+    if made.visibility() != Visibility::Public {
+        details.push(("visibility", made.visibility().as_str().to_owned()));
+    }
+    change::record(&mut tx, authorized, Action::OrganizationCreate, target, &details, now).await?;
     change::commit(tx, key, CreateOrganizationResponse { organization: Some(encode::organization(made)) }, now).await
 }
 
@@ -114,8 +118,10 @@ async fn update(
     authorized: &Authorized,
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateOrganizationResponse, RepoError> {
-    let id = authorized.organization(&state.organizations, &request.organization).await?.id();
-    let wanted = OrganizationChange::check(request)?;
+    let found = authorized.organization(&state.organizations, &request.organization).await?;
+    let (id, wanted) = (found.id(), OrganizationChange::check(request)?);
+    let hides = |before: &Organization| wanted.visibility.is_some_and(|after| after > before.visibility());
+    dispatch::refuse_at_commit_if(hides(&found));
     let (now, viewer) = (state.clock.now_us(), authorized.viewer().user());
     let mut tx = state.db.begin().await?;
     state.organizations.lock(&mut tx, id).await?;
@@ -124,9 +130,13 @@ async fn update(
         tx.require_version(Some(&encode::organization(old.clone())))?;
     }
     let fields = state.organizations.update(&mut tx, &old, &wanted).await?;
+    dispatch::never_refuse_if(fields == ["visibility"] && hides(&old));
     if !fields.is_empty() {
         let target = Target::organization(id, &old.name);
-        let details = [("fields", fields.join(","))];
+        let mut details = vec![("fields", fields.join(","))];
+        if let Some(visibility) = wanted.visibility.filter(|after| *after != old.visibility()) {
+            details.push(("visibility", visibility.as_str().to_owned()));
+        }
         change::record(&mut tx, authorized, Action::OrganizationUpdate, target, &details, now).await?;
     }
     let new = state.organizations.reload(&mut tx, id, viewer).await?.ok_or(RepoError::OrganizationNotFound)?;
@@ -192,7 +202,7 @@ async fn get_membership(
 ) -> Result<GetMembershipResponse, RepoError> {
     let (request, viewer) = (request.get_ref(), authorized.viewer());
     let organization = lookup::organization(state, &request.organization, viewer).await?;
-    let user = state.accounts.find(&request.username).await?.ok_or(RepoError::MemberNotFound)?;
+    let user = state.accounts.find(&request.username, viewer).await?.ok_or(RepoError::MemberNotFound)?;
     let membership = state.organizations.membership(organization.id(), user.id).await?;
     let membership = membership
         .filter(|membership| membership.is_public || sees_all(viewer, &organization))
@@ -338,7 +348,8 @@ async fn remove(
     if !request.username.eq_ignore_ascii_case(&authorized.identity()?.username) {
         authorized.require_role(RequiredRole::Owner, organization.role())?;
     }
-    let user = state.accounts.find(&request.username).await?.ok_or(RepoError::MemberNotFound)?;
+    let user = state.accounts.find(&request.username, authorized.viewer()).await?;
+    let user = user.ok_or(RepoError::MemberNotFound)?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     state.organizations.lock(&mut tx, organization.id()).await?;

@@ -11,7 +11,7 @@ use tonic::Request;
 
 use super::authorized::Authorized;
 use super::dispatch::{self, authorized_service};
-use super::{change, encode, lookup, lost_rights, repeat};
+use super::{change, encode, lookup, lost_rights, repeat, versions};
 use crate::access::Capacity;
 use crate::error::RepoError;
 use crate::model::{CheckedTeam, TeamChange};
@@ -32,6 +32,10 @@ authorized_service!(TeamService {
     remove_team_repository(RemoveTeamRepositoryRequest, as_administrator) -> RemoveTeamRepositoryResponse;
 });
 
+/// Fields of teams, as changes and the audit log name them.
+const ALL_REPOSITORIES: &str = "includes_all_repositories";
+const CREATES: &str = "can_create_org_repo";
+
 async fn list_teams(
     state: &AppState,
     authorized: Authorized,
@@ -51,7 +55,7 @@ async fn get_team(
 ) -> Result<GetTeamResponse, RepoError> {
     let team = authorized.team(&state.teams, TeamId(request.get_ref().team_id)).await?;
     let team = encode::team(team);
-    version::tell(&team);
+    version::tell(&versions::team(team.clone()));
     Ok(GetTeamResponse { team: Some(team) })
 }
 
@@ -85,7 +89,8 @@ async fn create(
         return Err(RepoError::OrganizationNotFound);
     }
     let team = state.teams.insert(&mut tx, id, &new, authorized.viewer().user(), now).await?;
-    let details = [("permission", team.permission().to_string())];
+    let mut details = vec![("permission", team.permission().to_string())];
+    details.extend(flags(&team).into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| (flag, "true".to_owned())));
     change::record(&mut tx, authorized, Action::TeamCreate, Target::team(&team), &details, now).await?;
     change::commit(tx, key, CreateTeamResponse { team: Some(encode::team(team)) }, now).await
 }
@@ -108,22 +113,42 @@ async fn update(
 ) -> Result<UpdateTeamResponse, RepoError> {
     let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let wanted = TeamChange::check(request)?;
-    let is_lower = |team: &Team| wanted.permission.is_some_and(|new| new < team.permission());
-    dispatch::refuse_at_commit_if(is_lower(&found));
+    let fields = ["permission", ALL_REPOSITORIES, CREATES];
+    dispatch::refuse_at_commit_if(fields.iter().any(|field| takes(&found, &wanted, field)));
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let old = lock(state, &mut tx, &found).await?;
     require_version(&tx, &old)?;
     let fields = state.teams.update(&mut tx, &old, &wanted).await?;
-    dispatch::never_refuse_if(fields == ["permission"] && is_lower(&old));
+    let takes_only_access_away = fields.iter().all(|field| takes(&old, &wanted, field));
+    dispatch::never_refuse_if(!fields.is_empty() && takes_only_access_away);
     let new = state.teams.reload(&mut tx, old.id(), None).await?.ok_or(RepoError::TeamNotFound)?;
     if !fields.is_empty() {
         // The target has the old name, the details the new one.
-        let details =
-            [("fields", fields.join(",")), ("name", new.name.clone()), ("permission", new.permission().to_string())];
+        let mut details = vec![
+            ("fields", fields.join(",")),
+            ("name", new.name.clone()),
+            ("permission", new.permission().to_string()),
+        ];
+        let changed = flags(&new).into_iter().filter(|(flag, _)| fields.contains(flag));
+        details.extend(changed.map(|(flag, is_set)| (flag, is_set.to_string())));
         change::record(&mut tx, authorized, Action::TeamUpdate, Target::team(&old), &details, now).await?;
     }
     change::commit(tx, key, UpdateTeamResponse { team: Some(encode::team(new)) }, now).await
+}
+
+fn flags(team: &Team) -> [(&'static str, bool); 2] {
+    [(ALL_REPOSITORIES, team.includes_all_repositories()), (CREATES, team.can_create_repositories())]
+}
+
+/// Whether the change of a field takes access away from the members of the team.
+fn takes(team: &Team, wanted: &TeamChange, field: &str) -> bool {
+    match field {
+        "permission" => wanted.permission.is_some_and(|new| new < team.permission()),
+        ALL_REPOSITORIES => team.includes_all_repositories() && wanted.includes_all_repositories == Some(false),
+        CREATES => team.can_create_repositories() && wanted.can_create_repositories == Some(false),
+        _ => false,
+    }
 }
 
 async fn delete_team(
@@ -322,13 +347,12 @@ async fn remove_repository(
 ) -> Result<RemoveTeamRepositoryResponse, RepoError> {
     let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
     let (id, name) = find_repository(state, &found, &request.repository).await?;
-    if found.is_owners() {
-        return Err(RepoError::OwnersTeam);
-    }
+    require_rows(&found)?;
     dispatch::refuse_at_commit_if(state.teams.holds(found.id(), id).await?);
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
+    require_rows(&team)?;
     let is_removed = state.teams.remove_repository(&mut tx, team.id(), id).await?;
     dispatch::never_refuse_if(is_removed);
     if is_removed {
@@ -345,6 +369,15 @@ async fn remove_repository(
     change::commit(tx, key, RemoveTeamRepositoryResponse {}, now).await
 }
 
+/// Fails for a team from which no single repository can be taken, because it has all of them.
+fn require_rows(team: &Team) -> Result<(), RepoError> {
+    match (team.is_owners(), team.includes_all_repositories()) {
+        (true, _) => Err(RepoError::OwnersTeam),
+        (false, true) => Err(RepoError::TeamHasAllRepositories),
+        (false, false) => Ok(()),
+    }
+}
+
 /// Locks the organization of a team and reads the team again. Until the transaction ends, nothing
 /// else changes the team or its members.
 async fn lock(state: &AppState, tx: &mut Tx, found: &Team) -> Result<Team, RepoError> {
@@ -355,7 +388,7 @@ async fn lock(state: &AppState, tx: &mut Tx, found: &Team) -> Result<Team, RepoE
 /// The team must have been read under the lock.
 fn require_version(tx: &Tx, team: &Team) -> Result<(), RepoError> {
     if is_conditional() {
-        tx.require_version(Some(&encode::team(team.clone())))?;
+        tx.require_version(Some(&versions::team(encode::team(team.clone()))))?;
     }
     Ok(())
 }

@@ -70,7 +70,7 @@ async fn start(
     key: Option<&IdempotencyKey>,
 ) -> Result<StartTransferResponse, RepoError> {
     let repository = authorized.repository(&state.repositories, request.repository).await?;
-    let new_owner = new_owner(state, &repository, &request.new_owner).await?;
+    let new_owner = new_owner(state, &repository, &request.new_owner, authorized.viewer()).await?;
     let now = state.clock.now_us();
     if may_act_for(state, authorized, new_owner.id).await? {
         let mut tx = state.db.begin().await?;
@@ -107,12 +107,12 @@ fn subject_of(repository: &Repository, is_pending: bool) -> StartTransferRespons
 }
 
 /// Finds the new owner, who must not already own the repository.
-async fn new_owner(state: &AppState, repository: &Repository, name: &str) -> Result<User, RepoError> {
+async fn new_owner(state: &AppState, repository: &Repository, name: &str, viewer: &Viewer) -> Result<User, RepoError> {
     if name.is_empty() {
         return Err(RepoError::field(NEW_OWNER_FIELD, "required", "is required"));
     }
-    let found = match state.accounts.find(name).await? {
-        Some(user) => state.accounts.find_active(user.id).await?,
+    let found = match state.accounts.find(name, viewer).await? {
+        Some(user) => state.accounts.find_active(user.id, viewer).await?,
         None => None,
     };
     let found = found.ok_or_else(|| RepoError::field(NEW_OWNER_FIELD, "unknown", "does not exist"))?;
@@ -156,7 +156,7 @@ async fn get_transfer(
     request: Request<GetTransferRequest>,
 ) -> Result<GetTransferResponse, RepoError> {
     let found = find(state, &authorized, request.into_inner().repository).await?;
-    let accounts = accounts(state, &found.row).await?;
+    let accounts = accounts(state, &found.row, authorized.viewer()).await?;
     version::tell(&versions::transfer(&found.row));
     let transfer = encode_transfer(state, found.repository, &found.row, accounts, authorized.viewer());
     Ok(GetTransferResponse { transfer: Some(transfer) })
@@ -176,14 +176,14 @@ async fn list_transfers(
     let repositories = state.repositories.find_many(&ids, viewer).await?;
     let mut repositories: HashMap<_, _> = repositories.into_iter().map(|row| (row.id, row)).collect();
     let ids = listed.iter().flat_map(|one| [one.row.new_owner().0, one.row.user().0]).collect();
-    let accounts = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }).await?;
+    let accounts = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }, viewer).await?;
     let transfers = listed.into_iter().filter_map(|one| {
         let repository = repositories.remove(&one.row.repository().0)?;
         // An owner cannot see a fork whose parent is hidden from them.
         if !one.is_received() && repository.level(viewer) < Permission::Owner {
             return None;
         }
-        let accounts = accounts_of(&one.row, &accounts)?;
+        let accounts = accounts_of(&one.row, &accounts);
         Some(encode_transfer(state, repository, &one.row, accounts, viewer))
     });
     Ok(ListTransfersResponse { transfers: transfers.collect(), total_count })
@@ -214,7 +214,9 @@ async fn accept(
     key: Option<&IdempotencyKey>,
 ) -> Result<AcceptTransferResponse, RepoError> {
     let found = find_for_receiver(state, authorized, request.repository).await?;
-    let (new_owner, _) = accounts(state, &found.row).await?;
+    // Whoever accepts can act for the new owner, whatever the token is limited to.
+    let account = Viewer::account(authorized.user()?, authorized.viewer().is_site_administrator());
+    let (new_owner, _) = accounts(state, &found.row, &account).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     require_rights(state, &mut tx, authorized, &found.row).await?;
@@ -395,18 +397,21 @@ async fn may_act_for(state: &AppState, authorized: &Authorized, account: UserId)
     Ok(membership.is_some_and(|membership| membership.is_owner))
 }
 
-/// Returns the new owner and the user who started the transfer. If one was deleted, so was the
-/// transfer.
-async fn accounts(state: &AppState, row: &TransferRow) -> Result<(User, User), RepoError> {
+/// Returns the new owner and the user who started the transfer, as `viewer` sees them.
+async fn accounts(state: &AppState, row: &TransferRow, viewer: &Viewer) -> Result<(User, User), RepoError> {
     let ids = vec![row.new_owner().0, row.user().0];
-    let found = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }).await?;
-    accounts_of(row, &found).ok_or(RepoError::TransferNotFound)
+    let found = state.accounts.find_many(AccountQuery { ids, ..AccountQuery::default() }, viewer).await?;
+    Ok(accounts_of(row, &found))
 }
 
-/// Like [`accounts`], from accounts that were already read.
-fn accounts_of(row: &TransferRow, found: &AccountsFound) -> Option<(User, User)> {
-    let account = |id: UserId| found.users.iter().find(|user| user.id == id).cloned();
-    account(row.new_owner()).zip(account(row.user()))
+/// Like [`accounts`], from accounts that were already read. An organization that was hidden from the
+/// viewer after the start is shown like a deleted account.
+fn accounts_of(row: &TransferRow, found: &AccountsFound) -> (User, User) {
+    let account = |id: UserId| {
+        let seen = found.users.iter().find(|user| user.id == id).cloned();
+        seen.unwrap_or_else(|| User::ghost(id))
+    };
+    (account(row.new_owner()), account(row.user()))
 }
 
 /// Checks again, in the transaction that accepts: the user who started the transfer must still own

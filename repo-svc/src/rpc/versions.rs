@@ -25,6 +25,7 @@ pub(super) fn repository(row: &Repository) -> repo::Repository {
         archive_time: None,
         update_time: None,
         store: String::new(),
+        owner_visibility: repo::Visibility::Unspecified.into(),
         ..encode::repository_snapshot(row.clone())
     }
 }
@@ -38,6 +39,11 @@ pub(super) fn release(shown: repo::Release) -> repo::Release {
 /// Everything except the download count.
 pub(super) fn asset(shown: repo::ReleaseAsset) -> repo::ReleaseAsset {
     repo::ReleaseAsset { download_count: 0, ..shown }
+}
+
+/// Everything except the fields of the organization.
+pub(super) fn team(shown: repo::Team) -> repo::Team {
+    repo::Team { organization: None, ..shown }
 }
 
 /// Everything except the user.

@@ -11,8 +11,10 @@ use ferrite_proto::id::UserId;
 use super::profiles::{ADD_VERIFIED, drop_unverified};
 use super::search::{self, SearchColumns};
 use super::sql::{Locking, locking};
+use super::visibility;
+use crate::access::Viewer;
 use crate::error::RepoError;
-use crate::model::{CheckedUser, Email, SearchText, User, lookup_key};
+use crate::model::{CheckedUser, Email, SearchText, User, Visibility, lookup_key};
 
 /// Cached results of [`AccountTable::find_many`], each at most a few tens of kilobytes. Dropped
 /// when the database changes.
@@ -38,17 +40,15 @@ const SEARCH_COLUMNS: SearchColumns = SearchColumns {
         [" AND (instr(name_key, ", ") > 0 OR instr(full_name_key, ", ") > 0)"],
     ],
 };
-const FIND: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1";
-const FIND_ACTIVE: &str = "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE id = $1 AND is_active";
+const FIND: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM users u WHERE ";
 const FIND_ACTIVE_USER: &str =
     "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1 AND is_active AND kind = 'user'";
 /// Parts of the statement of [`AccountTable::find_many`], each with its own index; a list of keys
 /// follows.
-const FIND_BY_ID: &str =
-    "SELECT id, kind, name, full_name, email, is_admin, CAST(NULL AS TEXT) AS email_key FROM users WHERE id IN ";
-const FIND_BY_NAME: &str =
-    "SELECT id, kind, name, full_name, email, is_admin, CAST(NULL AS TEXT) AS email_key FROM users WHERE name_key IN ";
-const FIND_BY_EMAIL: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin, e.email_key FROM emails e \
+const FIND_BY_ID: &str = "SELECT id, kind, name, full_name, email, is_admin, visibility, CAST(NULL AS TEXT) AS email_key FROM users WHERE id IN ";
+const FIND_BY_NAME: &str = "SELECT id, kind, name, full_name, email, is_admin, visibility, CAST(NULL AS TEXT) AS email_key \
+     FROM users WHERE name_key IN ";
+const FIND_BY_EMAIL: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin, u.visibility, e.email_key FROM emails e \
      JOIN users u ON u.id = e.user_id WHERE e.email_key IN ";
 const LOGIN: &str = "SELECT id, kind, name, full_name, email, is_admin, is_active, password_hash FROM users \
      WHERE (name_key = $1 OR id = (SELECT user_id FROM emails WHERE email_key = $1)) AND kind = 'user'";
@@ -90,6 +90,7 @@ where
 struct FoundRow {
     #[sqlx(flatten)]
     user: User,
+    visibility: i64,
     /// The folded address that matched.
     email_key: Option<String>,
 }
@@ -124,6 +125,8 @@ pub(crate) struct AccountsFound {
     pub(crate) users: Vec<User>,
     /// Owners by folded e-mail address, without addresses that nobody owns.
     pub(crate) email_owners: HashMap<String, i64>,
+    /// Ids of the organizations that are not public.
+    hidden: Vec<i64>,
 }
 
 /// Returns an account once per key that matched, ordered by id. The query has no arguments if there
@@ -222,14 +225,21 @@ impl AccountTable {
         Ok(tx.optional::<(i64,)>(ANY, &[]).await?.is_none())
     }
 
-    pub(crate) async fn find(&self, name: &str) -> Result<Option<User>, DbError> {
+    /// Returns `None` also for an organization that the viewer cannot see.
+    pub(crate) async fn find(&self, name: &str, viewer: &Viewer) -> Result<Option<User>, DbError> {
         let Some(key) = lookup_key(name) else { return Ok(None) };
-        self.db.lookup(FIND, &args![key]).await
+        let mut query = Query::new(FIND);
+        query.push("u.name_key = ").bind(key);
+        visibility::only_seen(&mut query, "u", viewer);
+        self.db.lookup(query.sql(), query.args()).await
     }
 
-    /// Returns `None` if the user or organization is disabled.
-    pub(crate) async fn find_active(&self, id: UserId) -> Result<Option<User>, DbError> {
-        self.db.lookup(FIND_ACTIVE, &args![id]).await
+    /// Returns `None` if the user or organization is disabled, or hidden from the viewer.
+    pub(crate) async fn find_active(&self, id: UserId, viewer: &Viewer) -> Result<Option<User>, DbError> {
+        let mut query = Query::new(FIND);
+        query.push("u.is_active AND u.id = ").bind(id);
+        visibility::only_seen(&mut query, "u", viewer);
+        self.db.lookup(query.sql(), query.args()).await
     }
 
     /// Returns `None` for disabled users and for organizations.
@@ -238,24 +248,38 @@ impl AccountTable {
         self.db.lookup(FIND_ACTIVE_USER, &args![key]).await
     }
 
-    pub(crate) async fn find_many(&self, wanted: AccountQuery) -> Result<Arc<AccountsFound>, DbError> {
+    /// Returns the accounts that exist and that the viewer can see.
+    pub(crate) async fn find_many(&self, wanted: AccountQuery, viewer: &Viewer) -> Result<Arc<AccountsFound>, DbError> {
         let query = self.look_up(&wanted);
-        if wanted.len() > MAX_CACHED_QUERY_ACCOUNTS {
-            return query.await;
+        let found = match wanted.len() > MAX_CACHED_QUERY_ACCOUNTS {
+            true => query.await?,
+            false => self.cache.get_or_query(&self.db, wanted.clone(), query).await?,
+        };
+        if found.hidden.is_empty() {
+            return Ok(found);
         }
-        self.cache.get_or_query(&self.db, wanted.clone(), query).await
+        let mut query = Query::new("SELECT u.id FROM users u WHERE u.id IN ");
+        query.bind_list(found.hidden.iter().copied());
+        visibility::only_seen(&mut query, "u", viewer);
+        let seen: Vec<(i64,)> = self.db.all(query.sql(), query.args()).await?;
+        let mut shown = AccountsFound::clone(&found);
+        shown.users.retain(|user| !found.hidden.contains(&user.id.0) || seen.contains(&(user.id.0,)));
+        Ok(Arc::new(shown))
     }
 
     async fn look_up(&self, wanted: &AccountQuery) -> Result<Arc<AccountsFound>, DbError> {
-        let mut found = AccountsFound { users: Vec::new(), email_owners: HashMap::new() };
+        let mut found = AccountsFound { users: Vec::new(), email_owners: HashMap::new(), hidden: Vec::new() };
         let query = lookup(wanted);
         if query.args().is_empty() {
             return Ok(Arc::new(found));
         }
         let rows: Vec<FoundRow> = self.db.lookup_all(query.sql(), query.args()).await?;
-        for FoundRow { user, email_key } in rows {
+        for FoundRow { user, visibility, email_key } in rows {
             found.email_owners.extend(email_key.map(|key| (key, user.id.0)));
             if found.users.last().is_none_or(|last| last.id != user.id) {
+                if Visibility::from_number(visibility) != Visibility::Public {
+                    found.hidden.push(user.id.0);
+                }
                 found.users.push(user);
             }
         }

@@ -1,14 +1,17 @@
 //! Uploaded pictures of users and organizations.
 
 use ferrite_db::args;
-use ferrite_db::{Db, DbError, Tx};
+use ferrite_db::{Db, DbError, Query, Tx};
 use ferrite_proto::id::UserId;
 
 use super::sql::or_missing;
+use super::visibility;
+use crate::access::Viewer;
 use crate::error::RepoError;
-use crate::model::Avatar;
+use crate::model::{Avatar, Visibility};
 
-const FIND: &str = "SELECT a.content, a.sha256 FROM users u LEFT JOIN avatars a ON a.user_id = u.id WHERE u.id = $1";
+const FIND: &str =
+    "SELECT u.visibility, a.content, a.sha256 FROM users u LEFT JOIN avatars a ON a.user_id = u.id WHERE u.id = ";
 /// Does nothing if the picture is unchanged.
 const SET: &str = "INSERT INTO avatars (user_id, content, sha256, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (user_id) DO UPDATE SET content = excluded.content, sha256 = excluded.sha256, created_us = excluded.created_us \
@@ -18,8 +21,16 @@ const DELETE: &str = "DELETE FROM avatars WHERE user_id = $1";
 /// The picture of an account, without content if nothing was uploaded.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct AvatarRow {
+    visibility: i64,
     pub(crate) content: Option<Vec<u8>>,
     pub(crate) sha256: Option<String>,
+}
+
+impl AvatarRow {
+    /// Whether some viewers cannot see the account.
+    pub(crate) fn is_hidden(&self) -> bool {
+        Visibility::from_number(self.visibility) != Visibility::Public
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -32,9 +43,12 @@ impl AvatarTable {
         Self { db }
     }
 
-    /// Returns `None` if there is no such account.
-    pub(crate) async fn find(&self, account: UserId) -> Result<Option<AvatarRow>, DbError> {
-        self.db.optional(FIND, &args![account]).await
+    /// Returns `None` if there is no such account, or if it is hidden from the viewer.
+    pub(crate) async fn find(&self, account: UserId, viewer: &Viewer) -> Result<Option<AvatarRow>, DbError> {
+        let mut query = Query::new(FIND);
+        query.bind(account);
+        visibility::only_seen(&mut query, "u", viewer);
+        self.db.optional(query.sql(), query.args()).await
     }
 
     /// Stores the picture of an account. Returns whether it changed.

@@ -16,6 +16,12 @@ const LEVEL: &str = "SELECT permission FROM collaborators WHERE repository_id = 
 const SET: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (repository_id, user_id) DO UPDATE SET permission = excluded.permission";
 const REMOVE: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND user_id = $2";
+/// Only for members of teams that may create repositories, unless a team gives the level already.
+const ADD_CREATOR: &str = "INSERT INTO collaborators (repository_id, user_id, permission, created_us) \
+     SELECT $1, m.user_id, 'admin', $4 FROM team_members m JOIN teams t ON t.id = m.team_id \
+     WHERE t.organization_id = $2 AND m.user_id = $3 GROUP BY m.user_id \
+     HAVING MAX(CASE WHEN t.can_create_repositories THEN 1 ELSE 0 END) = 1 \
+     AND MAX(CASE WHEN t.level = 4 OR (t.level = 3 AND t.includes_all_repositories) THEN 1 ELSE 0 END) = 0 ON CONFLICT DO NOTHING";
 
 #[derive(Debug, sqlx_macros::FromRow)]
 struct CollaboratorRow {
@@ -89,6 +95,18 @@ impl CollaboratorTable {
     pub(crate) async fn remove(&self, tx: &mut Tx, repository: RepositoryId, user: UserId) -> Result<bool, DbError> {
         Ok(tx.execute(REMOVE, &args![repository, user]).await? == 1)
     }
+}
+
+/// Makes the creator of an organization's new repository a collaborator of level admin, if the
+/// creator has no such level already.
+pub(super) async fn add_creator(
+    tx: &mut Tx,
+    repository: RepositoryId,
+    organization: UserId,
+    creator: UserId,
+    now_us: i64,
+) -> Result<(), DbError> {
+    tx.execute(ADD_CREATOR, &args![repository, organization, creator, now_us]).await.map(drop)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use super::sql::or_missing;
 use super::visibility;
 use crate::access::Viewer;
 use crate::error::RepoError;
+use crate::model::Visibility;
 
 /// Maximum length of a chain of forks of forks, including the first repository. Access to a private
 /// fork depends on the whole chain.
@@ -29,8 +30,21 @@ const SET_PARENT: &str = "UPDATE repositories SET parent_id = $2 WHERE id = $1";
 const KEEP_UNFINISHED: &str =
     "UPDATE repositories SET created_us = $2, updated_us = $2 WHERE id = $1 AND state = 'creating'";
 const ADD_FORK: &str =
-    "UPDATE repositories SET fork_count = fork_count + 1 WHERE id = $1 AND state = 'ready' RETURNING is_private";
+    "UPDATE repositories SET fork_count = fork_count + 1 WHERE id = $1 AND state = 'ready' RETURNING owner_id";
 const SET_PRIVATE: &str = "UPDATE repositories SET is_private = $2 WHERE id = $1";
+
+impl Repository {
+    /// Who may see the owner.
+    pub(crate) fn owner_visibility(&self) -> Visibility {
+        Visibility::from_number(self.owner_visibility)
+    }
+
+    /// Whether some users, or anonymous viewers, cannot see it without a role. Forks of it must be
+    /// private.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.is_private || self.owner_visibility() != Visibility::Public
+    }
+}
 
 impl RepositoryTable {
     /// Like [`RepositoryTable::insert`], but for a fork of `parent`. The fork must fit into the
@@ -62,7 +76,7 @@ impl RepositoryTable {
     }
 
     /// Like [`RepositoryTable::finish`], and increments the fork count. The fork becomes private if
-    /// the parent became private during the copy. Returns the fork and its parent, read for
+    /// the parent, or the parent's owner, became hidden during the copy. Returns the fork and its parent, read for
     /// `viewer`. Fails with [`RepoError::Interrupted`] if the fork was removed in the meantime.
     pub(crate) async fn finish_fork(
         &self,
@@ -72,13 +86,12 @@ impl RepositoryTable {
         finished: CreatedOnDisk,
         viewer: &Viewer,
     ) -> Result<(Repository, Repository), RepoError> {
-        let counted: Option<(bool,)> = tx.optional(ADD_FORK, &args![parent]).await?;
-        let (is_private,) = counted.ok_or(AuthError::RepositoryNotFound)?;
-        if is_private {
+        tx.optional::<(i64,)>(ADD_FORK, &args![parent]).await?.ok_or(AuthError::RepositoryNotFound)?;
+        let parent = self.find_in(tx, parent, viewer).await?.ok_or(AuthError::RepositoryNotFound)?;
+        if parent.is_hidden() {
             tx.execute(SET_PRIVATE, &args![id, true]).await?;
         }
         let fork = self.finish(tx, id, finished, viewer).await?.ok_or(RepoError::Interrupted)?;
-        let parent = self.find_in(tx, parent, viewer).await?.ok_or(AuthError::RepositoryNotFound)?;
         Ok((fork, parent))
     }
 

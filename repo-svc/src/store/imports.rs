@@ -11,7 +11,7 @@ use ferrite_proto::git;
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::audit::Actor;
-use super::ownership::owned_by_user;
+use super::ownership::made_by_user;
 use super::repositories::RepositoryTable;
 use super::repository_sizes::{SizeChange, branch_column};
 use super::sql::{Locking, locking};
@@ -31,12 +31,12 @@ const UNFINISHED_LOCK: Locking = locking!(" AND m.finished_us = 0", " FOR UPDATE
 const UNOWNED: Locking = locking!(
     concat!(
         "SELECT x.id, x.repository_id FROM migrations x WHERE x.user_id = $1 AND x.finished_us = 0 AND NOT ",
-        owned_by_user!(),
+        made_by_user!(),
         " ORDER BY x.id"
     ),
     " FOR UPDATE OF x"
 );
-const IS_OWNED: &str = concat!("SELECT x.id FROM migrations x WHERE x.id = $1 AND ", owned_by_user!());
+const IS_OWNED: &str = concat!("SELECT x.id FROM migrations x WHERE x.id = $1 AND ", made_by_user!());
 const UPDATE: &str = "UPDATE migrations SET phase = $2, object_count = $3, received_bytes = $4, heard_us = $5 \
      WHERE id = $1 AND finished_us = 0";
 const END: &str = "UPDATE migrations SET phase = $2, error = $3, object_count = CASE WHEN object_count < $4 THEN $4 ELSE object_count END, \

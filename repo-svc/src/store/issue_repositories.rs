@@ -10,15 +10,16 @@ use super::repositories::{RepositoryKey, RepositoryTable};
 use super::sql::{level_from_number, level_from_str};
 use super::visibility;
 use crate::access::{RepositoryAccess, Viewer};
+use crate::model::Visibility;
 
 /// Begins a query by names; the pairs follow.
 const WANTED: &str = "WITH wanted (owner_key, name_key) AS (VALUES ";
 const COLUMNS: &str = "SELECT r.id, r.name, r.name_key, r.owner_id, r.is_private, r.is_archived, u.name AS owner_name, u.name_key AS owner_key, \
-     c.permission AS collaborator, ";
+     u.visibility AS owner_visibility, c.permission AS collaborator, ";
 /// The viewer's id follows. `CROSS JOIN` makes SQLite join in this order.
-const FROM_WANTED: &str = " AS team_level FROM wanted w CROSS JOIN users u CROSS JOIN repositories r \
+const FROM_WANTED: &str = " AS is_member FROM wanted w CROSS JOIN users u CROSS JOIN repositories r \
      LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
-const FROM: &str = " AS team_level FROM repositories r JOIN users u ON u.id = r.owner_id \
+const FROM: &str = " AS is_member FROM repositories r JOIN users u ON u.id = r.owner_id \
      LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
 const WITH_ISSUES: &str = " WHERE r.state = 'ready' AND r.is_issues_enabled AND NOT r.is_external_tracker";
 const IS_WANTED: &str = " AND u.name_key = w.owner_key AND r.owner_id = u.id AND r.name_key = w.name_key";
@@ -34,9 +35,11 @@ pub(crate) struct IssueRepository {
     owner_id: i64,
     is_private: bool,
     pub(crate) is_archived: bool,
+    owner_visibility: i64,
     collaborator: Option<String>,
     is_parent_hidden: bool,
     team_level: Option<i64>,
+    is_member: bool,
 }
 
 impl IssueRepository {
@@ -52,6 +55,8 @@ impl IssueRepository {
             repository: RepositoryId(self.id),
             owner: UserId(self.owner_id),
             is_private: self.is_private,
+            owner_visibility: Visibility::from_number(self.owner_visibility),
+            is_member: self.is_member,
             collaborator: level_from_str(self.collaborator.as_deref()),
             team: level_from_number(self.team_level),
             is_parent_hidden: self.is_parent_hidden,
@@ -64,6 +69,8 @@ fn rows(mut query: Query, from: &'static str, viewer: &Viewer) -> Query {
     visibility::is_parent_hidden(&mut query, viewer);
     query.push(" AS is_parent_hidden, ");
     visibility::team_level(&mut query, viewer);
+    query.push(" AS team_level, ");
+    visibility::is_member(&mut query, viewer);
     query.push(from).bind(viewer.user().map_or(0, |user| user.0)).push(WITH_ISSUES);
     query
 }

@@ -20,7 +20,8 @@ const REPOSITORIES: &str = "SELECT k.repository_id, k.is_read_only, u.id, u.is_a
      OR EXISTS (SELECT 1 FROM collaborators c WHERE c.repository_id = r.id AND c.user_id = u.id AND c.permission = 'admin') \
      OR EXISTS (SELECT 1 FROM team_members m JOIN teams t ON t.id = m.team_id \
      WHERE m.user_id = u.id AND t.organization_id = r.owner_id AND (t.level = 4 OR (t.level = 3 \
-     AND EXISTS (SELECT 1 FROM team_repositories x WHERE x.team_id = t.id AND x.repository_id = r.id))))) \
+     AND (t.includes_all_repositories \
+     OR EXISTS (SELECT 1 FROM team_repositories x WHERE x.team_id = t.id AND x.repository_id = r.id)))))) \
      WHERE k.fingerprint = $1";
 /// Longer than any real fingerprint.
 const MAX_FINGERPRINT_BYTES: usize = 128;

@@ -51,7 +51,7 @@ pub(crate) use imports::{Import, ImportTable, NewImport, Phase, Progress};
 pub(crate) use issue_repositories::IssueRepository;
 pub(crate) use key_lookup::{AddedKey, KeyHolder, key_holder};
 pub(crate) use organizations::{Membership, MembershipFilter, Organization, OrganizationRole, OrganizationTable};
-pub(crate) use ownership::{acts_for, viewer_of};
+pub(crate) use ownership::{acts_for, creates_for, viewer_of};
 pub(crate) use profiles::{EmailRow, FollowDirection, ProfileTable, unverify_email, verify_email};
 pub(crate) use public_keys::{NewPublicKey, PublicKeyRow, PublicKeyTable};
 pub(crate) use quotas::{OwnLimits, OwnerLimits, OwnerQuota, QuotaRow, QuotaTable, UsageChanges, effective};

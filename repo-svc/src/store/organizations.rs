@@ -7,17 +7,20 @@ use ferrite_proto::id::UserId;
 
 use super::quotas::{COUNT_CREATED, COUNT_OWNED, OwnerLimits, check_organizations};
 use super::sql::{Locking, locking, or_missing};
+use super::visibility;
+use crate::access::Viewer;
 use crate::error::RepoError;
-use crate::model::{CheckedOrganization, OrganizationChange, User, changed_fields, lookup_key};
+use crate::model::{CheckedOrganization, OrganizationChange, User, Visibility, changed_fields, lookup_key};
 
-const COLUMNS: &str = "SELECT u.id, u.name, u.full_name, u.description, u.website, u.location, ";
+const COLUMNS: &str = "SELECT u.id, u.name, u.full_name, u.description, u.website, u.location, u.visibility, \
+     u.admins_change_teams, ";
 const COUNT: &str = "SELECT COUNT(*)";
 const NAME: &str = "SELECT name FROM users WHERE id = $1 AND kind = 'organization'";
 const OWNERS_TEAM_NAME: &str = "Owners";
 const INSERT: &str = "INSERT INTO users \
      (kind, name, name_key, full_name, full_name_key, email, is_admin, is_active, created_us, description, website, location, \
-     creator_id) \
-     VALUES ('organization', $1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING RETURNING id";
+     creator_id, visibility, admins_change_teams) \
+     VALUES ('organization', $1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT DO NOTHING RETURNING id";
 /// Serializes creations for one user, so that the limit holds. Transactions that only refer to the
 /// user do not wait.
 const LOCK_CREATOR: Locking =
@@ -26,8 +29,8 @@ const INSERT_OWNERS_TEAM: &str = "INSERT INTO teams (organization_id, name, name
      VALUES ($1, $2, $3, '', 4, $4)";
 /// Lock for changes of an organization, its members and its teams.
 const LOCK: Locking = locking!("SELECT id FROM users WHERE id = $1 AND kind = 'organization'", " FOR UPDATE");
-const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, description = $4, website = $5, location = $6 \
-     WHERE id = $1 AND kind = 'organization'";
+const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, description = $4, website = $5, location = $6, \
+     visibility = $7, admins_change_teams = $8 WHERE id = $1 AND kind = 'organization'";
 const DELETE: &str = "DELETE FROM users WHERE id = $1 AND kind = 'organization'";
 
 const MEMBER_COLUMNS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin";
@@ -57,12 +60,19 @@ pub(crate) struct Organization {
     pub(crate) description: String,
     pub(crate) website: String,
     pub(crate) location: String,
-    role: i32,
+    pub(super) visibility: i64,
+    /// Administrators of its repositories may add and remove its teams.
+    pub(crate) admins_change_teams: bool,
+    pub(super) role: i32,
 }
 
 impl Organization {
     pub(crate) fn id(&self) -> UserId {
         UserId(self.id)
+    }
+
+    pub(crate) fn visibility(&self) -> Visibility {
+        Visibility::from_number(self.visibility)
     }
 
     /// The role of the viewer that the row was read for.
@@ -76,6 +86,8 @@ pub(crate) enum OrganizationRole {
     /// Not a member.
     Outsider,
     Member,
+    /// A member of a team that may create repositories.
+    Creator,
     /// A member of the owners team.
     Owner,
 }
@@ -84,7 +96,8 @@ impl OrganizationRole {
     /// Decodes the column of [`push_role`].
     pub(super) fn from_number(number: i32) -> Self {
         match number {
-            2 => Self::Owner,
+            3 => Self::Owner,
+            2 => Self::Creator,
             1 => Self::Member,
             _ => Self::Outsider,
         }
@@ -138,6 +151,13 @@ pub(super) fn push_role(query: &mut Query, organization: &'static str, viewer: O
         .push(organization)
         .push(" AND m.user_id = ")
         .bind(viewer)
+        .push(
+            ") THEN 3 WHEN EXISTS (SELECT 1 FROM team_members m JOIN teams w ON w.id = m.team_id \
+             WHERE w.can_create_repositories AND w.organization_id = ",
+        )
+        .push(organization)
+        .push(" AND m.user_id = ")
+        .bind(viewer)
         .push(") THEN 2 WHEN EXISTS (SELECT 1 FROM memberships m WHERE m.organization_id = ")
         .push(organization)
         .push(" AND m.user_id = ")
@@ -155,19 +175,21 @@ impl OrganizationTable {
         Ok(row.map(|(name,)| name))
     }
 
-    pub(crate) async fn find(&self, name: &str, viewer: Option<UserId>) -> Result<Option<Organization>, DbError> {
+    /// Returns `None` also for an organization that the viewer cannot see.
+    pub(crate) async fn find(&self, name: &str, viewer: &Viewer) -> Result<Option<Organization>, DbError> {
         let Some(key) = lookup_key(name) else { return Ok(None) };
-        let mut query = rows(viewer);
+        let mut query = rows(viewer.user());
         query.push(" FROM users u WHERE u.kind = 'organization' AND u.name_key = ").bind(key);
+        visibility::only_seen(&mut query, "u", viewer);
         self.db.optional(query.sql(), query.args()).await
     }
 
-    /// Returns a page of the organizations `member` belongs to, filtered by `which`, ordered by id
-    /// and read for `viewer`, and the total.
+    /// Returns a page of the organizations `member` belongs to and that the viewer can see,
+    /// filtered by `which`, ordered by id and read for `viewer`, and the total.
     pub(crate) async fn list(
         &self,
         member: UserId,
-        viewer: Option<UserId>,
+        viewer: &Viewer,
         which: MembershipFilter,
         page: Page,
     ) -> Result<(Vec<Organization>, i64), DbError> {
@@ -181,11 +203,12 @@ impl OrganizationTable {
                 MembershipFilter::PublicAndShared => {
                     query.push(" AND (b.is_public OR EXISTS (SELECT 1 FROM memberships s ");
                     query.push("WHERE s.organization_id = b.organization_id AND s.user_id = ");
-                    query.bind(viewer.map_or(0, |user| user.0)).push("))");
+                    query.bind(viewer.user().map_or(0, |user| user.0)).push("))");
                 }
             }
+            visibility::only_seen(query, "u", viewer);
         };
-        let mut rows = rows(viewer);
+        let mut rows = rows(viewer.user());
         filter(&mut rows);
         rows.push(" ORDER BY u.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
         let mut count = Query::new(COUNT);
@@ -224,6 +247,8 @@ impl OrganizationTable {
             new.website.as_str(),
             new.location.as_str(),
             owner,
+            new.visibility.number(),
+            new.admins_change_teams,
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else {
             return Err(RepoError::UserExists(new.username.as_str().to_owned()));
@@ -265,14 +290,27 @@ impl OrganizationTable {
         let description = change.description.as_ref().map_or(old.description.as_str(), |text| text.as_str());
         let website = change.website.as_deref().unwrap_or(&old.website);
         let location = change.location.as_deref().unwrap_or(&old.location);
+        let visibility = change.visibility.unwrap_or(old.visibility());
+        let admins_change_teams = change.admins_change_teams.unwrap_or(old.admins_change_teams);
         let fields = changed_fields([
             ("full_name", full_name != old.full_name),
             ("description", description != old.description),
             ("website", website != old.website),
             ("location", location != old.location),
+            ("visibility", visibility != old.visibility()),
+            ("repo_admin_change_team_access", admins_change_teams != old.admins_change_teams),
         ]);
         if !fields.is_empty() {
-            let args = args![old.id, full_name, full_name.to_lowercase(), description, website, location];
+            let args = args![
+                old.id,
+                full_name,
+                full_name.to_lowercase(),
+                description,
+                website,
+                location,
+                visibility.number(),
+                admins_change_teams,
+            ];
             tx.execute(UPDATE, &args).await?;
         }
         Ok(fields)

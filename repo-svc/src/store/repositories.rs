@@ -10,6 +10,7 @@ use ferrite_proto::Permission;
 use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{OrganizationId, RepositoryId, UserId};
 
+use super::collaborators::add_creator;
 use super::key_fingerprints::release_repository_keys;
 use super::quotas::{self, OwnerLimits, UsageChanges};
 use super::repository_links;
@@ -27,7 +28,8 @@ pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website,
      r.mirror_next_sync_us, r.mirror_error, COALESCE(r.new_default_branch, r.default_branch) AS default_branch, \
      r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.release_count, r.archived_us, \
      r.original_url, r.created_us, r.updated_us, r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, \
-     u.email AS owner_email, u.kind AS owner_kind, u.is_admin AS owner_is_admin, p.store, p.epoch, c.permission AS collaborator, ";
+     u.email AS owner_email, u.kind AS owner_kind, u.is_admin AS owner_is_admin, u.visibility AS owner_visibility, \
+     p.store, p.epoch, c.permission AS collaborator, ";
 /// The tables of a query; the viewer's id follows.
 pub(super) const FROM: &str = " FROM repositories r JOIN users u ON u.id = r.owner_id JOIN placements p ON p.repository_id = r.id \
      LEFT JOIN collaborators c ON c.repository_id = r.id AND c.user_id = ";
@@ -128,11 +130,13 @@ pub(crate) struct Repository {
     pub(crate) owner_email: String,
     pub(crate) owner_kind: String,
     pub(crate) owner_is_admin: bool,
+    pub(super) owner_visibility: i64,
     pub(crate) store: String,
     pub(crate) epoch: i64,
     collaborator: Option<String>,
     pub(super) is_parent_hidden: bool,
     team_level: Option<i64>,
+    is_member: bool,
     /// The parent of a fork, read for the same viewer. Only set by
     /// [`RepositoryTable::find_with_parent`].
     #[sqlx(skip)]
@@ -150,6 +154,8 @@ impl Repository {
             repository: self.id(),
             owner: UserId(self.owner_id),
             is_private: self.is_private,
+            owner_visibility: self.owner_visibility(),
+            is_member: self.is_member,
             collaborator: level_from_str(self.collaborator.as_deref()),
             team: level_from_number(self.team_level),
             is_parent_hidden: self.is_parent_hidden,
@@ -260,7 +266,9 @@ pub(super) fn columns(query: &mut Query, from: &'static str, viewer: &Viewer) {
 /// Adds the last columns and the tables.
 pub(super) fn roles(query: &mut Query, from: &'static str, viewer: &Viewer) {
     visibility::team_level(query, viewer);
-    query.push(" AS team_level").push(from).bind(viewer.user().map_or(0, |user| user.0));
+    query.push(" AS team_level, ");
+    visibility::is_member(query, viewer);
+    query.push(" AS is_member").push(from).bind(viewer.user().map_or(0, |user| user.0));
 }
 
 pub(super) fn by_key(query: &mut Query, key: &RepositoryKey) {
@@ -375,6 +383,9 @@ impl RepositoryTable {
         self.index(tx, id, &new.name.key(), &new.description.key()).await?;
         let watcher = if kind == "user" { owner } else { new.creator };
         stars_and_watches::watch_new(tx, RepositoryId(id), watcher, now_us).await?;
+        if kind != "user" {
+            add_creator(tx, RepositoryId(id), owner, new.creator, now_us).await?;
+        }
         Ok(Some((RepositoryId(id), FIRST_EPOCH)))
     }
 

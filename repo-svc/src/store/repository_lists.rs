@@ -214,7 +214,7 @@ impl RepositoryTable {
     ) -> Result<(Vec<Repository>, i64), DbError> {
         let filter = |query: &mut Query| {
             query.push(" AND r.owner_id = ").bind(team.organization_id());
-            if !team.is_owners() {
+            if !team.includes_all_repositories() {
                 query.push(" AND r.id IN (SELECT x.repository_id FROM team_repositories x WHERE x.team_id = ");
                 query.bind(team.id()).push(")");
             }

@@ -267,7 +267,10 @@ impl<'a> SearchStatement<'a> {
         }
         if let Some(team) = search.team {
             query.push(" AND r.owner_id = (SELECT t.organization_id FROM teams t WHERE t.id = ").bind(team);
-            query.push(") AND (EXISTS (SELECT 1 FROM teams t WHERE t.level = 4 AND t.id = ").bind(team);
+            query.push(
+                ") AND (EXISTS (SELECT 1 FROM teams t WHERE (t.level = 4 OR t.includes_all_repositories) AND t.id = ",
+            );
+            query.bind(team);
             query.push(") OR r.id IN (SELECT x.repository_id FROM team_repositories x WHERE x.team_id = ").bind(team);
             query.push("))");
         }

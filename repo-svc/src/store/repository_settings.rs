@@ -24,8 +24,8 @@ const UPDATE: &str = "UPDATE repositories SET name = $2, name_key = $3, descript
      is_wiki_enabled = $12, is_external_wiki = $13 WHERE id = $1";
 const SET_MIRROR_INTERVAL: &str = "UPDATE repositories SET mirror_interval_secs = $2 WHERE id = $1 AND is_mirror";
 const OTHER_OF_NAME: &str = "SELECT id FROM repositories WHERE owner_id = $1 AND name_key = $2 AND id <> $3";
-const PARENT_IS_PRIVATE: &str =
-    "SELECT p.is_private FROM repositories r JOIN repositories p ON p.id = r.parent_id WHERE r.id = $1";
+const PARENT_IS_HIDDEN: &str = "SELECT (p.is_private OR o.visibility > 0) FROM repositories r \
+     JOIN repositories p ON p.id = r.parent_id JOIN users o ON o.id = p.owner_id WHERE r.id = $1";
 const SET_OWNER: &str = "UPDATE repositories SET owner_id = $2, updated_us = CASE WHEN updated_us < $3 THEN $3 ELSE updated_us END \
      WHERE id = $1";
 const REMOVE_COLLABORATOR: &str = "DELETE FROM collaborators WHERE repository_id = $1 AND user_id = $2";
@@ -83,7 +83,7 @@ impl RepositoryTable {
     }
 
     /// Replaces the settings of a locked repository (`before`) and updates its time of last update.
-    /// A former name redirects here. Fails if a fork of a private repository would become public.
+    /// A former name redirects here. Fails if a fork of a hidden repository would become public.
     pub(crate) async fn set_settings(
         &self,
         tx: &mut Tx,
@@ -94,9 +94,9 @@ impl RepositoryTable {
     ) -> Result<(), RepoError> {
         let (id, owner) = (repository.id(), UserId(repository.owner_id));
         if before.is_private && !after.is_private {
-            let parent: Option<(bool,)> = tx.optional(PARENT_IS_PRIVATE, &args![id]).await?;
-            if parent.is_some_and(|(is_private,)| is_private) {
-                let message = "a fork of a private repository must stay private";
+            let parent: Option<(bool,)> = tx.optional(PARENT_IS_HIDDEN, &args![id]).await?;
+            if parent.is_some_and(|(is_hidden,)| is_hidden) {
+                let message = "a fork of a repository that is not public must stay private";
                 return Err(RepoError::field("private", "invalid", message));
             }
         }

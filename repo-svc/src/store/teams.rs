@@ -5,17 +5,22 @@ use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, TeamId, UserId};
 use ferrite_rpc::auth::AuthError;
 
-use super::organizations::{OrganizationRole, push_role};
+use super::organizations::{Organization, OrganizationRole, push_role};
 use super::sql::{level_from_number, level_number, or_missing, or_taken};
 use crate::error::RepoError;
 use crate::model::{CheckedTeam, TeamChange, User, changed_fields, lookup_key};
 
-const COLUMNS: &str = "SELECT t.id, t.organization_id, t.name, t.description, t.level, o.name AS organization, ";
+const COLUMNS: &str = "SELECT t.id, t.organization_id, t.name, t.description, t.level, t.includes_all_repositories, \
+     t.can_create_repositories, o.name AS organization, o.full_name AS organization_full_name, \
+     o.description AS organization_description, o.website AS organization_website, o.location AS organization_location, \
+     o.visibility AS organization_visibility, o.admins_change_teams AS organization_admins_change_teams, ";
 const FROM: &str = " FROM teams t JOIN users o ON o.id = t.organization_id WHERE ";
 const COUNT: &str = "SELECT COUNT(*) FROM teams WHERE organization_id = $1";
-const INSERT: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us) \
-     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING id";
-const UPDATE: &str = "UPDATE teams SET name = $2, name_key = $3, description = $4, level = $5 WHERE id = $1";
+const INSERT: &str = "INSERT INTO teams (organization_id, name, name_key, description, level, created_us, \
+     includes_all_repositories, can_create_repositories) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING id";
+const UPDATE: &str = "UPDATE teams SET name = $2, name_key = $3, description = $4, level = $5, includes_all_repositories = $6, \
+     can_create_repositories = $7 WHERE id = $1";
 const DELETE: &str = "DELETE FROM teams WHERE id = $1 AND level < 4";
 
 const MEMBERS: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin \
@@ -40,8 +45,16 @@ pub(crate) struct Team {
     pub(crate) name: String,
     pub(crate) description: String,
     level: i64,
+    includes_all_repositories: bool,
+    can_create_repositories: bool,
     /// Name of its organization.
     pub(crate) organization: String,
+    organization_full_name: String,
+    organization_description: String,
+    organization_website: String,
+    organization_location: String,
+    organization_visibility: i64,
+    organization_admins_change_teams: bool,
     role: i32,
 }
 
@@ -61,6 +74,31 @@ impl Team {
 
     pub(crate) fn is_owners(&self) -> bool {
         self.permission() == Permission::Owner
+    }
+
+    /// Whether it has all repositories of the organization, without a row for each.
+    pub(crate) fn includes_all_repositories(&self) -> bool {
+        self.includes_all_repositories || self.is_owners()
+    }
+
+    /// Whether its members may create repositories for the organization.
+    pub(crate) fn can_create_repositories(&self) -> bool {
+        self.can_create_repositories || self.is_owners()
+    }
+
+    /// Its organization, read for the same viewer.
+    pub(crate) fn into_organization(self) -> Organization {
+        Organization {
+            id: self.organization_id,
+            name: self.organization,
+            full_name: self.organization_full_name,
+            description: self.organization_description,
+            website: self.organization_website,
+            location: self.organization_location,
+            visibility: self.organization_visibility,
+            admins_change_teams: self.organization_admins_change_teams,
+            role: self.role,
+        }
     }
 
     /// The role in the organization of the viewer that the row was read for.
@@ -136,6 +174,8 @@ impl TeamTable {
             new.description.as_str(),
             level_number(new.permission),
             now_us,
+            new.includes_all_repositories,
+            new.can_create_repositories,
         ];
         let Some((id,)) = tx.optional::<(i64,)>(INSERT, &args).await? else {
             return Err(RepoError::TeamExists(new.name.as_str().to_owned()));
@@ -144,7 +184,7 @@ impl TeamTable {
     }
 
     /// Changes a team. `old` must have been read after locking the organization. Returns the names
-    /// of the changed fields. Fails if this changes the name or permission of the owners team.
+    /// of the changed fields. Fails if this changes more than the description of the owners team.
     pub(crate) async fn update(
         &self,
         tx: &mut Tx,
@@ -154,17 +194,28 @@ impl TeamTable {
         let name = change.name.as_ref().map_or(old.name.as_str(), |name| name.as_str());
         let description = change.description.as_ref().map_or(old.description.as_str(), |text| text.as_str());
         let permission = change.permission.unwrap_or(old.permission());
-        let (is_renamed, is_level_changed) = (name != old.name, permission != old.permission());
-        if old.is_owners() && (is_renamed || is_level_changed) {
+        let includes_all = change.includes_all_repositories.unwrap_or(old.includes_all_repositories());
+        let can_create = change.can_create_repositories.unwrap_or(old.can_create_repositories());
+        let fields = changed_fields([
+            ("name", name != old.name),
+            ("description", description != old.description),
+            ("permission", permission != old.permission()),
+            ("includes_all_repositories", includes_all != old.includes_all_repositories()),
+            ("can_create_org_repo", can_create != old.can_create_repositories()),
+        ]);
+        if old.is_owners() && fields.iter().any(|field| *field != "description") {
             return Err(RepoError::OwnersTeam);
         }
-        let fields = changed_fields([
-            ("name", is_renamed),
-            ("description", description != old.description),
-            ("permission", is_level_changed),
-        ]);
         if !fields.is_empty() {
-            let args = args![old.id, name, name.to_ascii_lowercase(), description, level_number(permission)];
+            let args = args![
+                old.id,
+                name,
+                name.to_ascii_lowercase(),
+                description,
+                level_number(permission),
+                includes_all,
+                can_create,
+            ];
             let taken = || RepoError::TeamExists(name.to_owned());
             tx.execute(UPDATE, &args).await.map_err(or_taken(taken))?;
         }
@@ -230,7 +281,7 @@ impl TeamTable {
         Ok(self.db.optional::<(i64,)>(HOLDS, &args![team, repository]).await?.is_some())
     }
 
-    /// Returns `false` if the team already holds the repository.
+    /// Returns `false` if the team already has a row for the repository.
     pub(crate) async fn add_repository(
         &self,
         tx: &mut Tx,
@@ -242,7 +293,7 @@ impl TeamTable {
         Ok(added.map_err(or_missing(AuthError::RepositoryNotFound))? == 1)
     }
 
-    /// Returns `false` if the team does not hold the repository.
+    /// Returns `false` if the team has no row for the repository.
     pub(crate) async fn remove_repository(
         &self,
         tx: &mut Tx,

@@ -8,6 +8,7 @@ mod people;
 mod quotas;
 mod relations;
 mod teams;
+mod visibility;
 
 use std::sync::Arc;
 
@@ -121,8 +122,8 @@ async fn accounts_are_unique_by_name_and_by_address_without_case() {
             matches!(add_user(&db, "aDA", "x@example.com").await, Err(RepoError::UserExists(name)) if name == "aDA")
         );
         assert!(matches!(add_user(&db, "eve", "ADA@example.COM").await, Err(RepoError::EmailUsed)));
-        assert_eq!(store.find("ada").await.unwrap(), Some(ada.clone()));
-        assert_eq!(store.find("eve").await.unwrap(), None);
+        assert_eq!(store.find("ada", &Viewer::of(None)).await.unwrap(), Some(ada.clone()));
+        assert_eq!(store.find("eve", &Viewer::of(None)).await.unwrap(), None);
         assert_eq!((ada.username.as_str(), ada.email.as_str()), ("Ada", "Ada@Example.com"));
     })
     .await;
@@ -140,7 +141,7 @@ async fn users_sign_in_by_name_or_address_and_organizations_do_not() {
         assert!(store.login("unknown").await.unwrap().is_none());
         db.execute("UPDATE users SET kind = 'organization' WHERE id = $1", &args![ada.id]).await.unwrap();
         assert!(store.login("ada").await.unwrap().is_none());
-        assert!(store.find("ada").await.unwrap().unwrap().is_organization);
+        assert!(store.find("ada", &Viewer::of(None)).await.unwrap().unwrap().is_organization);
     })
     .await;
 }
@@ -155,8 +156,8 @@ async fn many_accounts_are_found_at_once_and_each_once() {
             name_keys: vec!["ada".into(), "bob".into()],
             email_keys: vec!["eve@example.com".into()],
         };
-        assert_eq!(store.find_many(asked).await.unwrap().users, [ada, bob, eve]);
-        assert_eq!(store.find_many(AccountQuery::default()).await.unwrap().users, []);
+        assert_eq!(store.find_many(asked, &Viewer::of(None)).await.unwrap().users, [ada, bob, eve]);
+        assert_eq!(store.find_many(AccountQuery::default(), &Viewer::of(None)).await.unwrap().users, []);
     })
     .await;
 }

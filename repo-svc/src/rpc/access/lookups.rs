@@ -59,7 +59,9 @@ pub(super) async fn resolve_issue_access(
     let (user, viewer) = match account {
         None => of_token(&caller)?,
         Some(Account::TokenId(id)) => of_token(&caller.for_identity(state.credentials.recheck_token(id).await?))?,
-        Some(Account::UserId(id)) => of_account(&caller, state.accounts.find_active(UserId(id)).await?)?,
+        Some(Account::UserId(id)) => {
+            of_account(&caller, state.accounts.find_active(UserId(id), caller.viewer()).await?)?
+        }
         Some(Account::Username(name)) => of_account(&caller, state.accounts.find_active_user(&name).await?)?,
     };
     // Skip invalid names like unknown ones.

@@ -20,10 +20,10 @@ const MAX_RATE_PERCENT: i64 = 1_000_000;
 
 pub(super) async fn get_quota(
     state: &AppState,
-    _: Authorized,
+    authorized: Authorized,
     request: Request<GetQuotaRequest>,
 ) -> Result<GetQuotaResponse, RepoError> {
-    let owner = lookup::account(state, &request.get_ref().username).await?;
+    let owner = lookup::account(state, &request.get_ref().username, authorized.viewer()).await?;
     let quota = state.quotas.read(owner.id).await?.ok_or(RepoError::UserNotFound)?;
     let quota = encode(quota, state.quotas.site());
     version::tell(&versions::quota(quota));
@@ -88,7 +88,7 @@ async fn update(
     key: Option<&IdempotencyKey>,
 ) -> Result<UpdateQuotaResponse, RepoError> {
     let wanted = QuotaChange::check(request)?;
-    let owner = lookup::account(state, &request.username).await?;
+    let owner = lookup::account(state, &request.username, authorized.viewer()).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let quota = state.quotas.lock(&mut tx, owner.id).await?.ok_or(RepoError::UserNotFound)?;

@@ -17,6 +17,7 @@ use ferrite_rpc::version::{self, is_conditional};
 use tonic::Request;
 
 use super::{find_visible, lock, storage};
+use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{AssetName, NewAsset};
 use crate::rpc::authorized::Authorized;
@@ -73,7 +74,8 @@ pub(super) async fn begin_asset_upload(
     let is_repeated = is_repeated(state, &request).await?;
     let request = request.into_inner();
     // The gateway makes this call for the user.
-    let user = state.accounts.find_active(UserId(request.user_id)).await?.ok_or(AuthError::BadCredentials)?;
+    let user = state.accounts.find_active(UserId(request.user_id), &Viewer::of(None)).await?;
+    let user = user.ok_or(AuthError::BadCredentials)?;
     dispatch::write_as(state, user.id, user.is_admin).await?;
     let name = AssetName::parse(&request.name)?;
     let repository = RepositoryId(request.repository_id);

@@ -32,7 +32,7 @@ use crate::rpc::authorized::Authorized;
 use crate::rpc::lookup::{self, Owner};
 use crate::rpc::{change, encode, repeat, versions};
 use crate::state::AppState;
-use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target, acts_for};
+use crate::store::{Action, CreatedOnDisk, NewRepository, Repository, Target, creates_for};
 
 /// How long a repeated request waits for the first one to finish, unless that one is a fork.
 const DUPLICATE_WAIT: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ async fn owner_of_new(state: &AppState, authorized: &Authorized, name: &str) -> 
             let organization = authorized.organization(&state.organizations, name).await?;
             Ok(Owner { id: organization.id(), name: organization.name })
         }
-        Capacity::Administrator => Ok(lookup::account(state, name).await?.into()),
+        Capacity::Administrator => Ok(lookup::account(state, name, authorized.viewer()).await?.into()),
     }
 }
 
@@ -215,26 +215,26 @@ pub(super) async fn fork_repository(
     repeat::once_or_rebuild(&state.db, key.as_ref(), access, rebuild, work).await
 }
 
-/// A fork has its parent's description and visibility, and its parent's name if `name` is empty.
+/// A fork has its parent's description, is private if its parent is hidden from somebody, and has its parent's name if `name` is empty.
 fn new_fork(parent: &Repository, name: &str, creator: UserId) -> Result<NewRepository, RepoError> {
     Ok(NewRepository {
         creator,
         name: RepoName::parse(if name.is_empty() { &parent.name } else { name }, "name")?,
         description: Description::of_parent(&parent.description),
-        is_private: parent.is_private,
+        is_private: parent.is_hidden(),
         default_branch: parent.default_branch.clone(),
         store: parent.store.clone(),
     })
 }
 
-/// The caller, or an organization the caller owns.
+/// The caller, or an organization that the caller may create repositories for.
 async fn owner_of_fork(state: &AppState, authorized: &Authorized, organization: &str) -> Result<Owner, RepoError> {
     if organization.is_empty() {
         return Ok(Owner::caller(authorized)?);
     }
-    let found = state.organizations.find(organization, authorized.viewer().user()).await?;
+    let found = state.organizations.find(organization, authorized.viewer()).await?;
     let found = found.ok_or_else(|| RepoError::field("organization", "unknown", "does not exist"))?;
-    authorized.require_role(RequiredRole::Owner, found.role())?;
+    authorized.require_role(RequiredRole::Creator, found.role())?;
     Ok(Owner { id: found.id(), name: found.name })
 }
 
@@ -364,7 +364,7 @@ impl<A: Message> Creation<A> {
     /// Checks again that the caller can create repositories for the owner: a copy may take minutes.
     async fn require_owner(&self, tx: &mut Tx, authorized: &Authorized) -> Result<(), RepoError> {
         let user = authorized.user()?;
-        if acts_for(tx, user, self.owner.id, authorized.viewer().is_site_administrator()).await? {
+        if creates_for(tx, user, self.owner.id, authorized.viewer().is_site_administrator()).await? {
             return Ok(());
         }
         let is_own = user == self.owner.id;

@@ -39,7 +39,7 @@ pub(super) async fn list_repositories(
         "" => None,
         name if request.is_organization => Some(lookup::organization(state, name, authorized.viewer()).await?.id()),
         name => {
-            let account = lookup::account(state, name).await?.id;
+            let account = lookup::account(state, name, authorized.viewer()).await?.id;
             // Callers list everything they can reach of their own.
             Some(account).filter(|account| authorized.user().ok() != Some(*account))
         }

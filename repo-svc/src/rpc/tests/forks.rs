@@ -5,8 +5,10 @@ use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
+use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::{
-    CreateAccessTokenRequest, ForkRepositoryRequest, GetRepositoryRequest, ListForksRequest, Permission, Repository,
+    AddTeamMemberRequest, CreateAccessTokenRequest, CreateTeamRequest, ForkRepositoryRequest, GetRepositoryRequest,
+    ListForksRequest, Permission, Repository,
 };
 use tonic::{Code, Status};
 
@@ -167,4 +169,22 @@ async fn a_fork_that_the_store_does_not_make_leaves_nothing() {
     assert_eq!(harness.stored(), stored);
     assert_eq!(get(&harness, parent.id, &ada).await.unwrap().fork_count, 0);
     fork(&harness, parent.id, &ada, "", "copy").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_member_of_a_team_that_may_create_repositories_forks_into_the_organization() {
+    let harness = Harness::start().await;
+    let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+    create_organization(&harness, &ada, "acme").await;
+    let parent = harness.create(&ada, "demo", false).await.unwrap();
+    let mut teams = TeamServiceClient::new(harness.service.clone());
+    let (organization, name) = ("acme".to_owned(), "makers".to_owned());
+    let new = CreateTeamRequest { organization, name, can_create_repositories: true, ..Default::default() };
+    let team_id = teams.create_team(with_token(new, &ada)).await.unwrap().into_inner().team.unwrap().id;
+    let not_yet = fork(&harness, parent.id, &bob, "acme", "").await;
+    assert_eq!(refusal(not_yet), refused(Code::PermissionDenied, "ORGANIZATION_OWNER_REQUIRED"));
+    let member = AddTeamMemberRequest { team_id, username: "bob".into(), as_administrator: false };
+    teams.add_team_member(with_token(member, &ada)).await.unwrap();
+    let made = fork(&harness, parent.id, &bob, "acme", "").await.unwrap();
+    assert_eq!((made.owner.as_ref().unwrap().username.as_str(), made.permission()), ("acme", Permission::Admin));
 }

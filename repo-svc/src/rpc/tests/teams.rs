@@ -187,6 +187,7 @@ async fn a_team_is_created_changed_and_deleted() {
         name: Some(name.into()).filter(|_| !name.is_empty()),
         description: None,
         permission: Some(permission.into()).filter(|_| !permission.is_empty()),
+        ..Default::default()
     };
     let changed = update(&harness, &ada, change(readers.id, "Writers", "write")).await.unwrap();
     assert_eq!((changed.name.as_str(), changed.permission()), ("Writers", Permission::Write));

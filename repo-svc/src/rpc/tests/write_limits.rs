@@ -4,11 +4,12 @@ use ferrite_db::args;
 use ferrite_db::idempotency::MAX_STORED_RESPONSE_BYTES;
 use ferrite_db::testing::on_each_url;
 use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
+use ferrite_proto::repo::organization_service_client::OrganizationServiceClient;
 use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
 use ferrite_proto::repo::team_service_client::TeamServiceClient;
 use ferrite_proto::repo::{
     AddEmailsRequest, CreateReleaseRequest, CreateTeamRequest, Release, RepositoryRef, SetCollaboratorRequest,
-    UpdateReleaseRequest, UpdateRepositoryRequest, UpdateTeamRequest,
+    UpdateOrganizationRequest, UpdateReleaseRequest, UpdateRepositoryRequest, UpdateTeamRequest, Visibility,
 };
 use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Request, Status};
@@ -294,6 +295,33 @@ async fn a_repeated_request_gets_a_large_response_anew() {
         let (count,): (i64,) = harness.db().await.one("SELECT COUNT(*) FROM releases", &[]).await.unwrap();
         assert_eq!(count, 1);
         assert!(longest_response(&harness).await <= MAX_STORED_RESPONSE_BYTES);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn at_a_reached_limit_an_organization_can_be_hidden() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on_with(url, &["--writes-per-hour", "2"]).await;
+        // The token and the organization count.
+        let ada = harness.signed_in("ada").await;
+        create_organization(&harness, &ada, "acme").await;
+        let organizations = OrganizationServiceClient::new(harness.service.clone());
+        let update = async |visibility: Visibility, description: Option<&str>| {
+            let request = UpdateOrganizationRequest {
+                organization: "acme".into(),
+                visibility: Some(visibility.into()),
+                description: description.map(str::to_owned),
+                ..UpdateOrganizationRequest::default()
+            };
+            organizations.clone().update_organization(with_token(request, &ada)).await.map(drop)
+        };
+        assert_eq!(refusal(update(Visibility::Private, Some("Changed")).await), write_limit_reached());
+        update(Visibility::Limited, None).await.unwrap();
+        update(Visibility::Private, None).await.unwrap();
+        for visibility in [Visibility::Limited, Visibility::Public] {
+            assert_eq!(refusal(update(visibility, None).await), write_limit_reached(), "{visibility:?}");
+        }
     })
     .await;
 }

@@ -17,8 +17,8 @@ pub(in crate::store) const PACKED: &str = "json_group_array(json_array(id, name,
      is_issues_enabled, is_external_tracker, external_tracker_url, tracker_url_format, tracker_issue_style, is_archived, \
      is_wiki_enabled, is_wiki_public, is_external_wiki, external_wiki_url, topics, parent_id, mirror_interval_secs, \
      mirror_last_sync_us, mirror_next_sync_us, mirror_error, default_branch, size_bytes, star_count, fork_count, watcher_count, \
-     open_issue_count, release_count, archived_us, original_url, created_us, updated_us, owner_id, owner_name, owner_full_name, owner_email, owner_kind, owner_is_admin, store, \
-     epoch, collaborator, is_parent_hidden, team_level)) AS packed FROM (";
+     open_issue_count, release_count, archived_us, original_url, created_us, updated_us, owner_id, owner_name, owner_full_name, owner_email, owner_kind, owner_is_admin, owner_visibility, store, \
+     epoch, collaborator, is_parent_hidden, team_level, is_member)) AS packed FROM (";
 
 /// Decodes the value of a query with [`PACKED`].
 pub(in crate::store) fn unpack(packed: &str) -> Result<Vec<Repository>, DbError> {
@@ -89,11 +89,13 @@ impl<'de> Visitor<'de> for PackedVisitor {
             owner_email: values.next()?,
             owner_kind: values.next()?,
             owner_is_admin: values.flag()?,
+            owner_visibility: values.next()?,
             store: values.next()?,
             epoch: values.next()?,
             collaborator: values.next()?,
             is_parent_hidden: values.flag()?,
             team_level: values.next()?,
+            is_member: values.flag()?,
             parent: None,
         };
         Ok(Packed(row))

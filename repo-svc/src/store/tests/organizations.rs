@@ -70,11 +70,12 @@ async fn an_organization_begins_with_its_owner_and_shares_names_with_users() {
         assert_eq!((made.name.as_str(), made.role()), ("Acme", OrganizationRole::Owner));
         assert_eq!((made.full_name.as_str(), made.description.as_str()), ("The GRÜSS Company", "About it"));
         assert_eq!((made.website.as_str(), made.location.as_str()), ("https://example.com", "Here"));
-        let as_seen = async |viewer: Option<UserId>| store.find("acme", viewer).await.unwrap().unwrap().role();
-        assert_eq!(as_seen(Some(ada.id)).await, OrganizationRole::Owner);
-        assert_eq!(as_seen(Some(bob.id)).await, OrganizationRole::Outsider);
-        assert_eq!(as_seen(None).await, OrganizationRole::Outsider);
-        assert_eq!(store.find("ada", None).await.unwrap(), None, "a user is no organization");
+        let as_seen = async |viewer: &Viewer| store.find("acme", viewer).await.unwrap().unwrap().role();
+        let anonymous = Viewer::of(None);
+        assert_eq!(as_seen(&viewer(&ada)).await, OrganizationRole::Owner);
+        assert_eq!(as_seen(&viewer(&bob)).await, OrganizationRole::Outsider);
+        assert_eq!(as_seen(&anonymous).await, OrganizationRole::Outsider);
+        assert_eq!(store.find("ada", &anonymous).await.unwrap(), None, "a user is no organization");
         let membership = store.membership(made.id(), ada.id).await.unwrap();
         assert_eq!(membership, Some(Membership { is_public: false, is_owner: true }));
 
@@ -83,7 +84,7 @@ async fn an_organization_begins_with_its_owner_and_shares_names_with_users() {
         }
         assert!(matches!(add_user(&db, "ACME", "x@example.com").await, Err(RepoError::UserExists(_))));
         assert!(matches!(try_make(&db, "gone", UserId(999)).await, Err(RepoError::UserNotFound)));
-        assert_eq!(store.find("gone", None).await.unwrap(), None);
+        assert_eq!(store.find("gone", &anonymous).await.unwrap(), None);
         make(&db, "second", &ada).await;
         let text = SearchText::parse_name("gr", "q").unwrap().unwrap();
         assert_eq!(AccountTable::new(db.clone()).search(&text, all()).await.unwrap(), (vec![], 0));
@@ -133,7 +134,7 @@ async fn an_organization_without_repositories_is_deleted_with_its_rows() {
         let mut tx = db.begin().await.unwrap();
         store.delete(&mut tx, acme.id()).await.unwrap();
         tx.commit().await.unwrap();
-        assert_eq!(store.find("acme", None).await.unwrap(), None);
+        assert_eq!(store.find("acme", &Viewer::of(None)).await.unwrap(), None);
         for table in
             ["SELECT COUNT(*) FROM memberships", "SELECT COUNT(*) FROM teams", "SELECT COUNT(*) FROM team_members"]
         {
@@ -154,8 +155,8 @@ async fn lists_of_organizations_show_visible_memberships_by_id() {
         make(&db, "bobs", &bob).await;
         show(&db, &open, &ada).await;
         join(&db, &shared, &bob, false).await;
-        let list = async |viewer: &User, seen: MembershipFilter| {
-            let (rows, total) = store.list(ada.id, Some(viewer.id), seen, all()).await.unwrap();
+        let list = async |user: &User, seen: MembershipFilter| {
+            let (rows, total) = store.list(ada.id, &viewer(user), seen, all()).await.unwrap();
             assert_eq!(rows.len() as i64, total);
             rows.into_iter().map(|row| (row.name.clone(), row.role())).collect::<Vec<_>>()
         };
@@ -167,7 +168,7 @@ async fn lists_of_organizations_show_visible_memberships_by_id() {
         );
         assert_eq!(list(&bob, MembershipFilter::PublicAndShared).await, [row("open", Outsider), row("shared", Member)]);
         assert_eq!(list(&bob, MembershipFilter::Public).await, [row("open", Outsider)]);
-        let second = store.list(ada.id, Some(ada.id), MembershipFilter::All, Page::nearest(2, 2, 10)).await.unwrap();
+        let second = store.list(ada.id, &viewer(&ada), MembershipFilter::All, Page::nearest(2, 2, 10)).await.unwrap();
         assert_eq!((second.0[0].name.as_str(), second.0.len(), second.1), ("shared", 1, 3));
         assert!(hidden.id < open.id);
     })

@@ -79,8 +79,10 @@ async fn an_address_belongs_to_one_account_and_signs_in_to_it() {
         assert_eq!(listed(&profiles, &ada).await.len(), 3);
 
         assert_eq!(accounts.login("Z@X").await.unwrap().unwrap().user.id, ada.id);
+        let anonymous = Viewer::of(None);
         let by_email = |emails: &[&str]| {
-            accounts.find_many(AccountQuery { email_keys: strings(emails), ..AccountQuery::default() })
+            let query = AccountQuery { email_keys: strings(emails), ..AccountQuery::default() };
+            accounts.find_many(query, &anonymous)
         };
         assert_eq!(by_email(&["a@x", "z@x"]).await.unwrap().users, std::slice::from_ref(&ada));
         let found = by_email(&["a@x", "bob@example.com", "no@x"]).await.unwrap();
@@ -242,7 +244,7 @@ async fn changing_an_account_updates_its_addresses_and_its_index() {
             assert!(matches!(set(taken).await, Err(RepoError::EmailUsed)), "{taken}");
         }
         assert_eq!(list().await, expect(&[("new@x", true)]));
-        assert_eq!(accounts.find("ada").await.unwrap().unwrap().email, "new@x");
+        assert_eq!(accounts.find("ada", &Viewer::of(None)).await.unwrap().unwrap().email, "new@x");
 
         change(&db, "ada", |user| user.full_name = "Ünique Name".to_owned()).await.unwrap();
         let text = SearchText::parse_name("üNIQUE", "q").unwrap().unwrap();

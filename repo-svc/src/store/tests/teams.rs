@@ -20,6 +20,7 @@ fn change(name: Option<&str>, description: Option<&str>, permission: Option<&str
         name: text(name),
         description: text(description),
         permission: text(permission),
+        ..Default::default()
     };
     TeamChange::check(&request).unwrap()
 }
@@ -295,6 +296,114 @@ async fn a_deploy_key_of_an_organization_counts_for_its_user_while_a_team_gives_
         assert_eq!(added_by().await, None, "writes here, and administers another repository");
         give(&db, &admins, demo).await;
         assert_eq!(added_by().await, Some((bob.id, false)));
+    })
+    .await;
+}
+
+async fn team_with(db: &Db, organization: &Organization, request: CreateTeamRequest) -> Team {
+    let mut tx = db.begin().await.unwrap();
+    let new = CheckedTeam::check(&request).unwrap();
+    let team = TeamTable::new(db.clone()).insert(&mut tx, organization.id(), &new, None, NOW).await.unwrap();
+    tx.commit().await.unwrap();
+    team
+}
+
+#[tokio::test]
+async fn a_team_with_all_repositories_has_later_ones_too() {
+    on_both(async |db: Db| {
+        let (store, teams) = (repositories(&db).await, TeamTable::new(db.clone()));
+        let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
+        let acme = make(&db, "acme", &ada).await;
+        join(&db, &acme, &bob, false).await;
+        let first = owned(&db, &acme, "first", true).await;
+        let request = CreateTeamRequest {
+            name: "all".into(),
+            permission: "write".into(),
+            includes_all_repositories: true,
+            ..Default::default()
+        };
+        let made = team_with(&db, &acme, request).await;
+        assert_eq!((made.includes_all_repositories(), made.can_create_repositories()), (true, false));
+        add(&db, &made, &bob).await;
+        let second = owned(&db, &acme, "second", true).await;
+        give(&db, &made, second).await;
+        let level = async |id| {
+            let row = store.find(&RepositoryKey::Id(id), &viewer(&bob)).await.unwrap().unwrap();
+            row.level(&viewer(&bob))
+        };
+        assert_eq!((level(first).await, level(second).await), (Permission::Write, Permission::Write));
+        let count = async |team: &Team| store.list_of_team(team, &viewer(&ada), all()).await.unwrap().1;
+        assert_eq!(count(&made).await, 2);
+        let search = RepositorySearch { team: Some(made.id()), ..RepositorySearch::default() };
+        assert_eq!(store.search(&search, &viewer(&bob), all()).await.unwrap().total, 2);
+        assert_eq!(store.list(None, &viewer(&bob), all()).await.unwrap().1, 2);
+
+        let request = UpdateTeamRequest { includes_all_repositories: Some(false), ..Default::default() };
+        let mut tx = db.begin().await.unwrap();
+        let fields = teams.update(&mut tx, &made, &TeamChange::check(&request).unwrap()).await.unwrap();
+        assert_eq!(fields, ["includes_all_repositories"]);
+        let narrowed = teams.reload(&mut tx, made.id(), None).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+        // It keeps what it was given one by one.
+        assert_eq!((level(first).await, level(second).await), (Permission::None, Permission::Write));
+        assert_eq!(count(&narrowed).await, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_member_who_may_create_repositories_administers_the_new_one() {
+    on_both(async |db: Db| {
+        let store = repositories(&db).await;
+        let (ada, bob, eve) = (user(&db, "ada").await, user(&db, "bob").await, user(&db, "eve").await);
+        let acme = make(&db, "acme", &ada).await;
+        let request = CreateTeamRequest { name: "makers".into(), can_create_repositories: true, ..Default::default() };
+        let makers = team_with(&db, &acme, request).await;
+        for user in [&bob, &eve] {
+            join(&db, &acme, user, false).await;
+        }
+        add(&db, &makers, &bob).await;
+        let organizations = OrganizationTable::new(db.clone());
+        let role = async |user: &User| organizations.find("acme", &viewer(user)).await.unwrap().unwrap().role();
+        use OrganizationRole::{Creator, Member, Owner};
+        assert_eq!((role(&ada).await, role(&bob).await, role(&eve).await), (Owner, Creator, Member));
+        let mut tx = db.begin().await.unwrap();
+        for (user, creates, acts) in [(&ada, true, true), (&bob, true, false), (&eve, false, false)] {
+            assert_eq!(creates_for(&mut tx, user.id, acme.id(), false).await.unwrap(), creates, "{}", user.username);
+            assert_eq!(acts_for(&mut tx, user.id, acme.id(), false).await.unwrap(), acts, "{}", user.username);
+        }
+        drop(tx);
+        for (creator, name) in [(&ada, "by-ada"), (&bob, "by-bob")] {
+            let new = NewRepository { creator: creator.id, ..new(name, "", true) };
+            store.insert(acme.id(), &new, OwnerLimits::default(), NOW).await.unwrap().unwrap();
+        }
+        let sql = "SELECT COUNT(*) FROM collaborators c JOIN repositories r ON r.id = c.repository_id \
+             WHERE r.name = 'by-bob' AND c.user_id = 2 AND c.permission = 'admin'";
+        assert_eq!(count(&db, sql).await, 1);
+        assert_eq!(count(&db, "SELECT COUNT(*) FROM collaborators").await, 1, "an owner needs no such level");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_flags_of_the_owners_team_cannot_change() {
+    on_both(async |db: Db| {
+        let teams = TeamTable::new(db.clone());
+        let ada = user(&db, "ada").await;
+        let acme = make(&db, "acme", &ada).await;
+        let (listed, _) = teams.list(acme.id(), Some(ada.id), all()).await.unwrap();
+        let owners = &listed[0];
+        assert!(owners.includes_all_repositories() && owners.can_create_repositories());
+        let mut tx = db.begin().await.unwrap();
+        for (flag, is_kept) in [(true, true), (false, false)] {
+            let request = UpdateTeamRequest {
+                includes_all_repositories: Some(flag),
+                can_create_repositories: Some(flag),
+                ..Default::default()
+            };
+            let outcome = teams.update(&mut tx, owners, &TeamChange::check(&request).unwrap()).await;
+            assert_eq!(outcome.is_ok(), is_kept, "{outcome:?}");
+        }
     })
     .await;
 }
