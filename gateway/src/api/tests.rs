@@ -55,6 +55,7 @@ mod repositories;
 mod script;
 mod slow_bodies;
 mod stores;
+mod team_units;
 mod tokens;
 mod tracker;
 mod unset_fields;

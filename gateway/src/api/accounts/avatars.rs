@@ -1,4 +1,4 @@
-//! Avatars of users and organizations. They are public, like the accounts.
+//! Avatars of users and organizations, for those who may see the account.
 
 use std::convert::Infallible;
 
@@ -15,6 +15,7 @@ use crate::api::access::PermissionCheck;
 use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::avatar::{Identicon, MAX_UPLOAD_BYTES, prepare};
 use crate::http::body_limits::BodyLimits;
+use crate::http::caching::depends_on_caller;
 use crate::http::describe::{BodyDescription, Description, Input, file_schema};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::filters::{LooseInteger, QueryOf, filters};
@@ -135,8 +136,13 @@ async fn get(
         response_headers.insert(CONTENT_TYPE, content_type);
         response_headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     }
-    response_headers.insert(CACHE_CONTROL, CACHE_POLICY);
     response_headers.insert(VARY, HeaderValue::from_static("accept"));
+    if avatar.is_hidden {
+        // Shared caches must not show it to others.
+        depends_on_caller(response_headers);
+    } else {
+        response_headers.insert(CACHE_CONTROL, CACHE_POLICY);
+    }
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response_headers.insert(ETAG, tag);
     }

@@ -2,6 +2,7 @@ mod labels;
 mod members;
 pub(super) mod organizations;
 pub(super) mod teams;
+mod units;
 
 use super::call::groups;
 

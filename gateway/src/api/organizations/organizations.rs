@@ -12,9 +12,12 @@ use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::request::{AccountName, Optional, OrDefault, RequestBody, Required, Text, fields};
+use crate::http::request::{
+    AccountName, Flag, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, Word, fields,
+};
 use crate::http::response::{Created, Json, List, NoContent};
 use crate::http::routes::variant;
+use crate::http::words::words;
 
 operations! {
     "/api/v1/user/orgs" => get list as operation::LIST_ORGANIZATIONS, post create as operation::CREATE_ORGANIZATION;
@@ -30,25 +33,65 @@ ferrite_api_types::shape! {
     #[derive(Clone, Debug, Serialize)]
     pub(crate) struct Organization {
         id: i64,
+        name: String,
+        /// The same as `name`.
         username: String,
         full_name: String,
+        /// Always empty: organizations have no address.
+        email: String,
         avatar_url: String,
         description: String,
         website: String,
         location: String,
+        visibility: Visibility,
+        /// Whether administrators of its repositories may give them to its teams.
+        repo_admin_change_team_access: bool,
+    }
+}
+
+ferrite_api_types::word_shape! {
+    /// Who may see an organization: everyone, signed-in users, or its members.
+    #[derive(Clone, Copy, Debug)]
+    enum Visibility {
+        Public = "public",
+        Limited = "limited",
+        Private = "private",
+    }
+}
+
+impl From<repo::Visibility> for Visibility {
+    fn from(visibility: repo::Visibility) -> Self {
+        match visibility {
+            repo::Visibility::Unspecified | repo::Visibility::Public => Self::Public,
+            repo::Visibility::Limited => Self::Limited,
+            repo::Visibility::Private => Self::Private,
+        }
+    }
+}
+
+words! {
+    enum NewVisibility: repo::Visibility {
+        "public" = repo::Visibility::Public,
+        "limited" = repo::Visibility::Limited,
+        "private" = repo::Visibility::Private,
     }
 }
 
 impl Organization {
-    fn new(organization: repo::Organization, links: &Links) -> Self {
+    pub(super) fn new(organization: repo::Organization, links: &Links) -> Self {
+        let visibility = organization.visibility().into();
         Self {
             id: organization.id,
             avatar_url: links.avatar(organization.id),
+            name: organization.username.clone(),
             username: organization.username,
             full_name: organization.full_name,
+            email: String::new(),
             description: organization.description,
             website: organization.website,
             location: organization.location,
+            visibility,
+            repo_admin_change_team_access: organization.repository_admins_change_teams,
         }
     }
 }
@@ -61,6 +104,11 @@ fields! {
         description: OrDefault<Text<255>> = "Makers of everything.",
         website: OrDefault<Text<100>> = "https://acme.example.com",
         location: OrDefault<Text<50>> = "Berlin",
+        /// Who may see it, and its repositories that are not private: everyone, signed-in users, or
+        /// its members. The default is `public`.
+        visibility: NonEmpty<Word<NewVisibility>> = "public",
+        /// Whether administrators of its repositories may give them to its teams.
+        repo_admin_change_team_access: OrDefault<Flag> = false,
     }
 }
 
@@ -71,6 +119,11 @@ fields! {
         description: Optional<Text<255>> = "Makers of everything.",
         website: Optional<Text<100>> = "https://acme.example.com",
         location: Optional<Text<50>> = "Hamburg",
+        /// Who may see it, and its repositories that are not private: everyone, signed-in users, or
+        /// its members. An empty text changes nothing.
+        visibility: NonEmpty<Word<NewVisibility>> = "public",
+        /// Whether administrators of its repositories may give them to its teams.
+        repo_admin_change_team_access: Optional<Flag> = true,
     }
 }
 
@@ -98,16 +151,17 @@ pub(crate) async fn create(
     let owner = path.optional_name("username");
     let as_administrator = owner.is_some();
     let check = PermissionCheck::of(operation::CREATE_ORGANIZATION).by_administrator(as_administrator);
-    let NewOrganization { username, full_name, description, website, location } =
-        call.checked_body(check, body).await?;
+    let new = call.checked_body(check, body).await?;
     let request = call.request(CreateOrganizationRequest {
-        username,
-        full_name,
-        description,
-        website,
-        location,
+        username: new.username,
+        full_name: new.full_name,
+        description: new.description,
+        website: new.website,
+        location: new.location,
         owner: owner.unwrap_or_default(),
         as_administrator,
+        visibility: new.visibility.unwrap_or_default().into(),
+        repository_admins_change_teams: new.repo_admin_change_team_access,
     });
     let response = call.clients.organizations().create_organization(request).await?.into_inner();
     let organization = Organization::new(require(response.organization, "organization")?, &call.links);
@@ -121,8 +175,16 @@ async fn update(
 ) -> ApiResult<Json<Organization>> {
     let organization = path.name("org");
     let check = PermissionCheck::of(operation::UPDATE_ORGANIZATION).on_organization(&organization);
-    let ChangedOrganization { full_name, description, website, location } = call.checked_body(check, body).await?;
-    let request = UpdateOrganizationRequest { organization, full_name, description, website, location };
+    let changed = call.checked_body(check, body).await?;
+    let request = UpdateOrganizationRequest {
+        organization,
+        full_name: changed.full_name,
+        description: changed.description,
+        website: changed.website,
+        location: changed.location,
+        visibility: changed.visibility.map(i32::from),
+        repository_admins_change_teams: changed.repo_admin_change_team_access,
+    };
     let response = call.clients.organizations().update_organization(call.request(request)).await?.into_inner();
     Ok(Json(Organization::new(require(response.organization, "organization")?, &call.links)))
 }
@@ -141,12 +203,21 @@ mod tests {
 
     #[test]
     fn organizations_have_the_shape_of_the_contract() {
-        let organization = repo::Organization { id: 2, username: "acme".into(), ..Default::default() };
-        let shown = Organization::new(organization, &Links::new("http://h", "h:22"));
-        let expected = json!({
-            "id": 2, "username": "acme", "full_name": "", "avatar_url": "http://h/avatars/2", "description": "",
-            "website": "", "location": "",
-        });
-        assert_eq!(serde_json::to_value(shown).unwrap(), expected);
+        for (visibility, word) in [
+            (repo::Visibility::Unspecified, "public"),
+            (repo::Visibility::Public, "public"),
+            (repo::Visibility::Limited, "limited"),
+            (repo::Visibility::Private, "private"),
+        ] {
+            let visibility = visibility.into();
+            let organization = repo::Organization { id: 2, username: "acme".into(), visibility, ..Default::default() };
+            let shown = Organization::new(organization, &Links::new("http://h", "h:22"));
+            let expected = json!({
+                "id": 2, "name": "acme", "username": "acme", "full_name": "", "email": "",
+                "avatar_url": "http://h/avatars/2", "description": "", "website": "", "location": "",
+                "visibility": word, "repo_admin_change_team_access": false,
+            });
+            assert_eq!(serde_json::to_value(shown).unwrap(), expected);
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Teams, their members and their repositories. Some handlers also serve routes of
 //! [`crate::api::admin`].
 
+use std::collections::BTreeMap;
+
 use ferrite_api_types::convert::require;
+use ferrite_api_types::links::Links;
 use ferrite_api_types::{Repository, User};
 use ferrite_proto::Permission;
 use ferrite_proto::operation;
@@ -12,12 +15,14 @@ use ferrite_proto::repo::{
 };
 use serde::Serialize;
 
+use super::organizations::Organization;
+use super::units;
 use crate::api::access::PermissionCheck;
 use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::Params;
-use crate::http::request::{NonEmpty, Optional, OrDefault, RequestBody, Required, Text, fields};
+use crate::http::request::{Flag, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, TextMap, Texts, fields};
 use crate::http::response::{Created, Json, List, NoContent};
 
 operations! {
@@ -43,15 +48,34 @@ ferrite_api_types::shape! {
         id: i64,
         name: String,
         description: String,
+        organization: Option<Organization>,
+        /// Whether it has all repositories of the organization, also later ones.
+        includes_all_repositories: bool,
         /// The permission: `read`, `write`, `admin`, or `owner` for the owners team.
         permission: String,
+        /// The parts of repositories that the permission is for, by their names in Gitea.
+        units: Vec<&'static str>,
+        /// The permission on each part; `none` for those that repositories do not have.
+        units_map: BTreeMap<String, String>,
+        /// Whether its members may create repositories for the organization.
+        can_create_org_repo: bool,
     }
 }
 
-impl From<repo::Team> for Team {
-    fn from(team: repo::Team) -> Self {
+impl Team {
+    fn new(team: repo::Team, links: &Links) -> Self {
         let permission = Permission::from(team.permission()).to_string();
-        Self { id: team.id, name: team.name, description: team.description, permission }
+        Self {
+            id: team.id,
+            name: team.name,
+            description: team.description,
+            organization: team.organization.map(|organization| Organization::new(organization, links)),
+            includes_all_repositories: team.includes_all_repositories,
+            units: units::names(),
+            units_map: units::map(&permission),
+            permission,
+            can_create_org_repo: team.can_create_repositories,
+        }
     }
 }
 
@@ -60,7 +84,18 @@ fields! {
     pub(crate) struct NewTeam {
         name: Required<Text<30>> = "developers",
         description: OrDefault<Text<255>> = "Those who write the code.",
+        /// The permission: `read`, `write` or `admin`. The default is that of `units_map`, else
+        /// `read`.
         permission: OrDefault<Text> = "write",
+        /// Whether it gets all repositories of the organization, also later ones.
+        includes_all_repositories: OrDefault<Flag> = false,
+        /// Whether its members may create repositories for the organization.
+        can_create_org_repo: OrDefault<Flag> = false,
+        /// The parts of repositories that the permission is for, by their names in Gitea: all of
+        /// code, issues, releases and wiki. Other parts make no difference.
+        units: NonEmpty<Texts<50>> = ["repo.code", "repo.issues", "repo.releases", "repo.wiki"],
+        /// The permission on each part of repositories, the same on code, issues, releases and wiki.
+        units_map: Optional<TextMap>,
     }
 }
 
@@ -72,6 +107,15 @@ fields! {
         description: Optional<Text<255>> = "Those who release it.",
         /// The permission: `read`, `write` or `admin`. An empty text changes nothing.
         permission: NonEmpty<Text> = "admin",
+        /// Whether it has all repositories of the organization. Without it, it has those that it was
+        /// given one by one.
+        includes_all_repositories: Optional<Flag> = true,
+        /// Whether its members may create repositories for the organization.
+        can_create_org_repo: Optional<Flag> = true,
+        /// The parts of repositories that the permission is for, as for a new team.
+        units: NonEmpty<Texts<50>> = ["repo.code", "repo.issues", "repo.releases", "repo.wiki"],
+        /// The permission on each part of repositories, as for a new team.
+        units_map: Optional<TextMap>,
     }
 }
 
@@ -79,7 +123,7 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList
     let organization = path.name("org");
     let request = ListTeamsRequest { organization, page: query.page.number, page_size: query.page.size };
     let response = call.clients.teams().list_teams(call.request(request)).await?.into_inner();
-    let teams = response.teams.into_iter().map(Team::from).collect();
+    let teams = response.teams.into_iter().map(|team| Team::new(team, &call.links)).collect();
     Ok(query.list(teams, response.total_count, &call.links))
 }
 
@@ -91,17 +135,25 @@ pub(crate) async fn create(
     let (organization, as_administrator) = (path.name("org"), call.as_administrator);
     let check =
         PermissionCheck::of(operation::CREATE_TEAM).by_administrator(as_administrator).on_organization(&organization);
-    let NewTeam { name, description, permission } = call.checked_body(check, body).await?;
-    let request = CreateTeamRequest { organization, name, description, permission, as_administrator };
+    let new = call.checked_body(check, body).await?;
+    let request = CreateTeamRequest {
+        organization,
+        name: new.name,
+        description: new.description,
+        permission: units::permission(Some(new.permission), new.units, new.units_map)?.unwrap_or_default(),
+        as_administrator,
+        includes_all_repositories: new.includes_all_repositories,
+        can_create_repositories: new.can_create_org_repo,
+    };
     let response = call.clients.teams().create_team(call.request(request)).await?.into_inner();
-    let team = Team::from(require(response.team, "team")?);
+    let team = Team::new(require(response.team, "team")?, &call.links);
     Ok(Created::at(call.links.api(&format!("/teams/{}", team.id)), team))
 }
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json<Team>> {
     let request = call.request(GetTeamRequest { team_id: path.id("id") });
     let response = call.clients.teams().get_team(request).await?.into_inner();
-    Ok(Json(Team::from(require(response.team, "team")?)))
+    Ok(Json(Team::new(require(response.team, "team")?, &call.links)))
 }
 
 async fn update(
@@ -111,10 +163,17 @@ async fn update(
 ) -> ApiResult<Json<Team>> {
     let team_id = path.id("id");
     let check = PermissionCheck::of(operation::UPDATE_TEAM).on_team(team_id);
-    let ChangedTeam { name, description, permission } = call.checked_body(check, body).await?;
-    let request = call.request(UpdateTeamRequest { team_id, name, description, permission });
+    let changed = call.checked_body(check, body).await?;
+    let request = call.request(UpdateTeamRequest {
+        team_id,
+        name: changed.name,
+        description: changed.description,
+        permission: units::permission(changed.permission, changed.units, changed.units_map)?,
+        includes_all_repositories: changed.includes_all_repositories,
+        can_create_repositories: changed.can_create_org_repo,
+    });
     let response = call.clients.teams().update_team(request).await?.into_inner();
-    Ok(Json(Team::from(require(response.team, "team")?)))
+    Ok(Json(Team::new(require(response.team, "team")?, &call.links)))
 }
 
 async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
@@ -203,9 +262,27 @@ mod tests {
             (repo::Permission::Admin, "admin"),
             (repo::Permission::Owner, "owner"),
         ] {
-            let team = repo::Team { id: 1, name: "t".into(), permission: permission.into(), ..Default::default() };
-            let expected = json!({"id": 1, "name": "t", "description": "", "permission": expected});
-            assert_eq!(serde_json::to_value(Team::from(team)).unwrap(), expected);
+            let organization = repo::Organization { id: 2, username: "acme".into(), ..Default::default() };
+            let team = repo::Team {
+                id: 1,
+                name: "t".into(),
+                permission: permission.into(),
+                organization: Some(organization),
+                includes_all_repositories: true,
+                ..Default::default()
+            };
+            let shown = serde_json::to_value(Team::new(team, &Links::new("http://h", "h:22"))).unwrap();
+            let of_organization = json!({
+                "id": 2, "name": "acme", "username": "acme", "full_name": "", "email": "",
+                "avatar_url": "http://h/avatars/2", "description": "", "website": "", "location": "",
+                "visibility": "public", "repo_admin_change_team_access": false,
+            });
+            let expected = json!({
+                "id": 1, "name": "t", "description": "", "organization": of_organization, "permission": expected,
+                "includes_all_repositories": true, "can_create_org_repo": false, "units": units::names(),
+                "units_map": units::map(expected),
+            });
+            assert_eq!(shown, expected);
         }
     }
 }

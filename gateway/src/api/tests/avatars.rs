@@ -74,12 +74,19 @@ async fn an_account_without_a_picture_has_a_drawn_one() {
 #[tokio::test]
 async fn an_uploaded_picture_is_shown_as_it_is_and_tagged_by_its_hash() {
     let (gateway, script) = Script::gateway().await;
-    script.respond(GET, &GetAvatarResponse { content: b"picture".to_vec(), sha256: "0a".repeat(32) });
+    script.respond(GET, &GetAvatarResponse { content: b"picture".to_vec(), sha256: "0a".repeat(32), is_hidden: false });
     let (status, headers, body) = get(&gateway, "/avatars/7.svg?size=16", &[]).await;
     assert_eq!((status, &body[..], &headers["content-type"]), (200, &b"picture"[..], &"image/png".parse().unwrap()));
     let tag = format!("\"{}\"", "0a".repeat(16));
     assert_eq!(headers["etag"], tag.as_str());
     assert_eq!(get(&gateway, "/avatars/7", &[("if-none-match", &tag)]).await.0, 304);
+    script.respond(GET, &GetAvatarResponse { content: b"picture".to_vec(), sha256: "0a".repeat(32), is_hidden: true });
+    let (_, headers, _) = get(&gateway, "/avatars/7", &[("authorization", GOOD)]).await;
+    let varied: Vec<_> = headers.get_all("vary").iter().collect();
+    assert_eq!(
+        (&headers["cache-control"], varied.contains(&&"authorization".parse().unwrap())),
+        (&"private, no-cache".parse().unwrap(), true)
+    );
     script.fail(GET, AuthError::RepositoryNotFound);
     assert_eq!(get(&gateway, "/avatars/x", &[]).await.0, 404);
     assert_eq!(script.take_request::<GetAvatarRequest>(GET).unwrap().user_id, i64::MAX);

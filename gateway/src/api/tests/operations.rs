@@ -31,7 +31,7 @@ fn organization() -> Option<repo::Organization> {
     Some(repo::Organization { id: 5, username: "Acme".into(), ..Default::default() })
 }
 
-fn team() -> Option<repo::Team> {
+pub(super) fn team() -> Option<repo::Team> {
     Some(repo::Team { id: 7, name: "devs".into(), permission: Permission::Write.into(), ..Default::default() })
 }
 
@@ -204,6 +204,7 @@ async fn organizations_are_created_changed_and_deleted() {
             location: String::new(),
             owner: owner.into(),
             as_administrator,
+            ..Default::default()
         };
         let response = repo::CreateOrganizationResponse { organization: organization() };
         let rpc = "OrganizationService/CreateOrganization";
@@ -219,7 +220,25 @@ async fn organizations_are_created_changed_and_deleted() {
     let response = repo::UpdateOrganizationResponse { organization: organization() };
     let body = r#"{"full_name":"","location":"Rome","website":null}"#;
     let rpc = "OrganizationService/UpdateOrganization";
-    assert_eq!(case.check(("PATCH", "/orgs/acme", body), rpc, expected, response).await.0, 200);
+    assert_eq!(case.check(("PATCH", "/orgs/acme", body), rpc, expected, response.clone()).await.0, 200);
+    for (word, visibility) in [("limited", repo::Visibility::Limited), ("private", repo::Visibility::Private)] {
+        let expected = repo::UpdateOrganizationRequest {
+            organization: "acme".into(),
+            visibility: Some(visibility.into()),
+            repository_admins_change_teams: Some(true),
+            ..Default::default()
+        };
+        let body = json!({"visibility": word, "repo_admin_change_team_access": true}).to_string();
+        case.check(("PATCH", "/orgs/acme", &body), rpc, expected, response.clone()).await;
+    }
+    for (method, path, body) in [
+        ("PATCH", "/orgs/acme", r#"{"visibility":"hidden"}"#),
+        ("POST", "/user/orgs", r#"{"username":"acme","visibility":"Private"}"#),
+    ] {
+        let (status, _, text) = case.gateway.send(method, path, Some(GOOD), body).await;
+        let refused: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((status, &refused["errors"][0]["field"]), (422, &json!("visibility")));
+    }
     let expected = repo::DeleteOrganizationRequest { organization: "acme".into() };
     case.check_204("DELETE", "/orgs/acme", "OrganizationService/DeleteOrganization", expected).await;
     for (path, username) in [("/user/orgs", ""), ("/users/bob/orgs", "bob")] {
@@ -280,13 +299,14 @@ async fn teams_are_managed_by_owners_and_by_administrators() {
             description: String::new(),
             permission: "write".into(),
             as_administrator,
+            ..Default::default()
         };
         let response = repo::CreateTeamResponse { team: team() };
         let body = r#"{"name":"devs","permission":"write","description":null}"#;
         let path = format!("{prefix}/orgs/acme/teams");
         let response = case.check(("POST", &path, body), "TeamService/CreateTeam", expected, response).await;
-        let shown = json!({"id": 7, "name": "devs", "description": "", "permission": "write"});
-        assert_eq!(response, (201, shown));
+        let (status, shown) = response;
+        assert_eq!((status, &shown["id"], &shown["permission"]), (201, &json!(7), &json!("write")));
         let path = format!("{prefix}/teams/7/members");
         let expected = repo::ListTeamMembersRequest { team_id: 7, page: 1, page_size: 1000, as_administrator };
         let response = repo::ListTeamMembersResponse { users: vec![user()], total_count: 1 };
