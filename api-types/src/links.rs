@@ -58,6 +58,22 @@ impl Links {
         format!("{}/avatars/{user_id}", self.root)
     }
 
+    /// Returns an email address for a user whose own is not shown. It receives no mail.
+    #[must_use]
+    pub fn no_reply_address(&self, username: &str) -> String {
+        format!("{username}@noreply.{}", self.host())
+    }
+
+    /// The host of the public URL, without its port.
+    fn host(&self) -> &str {
+        let rest = self.root.split_once("://").map_or(&*self.root, |(_, rest)| rest);
+        let authority = rest.split('/').next().unwrap_or(rest);
+        match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => authority,
+        }
+    }
+
     /// Returns the URL of a public key in the API.
     #[must_use]
     pub fn public_key(&self, id: i64) -> String {
@@ -267,6 +283,16 @@ mod tests {
         assert_eq!(usual.clone_ssh(), "git@git.example.com:bob/demo.git");
         let other = Links::new("http://h", "git.example.com:2222").repository("bob", "demo");
         assert_eq!(other.clone_ssh(), "ssh://git@git.example.com:2222/bob/demo.git");
+    }
+
+    #[test]
+    fn addresses_without_mail_have_the_host() {
+        for (root, host) in
+            [("http://h", "h"), ("https://git.example.com:8443/sub", "git.example.com"), ("http://[::1]:3000", "[::1]")]
+        {
+            assert_eq!(Links::new(root, "h:22").no_reply_address("ada"), format!("ada@noreply.{host}"));
+        }
+        assert_eq!(Links::new("http://[::1]", "h:22").no_reply_address("ada"), "ada@noreply.[::1]");
     }
 
     #[test]

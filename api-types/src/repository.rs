@@ -28,7 +28,7 @@ crate::shape! {
         /// The most used language on the default branch, by bytes; empty if there is none.
         language: String,
         private: bool,
-        /// Always false: a repository is public or private.
+        /// Whether it is not private, but of an organization that only its members see.
         internal: bool,
         fork: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,6 +208,7 @@ impl Repository {
     /// If the owner or a time is missing.
     pub fn new(repository: repo::Repository, viewer: Viewer, links: &Links) -> Result<Self, MissingField> {
         let permission = Permission::from(repository.permission());
+        let internal = !repository.is_private && repository.owner_visibility() == repo::Visibility::Private;
         let mut owner = require(repository.owner, "owner")?;
         if viewer == Viewer::Anonymous {
             owner.email.clear();
@@ -231,7 +232,7 @@ impl Repository {
             description: repository.description,
             language: repository.language,
             private: repository.is_private,
-            internal: false,
+            internal,
             fork: repository.is_fork,
             parent,
             empty: repository.is_empty,

@@ -17,7 +17,8 @@ crate::shape! {
         pub username: String,
         login: String,
         full_name: String,
-        /// The primary email address; empty if the caller may not see it.
+        /// The primary email address. If the caller may not see it, one that receives no mail; empty
+        /// for organizations.
         pub email: String,
         avatar_url: String,
     }
@@ -27,12 +28,15 @@ impl User {
     /// Converts an account.
     #[must_use]
     pub fn new(user: repo::User, links: &Links) -> Self {
+        // Clients of Gitea tell organizations from users by an empty address.
+        let is_shown = user.is_organization || !user.email.is_empty();
+        let email = if is_shown { user.email } else { links.no_reply_address(&user.username) };
         Self {
             id: user.id,
             login: user.username.clone(),
             username: user.username,
             full_name: user.full_name,
-            email: user.email,
+            email,
             avatar_url: links.avatar(user.id),
         }
     }

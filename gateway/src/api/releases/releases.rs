@@ -298,8 +298,8 @@ mod tests {
             "tarball_url": "http://git.example.com/api/v1/repos/bob/demo/archive/v1/rc%231.tar.gz",
             "zipball_url": "http://git.example.com/api/v1/repos/bob/demo/archive/v1/rc%231.zip",
             "author": {
-                "id": 0, "username": "ghost", "login": "ghost", "full_name": "", "email": "",
-                "avatar_url": "http://git.example.com/avatars/0",
+                "id": 0, "username": "ghost", "login": "ghost", "full_name": "",
+                "email": "ghost@noreply.git.example.com", "avatar_url": "http://git.example.com/avatars/0",
             },
             "assets": [{
                 "id": 4, "name": "a b.zip", "size": 3, "download_count": 2, "created_at": "1970-01-01T00:00:00Z",

@@ -97,7 +97,8 @@ mod tests {
             permission: repo::Permission::Write.into(),
         };
         let expected = json!({
-            "id": 3, "username": "bob", "login": "bob", "full_name": "", "email": "", "avatar_url": "http://h/avatars/3",
+            "id": 3, "username": "bob", "login": "bob", "full_name": "", "email": "bob@noreply.h",
+            "avatar_url": "http://h/avatars/3",
             "permissions": {"admin": false, "push": true, "pull": true},
         });
         assert_eq!(serde_json::to_value(Collaborator::new(message, &links).unwrap()).unwrap(), expected);

@@ -54,8 +54,8 @@ async fn an_issue_has_the_shape_of_the_contract() {
     let request = ("GET", "/repos/bob/demo/issues/2", "");
     let (status, shown) = tracker.check(request, &format!("{ISSUES}/GetIssue"), expected, response).await;
     let ghost = json!({
-        "id": 4, "username": "ghost", "login": "ghost", "full_name": "", "email": "",
-        "avatar_url": "http://git.example.com/avatars/4",
+        "id": 4, "username": "ghost", "login": "ghost", "full_name": "",
+        "email": "ghost@noreply.git.example.com", "avatar_url": "http://git.example.com/avatars/4",
     });
     let milestone = json!({
         "id": 9, "title": "v1", "description": "", "state": "closed", "open_issues": 1, "closed_issues": 2,
