@@ -75,23 +75,24 @@ pub(crate) struct Rendering {
 /// The current state of a fork.
 #[derive(Clone, Copy, Debug)]
 struct Fork {
-    is_private: bool,
+    /// Private, or owned by an organization that only its members may see.
+    is_hidden: bool,
     /// The owner, if it is an organization.
     organization: Option<i64>,
 }
 
 impl Rendering {
     /// Returns whether the hooks of an owner may receive an event. Nobody may read the issues of a
-    /// disabled tracker. A private fork is visible to its owners and to site administrators, but
-    /// not to the owners of the repository it was forked from.
+    /// disabled tracker. A private fork, and one of a private organization, is visible to its owners
+    /// and to site administrators, but not to the owners of the repository it was forked from.
     pub(super) fn may_be_told(&self, event: &StoredEvent, owner: Owner) -> bool {
         if event.source == Source::Issue && self.without_issues.contains(&event.repository) {
             return false;
         }
         match (self.forks.get(&event.id), owner) {
             (None, _) | (_, Owner::Site) => true,
-            (Some(fork), Owner::Organization(id)) => !fork.is_private || fork.organization == Some(id),
-            (Some(fork), Owner::Repository(_)) => !fork.is_private,
+            (Some(fork), Owner::Organization(id)) => !fork.is_hidden || fork.organization == Some(id),
+            (Some(fork), Owner::Repository(_)) => !fork.is_hidden,
         }
     }
 }
@@ -143,7 +144,8 @@ impl Renderer {
             }
             if let Some(told) = facts::told_fork(event) {
                 let fork = repositories.get(&RepositoryId(told.id)).unwrap_or(told);
-                let fork = Fork { is_private: fork.is_private, organization: organization_of(fork) };
+                let is_hidden = fork.is_private || fork.owner_visibility() == repo::Visibility::Private;
+                let fork = Fork { is_hidden, organization: organization_of(fork) };
                 rendering.forks.insert(event.id, fork);
             }
             let description = match describe(event, &descriptions, is_last(stream)) {

@@ -255,6 +255,10 @@ async fn a_hook_gets_what_its_owner_may_read() {
         // The fork was created public and is private now.
         setup.peers.change_repository(103, |fork| fork.is_private = true);
         setup.tell(REPOSITORY, Source::Repo, "fork", forked(103, None, false), START_US).await;
+        // The organization that owns it was hidden since.
+        setup.peers.add_repository(104, Some(ORGANIZATION + 1));
+        setup.peers.change_repository(104, |fork| fork.owner_visibility = repo::Visibility::Private.into());
+        setup.tell(REPOSITORY, Source::Repo, "fork", forked(104, Some(ORGANIZATION + 1), false), START_US).await;
         setup.peers.add_repository(REPOSITORY + 1, None);
         setup.peers.change_repository(REPOSITORY + 1, |repository| repository.has_issues = false);
         let (time, state) = (Some(timestamp(1)), issue::IssueState::Open.into());
@@ -265,7 +269,7 @@ async fn a_hook_gets_what_its_owner_may_read() {
         for repository in [REPOSITORY, REPOSITORY + 1] {
             setup.tell(repository, Source::Issue, "issues", Fact::IssueUpdated(opened.clone()), START_US).await;
         }
-        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 6);
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 7);
         let sql = "SELECT d.hook_id, e.name, e.payload FROM deliveries d JOIN events e ON e.id = d.event_id \
              ORDER BY d.hook_id, e.id";
         let rows: Vec<(i64, String, String)> = setup.db.all(sql, &[]).await.unwrap();
@@ -274,7 +278,7 @@ async fn a_hook_gets_what_its_owner_may_read() {
             let payload = |(_, _, payload): &(i64, String, String)| serde_json::from_str::<Value>(payload).unwrap();
             of_hook.map(payload).map(|payload| payload["forkee"]["id"].clone()).collect()
         };
-        assert_eq!(told(site), [100.into(), 101.into(), 102.into(), 103.into(), Value::Null]);
+        assert_eq!(told(site), [100.into(), 101.into(), 102.into(), 103.into(), 104.into(), Value::Null]);
         assert_eq!(told(organization), [101.into(), 102.into(), Value::Null]);
         assert_eq!(told(own), [102.into(), Value::Null]);
     })
