@@ -82,6 +82,7 @@ mod object_sizes;
 mod odd_history;
 mod organization_labels;
 mod organization_repositories;
+mod organization_visibility;
 mod organizations;
 mod permission_table;
 mod protection;

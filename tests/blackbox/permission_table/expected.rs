@@ -70,11 +70,12 @@ pub(super) fn of_operation(operation: &Operation, caller: &Caller, exists: bool)
     }
 }
 
-/// The requests here never concern the caller itself, so `OwnerOrSelf` requires an owner.
+/// The requests here never concern the caller itself, so `OwnerOrSelf` requires an owner, and no
+/// team may create repositories, so `Creator` does, too.
 fn by_org_role(role: RequiredRole, caller: &Caller) -> Expected {
     let needed = match role {
         RequiredRole::Member => OrgRole::Member,
-        RequiredRole::Owner | RequiredRole::OwnerOrSelf => OrgRole::Owner,
+        RequiredRole::Owner | RequiredRole::OwnerOrSelf | RequiredRole::Creator => OrgRole::Owner,
     };
     if caller.administers() || caller.org_role >= needed { Allowed } else { Forbidden }
 }
