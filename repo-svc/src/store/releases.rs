@@ -157,7 +157,7 @@ impl ReleaseTable {
         Self { db }
     }
 
-    /// Returns a page of releases, ordered by id, with truncated notes, and the total.
+    /// Returns a page of releases, newest first, with truncated notes, and the total.
     pub(crate) async fn list(
         &self,
         repository: RepositoryId,
@@ -170,7 +170,7 @@ impl ReleaseTable {
         // Finds the ids with the index alone, and reads texts only for the page.
         let ids = |query: &mut Query| {
             filter.push(query.push("SELECT id FROM releases WHERE repository_id = ").bind(repository));
-            query.push(" ORDER BY id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+            query.push(" ORDER BY id DESC LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
         };
         let mut max_bytes = MAX_LISTED_NOTES_BYTES;
         if page.size() > ALWAYS_SMALL_ROWS {
@@ -192,7 +192,7 @@ impl ReleaseTable {
             .bind(max_bytes)
             .push(" AS INTEGER)) AS notes_head FROM releases r LEFT JOIN users u ON u.id = r.author_id");
         ids(query.push(" WHERE r.id IN ("));
-        query.push(") ORDER BY r.id");
+        query.push(") ORDER BY r.id DESC");
         let rows: Vec<ListedRelease> = self.db.all(query.sql(), query.args()).await?;
         Ok((rows.into_iter().map(Release::from).collect(), total))
     }
