@@ -68,12 +68,12 @@ impl<const MAX: usize> Filter for Text<MAX> {
     }
 }
 
-/// True for `true` and `1`.
+/// A flag, false if absent or unknown.
 impl Filter for Flag {
     type Value = bool;
 
     fn read(query: &Query, name: &str) -> Result<bool, FieldError> {
-        Ok(query.text(name).is_some_and(|value| matches!(value.as_str(), "1" | "true")))
+        Ok(query.flag(name).is_ok_and(|flag| flag == Some(true)))
     }
 
     fn schema() -> Schema {
@@ -81,14 +81,14 @@ impl Filter for Flag {
     }
 }
 
-/// `true` or `false`, also as `1` and `0`. An empty text counts as absent.
+/// A flag with three states. An empty text counts as absent.
 pub(crate) enum OptionalFlag {}
 
 impl Filter for OptionalFlag {
     type Value = Option<bool>;
 
     fn read(query: &Query, name: &str) -> Result<Option<bool>, FieldError> {
-        query.word(name, &[("true", true), ("false", false), ("1", true), ("0", false)])
+        query.flag(name)
     }
 
     fn schema() -> Schema {
@@ -96,14 +96,14 @@ impl Filter for OptionalFlag {
     }
 }
 
-/// A flag that is set unless the text is `false` or `0`.
+/// A flag, true if absent or unknown.
 pub(crate) enum UnlessFalse {}
 
 impl Filter for UnlessFalse {
     type Value = bool;
 
     fn read(query: &Query, name: &str) -> Result<bool, FieldError> {
-        Ok(!query.text(name).is_some_and(|value| matches!(value.as_str(), "0" | "false")))
+        Ok(!query.flag(name).is_ok_and(|flag| flag == Some(false)))
     }
 
     fn schema() -> Schema {

@@ -81,6 +81,17 @@ impl Query {
         time.map(Some).ok_or_else(|| FieldError::new(name, "invalid", MUST_BE_RFC_3339))
     }
 
+    /// Parses a flag as Go's `strconv.ParseBool` does, which covers `True` and `False` of Python;
+    /// `None` if absent or empty.
+    pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, FieldError> {
+        match self.text(name).as_deref() {
+            None | Some("") => Ok(None),
+            Some("1" | "t" | "T" | "true" | "True" | "TRUE") => Ok(Some(true)),
+            Some("0" | "f" | "F" | "false" | "False" | "FALSE") => Ok(Some(false)),
+            Some(_) => Err(FieldError::new(name, "unknown", "must be `true` or `false`")),
+        }
+    }
+
     /// Returns the meaning of a parameter that is one of `words`; `None` if absent or empty.
     pub(super) fn word<T: Copy>(&self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, FieldError> {
         let Some(text) = self.text(name).filter(|text| !text.is_empty()) else { return Ok(None) };
@@ -151,6 +162,23 @@ mod tests {
         );
         for wrong in ["uid=x", "uid=7x", "uid=-", "uid=%00"] {
             assert_eq!(number(wrong), Err("uid".to_owned()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_flag_is_what_go_and_python_write() {
+        let flag = |text: &str| Query::new("/", text).flag("on").map_err(|error| error.message);
+        for (words, expected) in [
+            (&["1", "t", "T", "true", "True", "TRUE"][..], Some(true)),
+            (&["0", "f", "F", "false", "False", "FALSE"], Some(false)),
+            (&[""], None),
+        ] {
+            for word in words {
+                assert_eq!(flag(&format!("on={word}")), Ok(expected), "{word}");
+            }
+        }
+        for wrong in ["yes", "tRUE", "2", "%00", "true+"] {
+            assert_eq!(flag(&format!("on={wrong}")), Err("must be `true` or `false`".to_owned()), "{wrong}");
         }
     }
 

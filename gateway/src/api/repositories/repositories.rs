@@ -105,7 +105,8 @@ fn searched_id(id: Option<i64>) -> i64 {
 
 impl SearchTerms {
     fn request(self, page: Page) -> SearchRepositoriesRequest {
-        let (query, topic) = match self.topic.as_str() {
+        // Names of topics are lower case.
+        let (query, topic) = match self.topic.to_ascii_lowercase().as_str() {
             "true" => (String::new(), self.q),
             "false" => (self.q, String::new()),
             _ => (self.q, self.topic),
