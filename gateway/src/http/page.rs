@@ -91,7 +91,7 @@ pub(crate) type LargeList = PageQuery<10, 50, 10>;
 pub(crate) type SearchList = PageQuery<10, 50, 50>;
 pub(crate) type CommitList = PageQuery<30, 100, 30, true>;
 /// For the commits of a comparison, which Gitea's clients read at once.
-pub(crate) type ComparisonList = PageQuery<250, 1000, 1000>;
+pub(crate) type ComparisonList = PageQuery<1000, 1000, 1000>;
 /// For followers and followed users.
 pub(crate) type FollowList = PageQuery<40, 40, 40>;
 /// For lists that Gogs does not have: deliveries of a webhook, imports, the audit log, git stores.

@@ -172,7 +172,7 @@ async fn a_comparison_is_asked_for_with_its_sides_and_shown_with_accounts() {
     case.check_request(rpc, expected);
     let (status, ..) = case.send("GET", "/compare/main..topic", &Value::Null).await;
     let request: git::CompareRequest = case.script.take_request(rpc).unwrap();
-    assert_eq!((status, request.is_direct, request.page_size), (200, true, 250));
+    assert_eq!((status, request.is_direct, request.page_size), (200, true, 1000));
     let (status, shown, _) = case.send("GET", "/compare/main...bob:topic", &Value::Null).await;
     assert_eq!((status, &shown["errors"][0]["field"]), (422, &json!("basehead")));
     case.script.fail(rpc, not_found("NO_COMMON_HISTORY"));
