@@ -67,6 +67,9 @@ pub(crate) struct CommitSubject {
     /// Short name of the branch.
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) branch: Vec<u8>,
+    /// As in [`git_store::repo::write::PreparedCommit`].
+    #[prost(bool, tag = "3")]
+    pub(crate) is_update: bool,
 }
 
 /// Write locks by repository. A lock is dropped with its last guard or waiter.

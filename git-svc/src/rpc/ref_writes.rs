@@ -99,7 +99,7 @@ impl RefWrite {
         rename_by: Option<AuditContext>,
         response: &A,
     ) -> Result<(), RpcError> {
-        let subject = CommitSubject { commit_id: String::new(), branch: short.to_vec() };
+        let subject = CommitSubject { branch: short.to_vec(), ..CommitSubject::default() };
         let stored = self.key.as_ref().map(|key| IdempotentResponse { key, message: response, subject });
         let applied = match rename_by {
             Some(by) => state.updater.rename(&guard, change, stored, by).await,

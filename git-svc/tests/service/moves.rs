@@ -60,7 +60,7 @@ async fn a_file_is_created_only_where_there_is_none() {
         (create(id, "dir/a", "1"), "path", "taken"),
         (create(id, "dir", "1"), "path", "invalid"),
         (create(id, "../x", "1"), "path", "invalid"),
-        (CreateContentsRequest { message: String::new(), ..create(id, "c", "1") }, "message", "required"),
+        (CreateContentsRequest { message: " ".into(), ..create(id, "c", "1") }, "message", "required"),
         (topic.clone(), "new_branch", "taken"),
         (CreateContentsRequest { new_branch: "topic/sub".into(), ..topic }, "new_branch", "taken"),
     ] {

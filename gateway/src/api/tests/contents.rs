@@ -53,12 +53,9 @@ async fn a_file_is_created_by_a_post_to_its_path() {
 }
 
 #[tokio::test]
-async fn a_file_can_move_without_a_content() {
+async fn a_file_can_move_without_a_content_and_only_a_new_one_is_201() {
     let case = Case::new().await;
     let rpc = "ferrite.git.v1.GitService/PutContents";
-    let response =
-        git::PutContentsResponse { entry: written_entry(), commit: Some(commit('a')), branch: b"main".to_vec() };
-    case.script.respond(rpc, &response);
     let moved = |content| git::PutContentsRequest {
         repository_id: 7,
         path: b"to".to_vec(),
@@ -68,10 +65,13 @@ async fn a_file_can_move_without_a_content() {
         from_path: "fröm".into(),
         ..git::PutContentsRequest::default()
     };
-    for (content, expected) in [(Value::Null, None), (json!(""), Some(Vec::new().into()))] {
+    for (content, expected, is_update) in [(Value::Null, None, true), (json!(""), Some(Vec::new().into()), false)] {
+        let (commit, branch) = (Some(commit('a')), b"main".to_vec());
+        case.script.respond(rpc, &git::PutContentsResponse { entry: written_entry(), commit, branch, is_update });
         let body = json!({"message": "m", "from_path": "fröm", "sha": "f", "content": content});
         let (status, shown, _) = case.send("PUT", "/contents/to", &body).await;
-        assert_eq!((status, &shown["content"]["content"]), (201, &json!("aGVsbG8K")), "{shown}");
+        let expected_status = if is_update { 200 } else { 201 };
+        assert_eq!((status, &shown["content"]["content"]), (expected_status, &json!("aGVsbG8K")), "{shown}");
         case.check_request(rpc, moved(expected));
     }
 }
@@ -146,8 +146,8 @@ async fn mistakes_in_a_new_file_have_an_order() {
         ("/contents/a", json!({"message": "m", "content": 7, "sha": 7}), json!(["content type", "sha type"])),
         (
             "/contents",
-            json!({"content": "?", "branch": 7, "sha": 7}),
-            json!(["message required", "branch type", "sha type", "content invalid", "path required"]),
+            json!({"message": 7, "content": "?", "branch": 7, "sha": 7}),
+            json!(["message type", "branch type", "sha type", "content invalid", "path required"]),
         ),
         (
             "/contents/a",
@@ -158,7 +158,6 @@ async fn mistakes_in_a_new_file_have_an_order() {
             json!([
                 "dates.author invalid",
                 "content required",
-                "message required",
                 "dates.committer invalid",
                 "signoff type",
                 "from_path type"
@@ -168,13 +167,13 @@ async fn mistakes_in_a_new_file_have_an_order() {
         (
             "/contents/a",
             json!({
-                "from_path": "", "signoff": false, "content": "",
+                "from_path": "", "signoff": false, "content": "", "message": 7,
                 "dates": {"author": "0001-01-01T00:00:00Z", "committer": "0001-01-01T00:00:00Z"},
                 "author": {"name": "", "email": "", "date": "2026-01-02T03:04:05Z"},
             }),
-            json!(["message required"]),
+            json!(["message type"]),
         ),
-        ("/contents/a", json!({"from_path": "b", "dates": {"author": ""}}), json!(["message required"])),
+        ("/contents/a", json!({"message": 7, "from_path": "b", "dates": {"author": ""}}), json!(["message type"])),
         (
             "/contents/a",
             json!({"message": "m", "content": "", "dates": {"committer": "1969-12-31T23:59:59Z"}}),

@@ -5,6 +5,7 @@ use ferrite_core::version::PreconditionFailed;
 use git2::{ObjectType, Oid, Repository};
 
 use super::{
+    changes::Changes,
     overlay::{Overlay, TreeEntry},
     signature::{Author, commit_content, signed_off},
 };
@@ -32,7 +33,7 @@ pub type EntryPrecondition<'a> = &'a dyn Fn(Option<(EntryKind, Oid)>) -> Result<
 /// Message, branch and identities of a commit.
 #[derive(Clone, Debug)]
 pub struct CommitDraft {
-    /// The commit message.
+    /// The commit message; empty for one that names the files, such as `Add src/main.rs`.
     pub message: String,
     /// The branch; `None` for the default branch. A new branch starts at the default branch.
     pub branch: Option<BranchName>,
@@ -57,6 +58,8 @@ pub struct PreparedCommit {
     pub new_commit: Oid,
     /// The written files with ids and sizes.
     pub entries: Vec<Entry>,
+    /// Whether a file that was there before is replaced, moved or removed.
+    pub is_update: bool,
     /// The fields of the commit.
     pub commit: CommitInfo,
     /// New objects, including the commit itself.
@@ -78,6 +81,14 @@ pub(super) struct CommitBase<'repo> {
     base: Option<Base>,
 }
 
+/// What a commit writes, beside its tree.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) blobs: Vec<NewObject>,
+    pub(super) entries: Vec<Entry>,
+    pub(super) changes: Changes,
+}
+
 #[derive(Clone, Copy)]
 struct Base {
     commit: Oid,
@@ -87,7 +98,9 @@ struct Base {
 impl<'repo> CommitBase<'repo> {
     /// Finds a draft's branch and its tip.
     pub(super) fn find(repo: &'repo Repository, draft: &CommitDraft) -> Result<Self, GitError> {
-        check_message(&draft.message)?;
+        if !draft.message.is_empty() {
+            check_message(&draft.message)?;
+        }
         let head = refs::head(repo)?;
         let branch = draft.branch.clone().unwrap_or_else(|| head.branch.clone());
         let tip = refs::lookup(repo, &branch.to_ref())?;
@@ -126,17 +139,17 @@ impl<'repo> CommitBase<'repo> {
         self,
         draft: &CommitDraft,
         overlay: &Overlay<'_>,
-        blobs: Vec<NewObject>,
-        entries: Vec<Entry>,
+        written: Written,
     ) -> Result<PreparedCommit, GitError> {
-        let mut objects = blobs;
+        let Written { blobs: mut objects, entries, changes } = written;
         let tree = overlay.build(&mut objects)?;
         if self.base.is_some_and(|base| base.tree == tree) {
             return Err(GitError::UnchangedContent);
         }
         let parents: Vec<_> = self.base.iter().map(|base| base.commit).collect();
         let people = (&draft.author, &draft.committer);
-        let message = if draft.signoff { signed_off(&draft.message, &draft.committer) } else { draft.message.clone() };
+        let message = if draft.message.is_empty() { changes.message() } else { draft.message.clone() };
+        let message = if draft.signoff { signed_off(&message, &draft.committer) } else { message };
         let content = commit_content(tree, &parents, people, &message);
         let object = NewObject::new(ObjectType::Commit, content)?;
         let new_commit = object.id();
@@ -150,7 +163,15 @@ impl<'repo> CommitBase<'repo> {
             committer: draft.committer.signature(),
             is_truncated: false,
         };
-        Ok(PreparedCommit { branch: self.branch, old: self.old, new_commit, entries, commit, objects })
+        Ok(PreparedCommit {
+            branch: self.branch,
+            old: self.old,
+            new_commit,
+            entries,
+            is_update: changes.is_update(),
+            commit,
+            objects,
+        })
     }
 }
 

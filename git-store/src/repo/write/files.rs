@@ -6,7 +6,7 @@ use bytes::Bytes;
 use git2::{ObjectType, Oid, Repository};
 
 use super::{
-    commit::{CommitBase, CommitDraft, EntryPrecondition, PreparedCommit},
+    commit::{CommitBase, CommitDraft, EntryPrecondition, PreparedCommit, Written},
     overlay::{FILE_MODE, Overlay, TreeEntry},
 };
 use crate::{
@@ -167,7 +167,7 @@ impl FieldPath {
         let entry = TreeEntry { mode, id };
         // With unchanged content there is nothing to write.
         if builder.overlay.find(path)? != Ok(Some(entry)) {
-            builder.blobs.push(blob);
+            builder.written.blobs.push(blob);
             builder.overlay.set(path, entry)?;
         }
         builder.add_entry(path, id, content.len() as u64);
@@ -178,18 +178,17 @@ impl FieldPath {
 struct CommitBuilder<'repo> {
     loads: LoadCheck<'repo>,
     overlay: Overlay<'repo>,
-    blobs: Vec<NewObject>,
-    entries: Vec<Entry>,
+    written: Written,
 }
 
 impl<'repo> CommitBuilder<'repo> {
     fn new(repo: &'repo Repository, start: &CommitBase<'repo>) -> Result<Self, GitError> {
         let loads = LoadCheck::new(repo);
-        Ok(Self { loads, overlay: start.overlay()?, blobs: Vec::new(), entries: Vec::new() })
+        Ok(Self { loads, overlay: start.overlay()?, written: Written::default() })
     }
 
     fn add_entry(&mut self, path: &TreePath, id: Oid, size: u64) {
-        self.entries.push(file_entry(path, id, size));
+        self.written.entries.push(file_entry(path, id, size));
     }
 }
 
@@ -222,7 +221,7 @@ pub fn put_file(repo: &Repository, put: &PutFile, require: EntryPrecondition<'_>
     file.operation.content().map_or(Ok(()), |content| at.check_special(&file.path, content))?;
     start.require(found, require)?;
     apply_write(at, &mut builder, file, moved)?;
-    start.commit(&put.draft, &builder.overlay, builder.blobs, builder.entries)
+    start.commit(&put.draft, &builder.overlay, builder.written)
 }
 
 /// Removes a file or symbolic link, and directories that become empty. Otherwise like [`put_file`].
@@ -241,7 +240,8 @@ pub fn delete_file(
     start.require(found, require)?;
     at.check_blob(delete.expected_blob, found)?;
     builder.overlay.remove(&delete.path)?;
-    start.commit(&delete.draft, &builder.overlay, builder.blobs, builder.entries)
+    builder.written.changes.delete(&delete.path);
+    start.commit(&delete.draft, &builder.overlay, builder.written)
 }
 
 /// Returns the entry to remove, if it exists. A symbolic link can be removed whatever its target.
@@ -267,7 +267,7 @@ pub fn change_files(repo: &Repository, change: &ChangeFiles) -> Result<PreparedC
     for ((index, file), moved) in change.files.iter().enumerate().zip(moved) {
         apply_write(FieldPath(Some(index)), &mut builder, file, moved)?;
     }
-    start.commit(&change.draft, &builder.overlay, builder.blobs, builder.entries)
+    start.commit(&change.draft, &builder.overlay, builder.written)
 }
 
 /// Applies the removal in a change. Returns the entry that a move takes along.
@@ -302,9 +302,15 @@ fn apply_write(
     moved: Option<TreeEntry>,
 ) -> Result<(), GitError> {
     if file.operation == Operation::Delete {
+        builder.written.changes.delete(&file.path);
         return Ok(());
     }
     let found = at.file("path", &mut builder.overlay, &file.path)?;
+    if found.is_some() || moved.is_some() {
+        builder.written.changes.update(&file.path);
+    } else {
+        builder.written.changes.add(&file.path);
+    }
     if found.is_none() && !matches!(file.operation, Operation::Update(_)) {
         check_new_name(file.path.as_bytes(), &at.field("path"))?;
     }

@@ -1,6 +1,7 @@
 //! Makes commits and tags without a work tree: builds the objects; the caller writes them and moves
 //! the ref.
 
+mod changes;
 mod commit;
 mod files;
 mod initial_commit;

@@ -158,7 +158,7 @@ fn refusals_name_their_field() {
     let stale = Some(first.new_commit);
     assert!(matches!(refused(expecting(stale, file("dir/a", "2"))), GitError::StaleBlob));
     assert!(matches!(refused(expecting(stale, file("new", "2"))), GitError::StaleBlob));
-    for message in ["", " \n", "a\0b"] {
+    for message in [" ", " \n", "a\0b"] {
         let error = refused(PutFile { draft: draft(message), ..file("m", "2") });
         assert_eq!(error.violations()[0].field, "message");
     }
@@ -167,6 +167,24 @@ fn refusals_name_their_field() {
     assert_eq!(refused(file(".gitattributes", &"a".repeat(3000))).violations()[0].field, "content");
     f.put(&file(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = ../x.git\n"));
     f.git(&["fsck", "--strict"]);
+}
+
+#[test]
+fn a_commit_without_a_message_names_its_files() {
+    let f = fixture();
+    let unnamed = |put: PutFile| f.put(&PutFile { draft: draft(""), ..put });
+    let told = |prepared: PreparedCommit| (prepared.commit.message, prepared.is_update);
+    assert_eq!(told(unnamed(file("dir/a", "1"))), ("Add dir/a".to_owned(), false));
+    assert_eq!(told(unnamed(file("dir/a", "2"))), ("Update dir/a".to_owned(), true));
+    assert_eq!(told(unnamed(put(rename("dir/a", "b")))), ("Update b".to_owned(), true));
+    let signed = CommitDraft { signoff: true, ..draft("") };
+    let made = f.apply(delete_file(&f.repo, &DeleteFile { draft: signed, ..delete("b") }).unwrap());
+    assert_eq!(made.commit.message, "Delete b\n\nSigned-off-by: Ada <ada@example.com>\n");
+    f.put(&file("old", "1"));
+    f.put(&file("kept", "1"));
+    let files = vec![remove("old"), create("x", "1"), update("kept", "2"), create("y", "1")];
+    let made = change_files(&f.repo, &ChangeFiles { files, draft: draft("") }).unwrap();
+    assert_eq!(told(made), ("Add x, y\nUpdate kept\nDelete old".to_owned(), true));
 }
 
 #[test]
@@ -222,7 +240,7 @@ fn a_precondition_gets_what_the_branch_has_after_the_fields_and_before_the_blob(
         assert_eq!(refused.reason(), "PRECONDITION_FAILED");
     }
     assert_eq!(put(file("dir", "x")).violations()[0].field, "path");
-    assert_eq!(put(PutFile { draft: draft(""), ..file("dir/a", "2") }).violations()[0].field, "message");
+    assert_eq!(put(PutFile { draft: draft(" "), ..file("dir/a", "2") }).violations()[0].field, "message");
     assert_eq!(put(file(".gitattributes", &"a".repeat(3000))).violations()[0].field, "content");
     let remove = |at: &str| super::delete_file(&f.repo, &DeleteFile { expected_blob: stale, ..delete(at) }, &fail);
     assert!(matches!(remove("dir/a"), Err(GitError::Precondition { .. })));

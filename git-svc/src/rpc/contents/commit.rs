@@ -176,8 +176,11 @@ async fn run<A: Message + Default>(
         let issue_reach =
             if names_issue(&prepared.commit.message) { context.actor.issue_reach } else { IssueReach::None };
         let change = RefTransaction { objects, issue_reach, ..RefTransaction::new(UpdateKind::Api, user, vec![edit]) };
-        let subject =
-            CommitSubject { commit_id: prepared.new_commit.to_string(), branch: prepared.branch.as_bytes().to_vec() };
+        let subject = CommitSubject {
+            commit_id: prepared.new_commit.to_string(),
+            branch: prepared.branch.as_bytes().to_vec(),
+            is_update: prepared.is_update,
+        };
         let response = respond(prepared);
         let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response, subject });
         tries -= 1;
@@ -222,7 +225,8 @@ fn read_again(
     let tree = repo.find_tree(commit.tree)?;
     let entries = written.iter().filter_map(|path| written_file(repo, &tree, path).transpose());
     let entries = entries.collect::<Result<_, _>>()?;
-    Ok(Some(PreparedCommit { branch, old: None, new_commit: id, entries, commit, objects: Vec::new() }))
+    let is_update = subject.is_update;
+    Ok(Some(PreparedCommit { branch, old: None, new_commit: id, entries, is_update, commit, objects: Vec::new() }))
 }
 
 pub(super) fn check_file_size(state: &AppState, bytes: usize) -> Result<(), GitError> {

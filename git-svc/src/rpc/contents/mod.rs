@@ -151,8 +151,9 @@ pub(super) async fn put_contents(
     let file = FileChange { path, operation, expected_blob };
     let respond = |mut prepared: PreparedCommit| {
         let entry = prepared.entries.pop().map(encode::entry);
+        let is_update = prepared.is_update;
         let (commit, branch) = commit::result(prepared);
-        PutContentsResponse { entry, commit, branch }
+        PutContentsResponse { entry, commit, branch, is_update }
     };
     let (written, precondition) = (vec![file.path.clone()], FilePrecondition::of_request(&file.path));
     let put = PutFile { file, draft };

@@ -22,7 +22,7 @@ use crate::http::request::{
     Base64, Fields, Flag, JsonObject, Kind, Mistakes, NonEmpty, Object, Objects, OffsetTime, Optional, OrDefault,
     Present, RequestBody, Required, Text, Word, fields,
 };
-use crate::http::response::{Created, Json};
+use crate::http::response::{Created, Either, Json};
 use crate::http::words::words;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
@@ -32,7 +32,8 @@ const MAX_MESSAGE: usize = (1024 - 16) * 1024;
 fields! {
     /// The commit fields that every change has.
     struct CommitFields {
-        message: Required<Text<MAX_MESSAGE>> = "Change a program.",
+        /// The commit message. The default names the files, as in `Add src/main.rs`.
+        message: OrDefault<Text<MAX_MESSAGE>> = "Change a program.",
         branch: OrDefault<Text<1000>> = "main",
         new_branch: OrDefault<Text<1000>> = "feature/one",
         author: Optional<Object<CommitIdentity>>,
@@ -275,7 +276,7 @@ pub(super) async fn put(
     Authenticated(call): Authenticated,
     path: RepoPath,
     body: RequestBody<WrittenFile>,
-) -> ApiResult<Created<FileWritten>> {
+) -> ApiResult<Either<Created<FileWritten>, Json<FileWritten>>> {
     let access = call.access(&path, operation::PUT_CONTENTS).await?;
     let (file, _permit) = read_of_file(&call, &path, body, note_content).await?;
     let WrittenFile { commit, content, sha, from_path } = file;
@@ -299,7 +300,11 @@ pub(super) async fn put(
     let response = call.clients.git().put_contents(request).await.map_err(write_error)?.into_inner();
     let commit = convert_commit(&call, &access, response.commit).await?;
     let content = written_content(&access, response.entry, &response.branch, requested_ref.as_deref())?;
-    Ok(Created::at(content.url.clone(), FileWritten { content, commit, verification: UNSIGNED }))
+    let written = FileWritten { content, commit, verification: UNSIGNED };
+    if response.is_update {
+        return Ok(Either::Second(Json(written)));
+    }
+    Ok(Either::First(Created::at(written.content.url.clone(), written)))
 }
 
 pub(super) async fn remove(
