@@ -38,5 +38,5 @@ with urllib.request.urlopen(
 ) as response:
     expect("content of a file", response.read(), b"B.\n")
 head = git("rev-parse", "HEAD", cwd=FOLDER).strip()
-expect("tag", site.get(f"{repository}/git/refs/tags/v1.0.1")["object"]["sha"], head)
+expect("tag", site.get(f"{repository}/git/refs/tags/v1.0.1")[0]["object"]["sha"], head)
 print("releases 1.0.0 and 1.0.1 from commits, with notes and files")

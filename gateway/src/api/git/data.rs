@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::commits::Signature;
 use super::response::{ObjectTags, read_error};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::etag::Tagged;
 use crate::http::page::WholeList;
 use crate::http::path::RepoPath;
-use crate::http::response::{Either, Json, List};
+use crate::http::response::{Json, List};
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/git/blobs/{sha}" => get blob as operation::GET_BLOB;
@@ -166,7 +166,11 @@ fn object_id(path: &RepoPath, kind: &[u8]) -> String {
     String::from_utf8_lossy(&path_after(path, kind)).into_owned()
 }
 
-async fn blob(Authenticated(call): Authenticated, path: RepoPath, headers: HeaderMap) -> ApiResult<Tagged<Json<Blob>>> {
+async fn blob(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    headers: HeaderMap,
+) -> ApiResult<Tagged<Json<Blob>>> {
     let access = call.access(&path, operation::GET_BLOB).await?;
     let blob_id = object_id(&path, b"blobs");
     let tags = ObjectTags::new("blob", &access, blob_id.as_bytes(), String::new());
@@ -180,7 +184,7 @@ async fn blob(Authenticated(call): Authenticated, path: RepoPath, headers: Heade
 }
 
 async fn tag_object(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     headers: HeaderMap,
 ) -> ApiResult<Tagged<Json<TagObject>>> {
@@ -196,30 +200,32 @@ async fn tag_object(
     Ok(tags.tagged(&tag.sha.clone(), Json(tag)))
 }
 
-async fn refs(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Ref>> {
+async fn refs(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Ref>> {
     let (list, _) = list(&call, &path, &query, Vec::new()).await?;
     Ok(list)
 }
 
-/// Returns the ref with this full name, or else the refs whose names start with it.
+/// Returns the ref with this full name, or else the refs whose names start with it. Either is a
+/// list: clients of Gitea up to 1.25 expect one.
 async fn named_refs(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: WholeList,
-) -> ApiResult<Either<Json<Ref>, List<Ref>>> {
+) -> ApiResult<List<Ref>> {
     let access = call.access(&path, operation::GET_REF).await?;
     let name = path.rest.clone();
     let request = GetRefRequest { repository_id: access.id, name: name.clone() };
     match call.clients.git_data().get_ref(call.request_with_grant(&access.grant, request)).await {
         Ok(response) => {
             let reference = require(response.into_inner().reference, "reference")?;
-            return Ok(Either::First(Json(Ref::new(reference, &access.urls)?)));
+            let found = vec![Ref::new(reference, &access.urls)?];
+            return Ok(query.list(query.page.of(found).collect(), 1, &call.links));
         }
         Err(status) if reason(&status).as_deref() == Some("REF_NOT_FOUND") => {}
         Err(status) => return Err(status.into()),
     }
     let (list, total) = list(&call, &path, &query, name).await?;
-    if total == 0 { Err(ApiError::not_found("reference does not exist")) } else { Ok(Either::Second(list)) }
+    if total == 0 { Err(ApiError::not_found("reference does not exist")) } else { Ok(list) }
 }
 
 /// Returns a page of the refs whose full names start with `prefix`, and their total number.

@@ -119,7 +119,8 @@ async fn a_missing_ref_is_a_prefix_of_others() {
     let found = git::GetRefResponse { reference: Some(reference("refs/heads/main")) };
     case.script.respond(&one, &found);
     let (_, shown, _) = case.send("GET", "/git/refs/heads/main", &Value::Null).await;
-    assert_eq!((&shown["ref"], &shown["object"]["type"]), (&json!("refs/heads/main"), &json!("commit")));
+    assert_eq!((&shown[0]["ref"], &shown[0]["object"]["type"]), (&json!("refs/heads/main"), &json!("commit")));
+    assert_eq!(shown.as_array().unwrap().len(), 1);
     case.check_request(&one, git::GetRefRequest { repository_id: 7, name: b"refs/heads/main".to_vec() });
     case.script.fail(&one, not_found("REF_NOT_FOUND"));
     let references = vec![reference("refs/heads/ma1"), reference("refs/heads/ma2")];
