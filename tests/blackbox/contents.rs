@@ -80,7 +80,7 @@ async fn the_download_url_of_a_file_leads_to_it(cluster: &Cluster) {
     let rest = address.strip_prefix(&format!("{}/api/v1", cluster.url)).unwrap();
     assert_eq!(ada.get(rest).await.expect(200).text(), "hello\n");
     bob.get(rest).await.refused(404);
-    cluster.anonymous().get(rest).await.refused(401);
+    cluster.anonymous().get(rest).await.refused(404);
     let listed = ada.get(&format!("{}?ref=feature/one%231", written(&ada, "secret", "a%20dir"))).await.expect(200);
     assert_eq!(listed.json()[0]["download_url"], *address);
     let root = ada.get(&format!("{}?ref=feature/one%231", ada.repo("secret", "/contents"))).await.expect(200).json();

@@ -180,7 +180,7 @@ async fn differences_are_for_readers(cluster: &Cluster) {
     let (ada, _git) = pushed(cluster, "closed").await;
     for rest in ["/compare/v100...main", "/git/commits/main", "/git/commits/main.diff", "/git/commits/main.patch"] {
         let path = ada.repo("closed", rest);
-        cluster.anonymous().get(&path).await.refused(401);
+        cluster.anonymous().get(&path).await.refused(404);
         cluster.user("bob").await.get(&path).await.refused(404);
         ada.get(&path).await.expect(200);
     }

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use super::response::{
     TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{MaybeAuthenticated, operations};
 use crate::http::caching::IMMUTABLE;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::headers::{Headers, RangeHeaders};
@@ -40,7 +40,7 @@ impl Media for Archive {
 }
 
 async fn get(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     head_request: Option<Extension<HeadRequest>>,
     headers: Headers<RangeHeaders>,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::commits::PayloadCommit;
 use super::response::read_error;
 use crate::api::access::Emails;
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::RepoPath;
@@ -73,7 +73,11 @@ impl LongTexts for Branch {
     }
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<TextList<Branch>> {
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    query: WholeList,
+) -> ApiResult<TextList<Branch>> {
     let access = call.access(&path, operation::LIST_BRANCHES).await?;
     let request = ListBranchesRequest { repository_id: access.id, page: query.page.number, page_size: query.page.size };
     let response =
@@ -85,7 +89,7 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeLi
     Ok(query.text_list(branches, response.total_count, &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<Branch>> {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Branch>> {
     let access = call.access(&path, operation::GET_BRANCH).await?;
     let request = GetBranchRequest { repository_id: access.id, name: path.rest };
     let response = call.clients.git().get_branch(call.request_with_grant(&access.grant, request)).await;

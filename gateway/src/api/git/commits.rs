@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::response::read_error;
 use crate::api::access::Emails;
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{MaybeAuthenticated, operations};
 use crate::http::caching::Negotiated;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, RawText, UnlessFalse, filters};
@@ -307,7 +307,7 @@ impl LongTexts for PayloadCommit {
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: CommitList,
     filters: QueryOf<CommitFilters>,
@@ -336,7 +336,7 @@ async fn list(
 /// Responds with a commit, or only its id. The id does not determine the JSON, because the accounts
 /// shown with the commit can change.
 async fn get(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     headers: HeaderMap,
 ) -> ApiResult<Negotiated<Either<Json<Commit>, PlainText>>> {

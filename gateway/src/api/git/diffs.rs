@@ -20,7 +20,7 @@ use super::commits::{Commit, Shown};
 use super::data::path_after;
 use super::response::{git_request, read_error, response_with_file, response_without_file, send_guarded};
 use crate::api::access::Emails;
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::http::caching::IMMUTABLE;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::filters::{QueryOf, UnlessFalse, filters};
@@ -146,7 +146,7 @@ impl ComparedFile {
 }
 
 async fn compare(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: ComparisonList,
     filters: QueryOf<ChangeFilters>,
@@ -210,7 +210,7 @@ fn sides(basehead: &[u8]) -> Result<Sides<'_>, ApiError> {
 /// Returns a commit, or with `.diff` or `.patch` behind the revision its changes as text. The id
 /// does not determine the JSON, because the accounts shown with the commit can change.
 async fn commit(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     filters: QueryOf<ChangeFilters>,
     head_request: Option<Extension<HeadRequest>>,

@@ -16,7 +16,7 @@ use serde_json::json;
 use super::response::{
     TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult, FieldError};
 use crate::http::filters::{Filter, QueryOf, filters};
 use crate::http::headers::{Headers, RangeHeaders};
@@ -67,7 +67,7 @@ impl Media for Raw {
 }
 
 async fn get(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     filters: QueryOf<RevisionFilter>,
     head_request: Option<Extension<HeadRequest>>,

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::response::read_error;
 use crate::api::access::ResolvedAccess;
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::filters::{QueryOf, filters};
 use crate::http::page::ExtensionList;
@@ -152,7 +152,7 @@ async fn create(
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: ExtensionList,
     filters: QueryOf<StatusFilters>,
@@ -161,7 +161,7 @@ async fn list(
 }
 
 async fn list_of_commit(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: ExtensionList,
@@ -195,7 +195,7 @@ async fn list_of(
 /// Responds with the newest status of each context. One page has them all, unless the client asks
 /// for less.
 async fn combined(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: ExtensionList,

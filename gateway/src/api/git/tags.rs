@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::commits::PayloadCommit;
 use super::response::read_error;
 use crate::api::access::{Emails, ResolvedAccess};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::WholeList;
 use crate::http::path::RepoPath;
@@ -92,7 +92,11 @@ impl LongTexts for Tag {
     }
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<TextList<Tag>> {
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    query: WholeList,
+) -> ApiResult<TextList<Tag>> {
     let access = call.access(&path, operation::LIST_TAGS).await?;
     let request = ListTagsRequest { repository_id: access.id, page: query.page.number, page_size: query.page.size };
     let response =
@@ -104,7 +108,7 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeLi
     Ok(query.text_list(tags, response.total_count, &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<Tag>> {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Tag>> {
     let access = call.access(&path, operation::GET_TAG).await?;
     let request = GetTagRequest { repository_id: access.id, name: path.rest };
     let response = call.clients.tags().get_tag(call.request_with_grant(&access.grant, request)).await;

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 
 use super::data::{ObjectKind, path_after, type_and_url};
 use super::response::{ObjectTags, read_error};
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::etag::Tagged;
 use crate::http::filters::{QueryOf, filters};
@@ -143,7 +143,7 @@ impl Shorten for Tree {
 }
 
 async fn tree(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     filters: QueryOf<TreeFilters>,
     headers: HeaderMap,
@@ -167,7 +167,7 @@ async fn tree(
 /// Bytes by language.
 type Languages = BTreeMap<String, i64>;
 
-async fn languages(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<Languages>> {
+async fn languages(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Languages>> {
     let access = call.access(&path, operation::GET_LANGUAGES).await?;
     let request = GetLanguagesRequest { repository_id: access.id };
     let response = call.clients.git_data().get_languages(call.request_with_grant(&access.grant, request)).await?;

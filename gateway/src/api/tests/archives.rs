@@ -112,5 +112,4 @@ async fn an_error_of_git_svc_is_not_passed_on() {
     }
     let (status, headers, body) = gateway.send("GET", "/repos/bob/read/archive/known.zip", Some(GOOD), "").await;
     assert_eq!((status, body.as_str(), &headers["etag"]), (304, "", &"\"x\"".parse().unwrap()));
-    assert_eq!(gateway.send("GET", "/repos/bob/read/archive/main.zip", None, "").await.0, 401);
 }

@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use super::response::read_error;
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::etag::{BodyTag, Tagged};
 use crate::http::filters::{QueryOf, RawText, filters};
@@ -235,7 +235,7 @@ impl Shape for Contents {
 
 /// Returns a file, or the entries of a directory.
 async fn get(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     filters: QueryOf<RevisionFilter>,
 ) -> ApiResult<Tagged<Json<Contents>>> {
