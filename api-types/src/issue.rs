@@ -23,15 +23,38 @@ crate::shape! {
         truncated: bool,
         labels: Vec<Label>,
         milestone: Option<Milestone>,
+        /// The first of `assignees`.
         assignee: Option<User>,
+        assignees: Vec<User>,
         state: State,
         comments: i64,
         created_at: Time,
         updated_at: Time,
         closed_at: Option<Time>,
         html_url: String,
+        repository: IssueRepository,
         #[serde(skip_serializing_if = "Option::is_none")]
         pull_request: Option<PullRequest>,
+    }
+}
+
+crate::shape! {
+    /// The repository of an issue.
+    #[derive(Clone, Debug, Serialize)]
+    struct IssueRepository {
+        id: i64,
+        name: String,
+        /// The name of the owner.
+        owner: String,
+        full_name: String,
+    }
+}
+
+impl IssueRepository {
+    fn new(id: i64, urls: &RepositoryLinks) -> Self {
+        let full_name = urls.full_name().to_owned();
+        let (owner, name) = full_name.split_once('/').unwrap_or_default();
+        Self { id, name: name.to_owned(), owner: owner.to_owned(), full_name }
     }
 }
 
@@ -53,7 +76,8 @@ impl PullRequest {
 impl Issue {
     /// Returns the ids of the accounts in `issue`.
     pub fn account_ids(issue: &issue::Issue) -> impl Iterator<Item = i64> + use<> {
-        [issue.user_id, issue.assignee_id].into_iter().filter(|id| *id != 0)
+        let fixed = [issue.user_id, issue.assignee_id].into_iter().filter(|id| *id != 0);
+        fixed.chain(issue.other_assignee_ids.clone())
     }
 
     /// Converts an issue. `accounts` holds those of [`Issue::account_ids`]; missing ones are shown
@@ -65,6 +89,8 @@ impl Issue {
         let state = State::new(issue.state())?;
         let user = |id| accounts.by_id(id, urls.site());
         let pull_request = issue.pull_request.as_ref().map(PullRequest::new).transpose()?;
+        let assignees = std::iter::once(issue.assignee_id).chain(issue.other_assignee_ids).filter(|id| *id != 0);
+        let assignees: Vec<_> = assignees.map(user).collect();
         Ok(Self {
             id: issue.id,
             number: issue.number,
@@ -74,13 +100,15 @@ impl Issue {
             truncated: issue.is_truncated,
             labels: issue.labels.into_iter().map(|label| Label::new(label, urls)).collect(),
             milestone: issue.milestone.map(Milestone::new).transpose()?,
-            assignee: Some(issue.assignee_id).filter(|id| *id != 0).map(user),
+            assignee: assignees.first().cloned(),
+            assignees,
             state,
             comments: issue.comment_count,
             created_at: Time::new(issue.create_time, "create_time")?,
             updated_at: Time::new(issue.update_time, "update_time")?,
             closed_at: Time::optional(issue.close_time, "close_time")?,
             html_url: urls.issue_html(issue.number, pull_request.is_some()),
+            repository: IssueRepository::new(issue.repository_id, urls),
             pull_request,
         })
     }
@@ -143,16 +171,18 @@ mod tests {
         let bob = repo::User { id: 3, username: "bob".into(), ..Default::default() };
         accounts.insert(bob, &links);
         let plain = issue::Issue {
+            repository_id: 7,
             number: 2,
             user_id: 3,
             assignee_id: 4,
+            other_assignee_ids: vec![3],
             state: IssueState::Closed.into(),
             create_time: Some(timestamp(0)),
             update_time: Some(timestamp(0)),
             close_time: Some(timestamp(1_000_000)),
             ..Default::default()
         };
-        assert_eq!(Issue::account_ids(&plain).collect::<Vec<_>>(), [3, 4]);
+        assert_eq!(Issue::account_ids(&plain).collect::<Vec<_>>(), [3, 4, 3]);
         let shown = serde_json::to_value(Issue::new(plain.clone(), &accounts, &urls).unwrap()).unwrap();
         assert_eq!((&shown["user"]["username"], &shown["assignee"]["username"]), (&json!("bob"), &json!("ghost")));
         assert_eq!(
@@ -160,6 +190,10 @@ mod tests {
             (&json!("closed"), &json!("1970-01-01T00:00:01Z"), &json!("http://h/bob/demo/issues/2"))
         );
         assert_eq!((shown.get("pull_request"), shown.get("truncated")), (None, None));
+        let names: Vec<_> = shown["assignees"].as_array().unwrap().iter().map(|user| &user["username"]).collect();
+        assert_eq!(names, ["ghost", "bob"]);
+        let repository = json!({"id": 7, "name": "demo", "owner": "bob", "full_name": "bob/demo"});
+        assert_eq!(shown["repository"], repository);
         let cut = issue::Issue { is_truncated: true, ..plain.clone() };
         let cut = serde_json::to_value(Issue::new(cut, &accounts, &urls).unwrap()).unwrap();
         assert_eq!(cut["truncated"], true);

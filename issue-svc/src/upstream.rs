@@ -63,13 +63,14 @@ impl RepoClient {
     }
 
     /// Returns the user with this name, who must be able to read the issues of the repository, or
-    /// the violation.
+    /// the violation of `field`.
     pub(crate) async fn assignee(
         &self,
         repository: RepositoryId,
+        field: &str,
         name: &str,
     ) -> Result<Result<UserId, FieldViolation>, IssueError> {
-        let refuse = |code, message: &str| Ok(Err(FieldViolation::new("assignee", code, message)));
+        let refuse = |code, message: &str| Ok(Err(FieldViolation::new(field, code, message)));
         let account = Account::Username(name.to_owned());
         let response = match self.access_of(account, vec![RepositoryRef::by_id(repository)]).await {
             Ok(response) => response,

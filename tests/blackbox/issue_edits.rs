@@ -18,6 +18,7 @@ on_profiles! {
         patch_issues_looks_for_the_issue_then_the_right_then_the_body
         patch_issues_names_the_field_that_is_wrong_and_changes_nothing
         patch_issues_assigns_only_users_who_may_read
+        an_issue_can_have_several_assignees
         patch_issues_refuses_milestones_that_are_unknown_or_of_another_repository
         patch_issues_ignores_labels
         a_repeated_edit_takes_the_right_to_edit
@@ -48,6 +49,7 @@ async fn patch_issues_changes_what_is_named_and_responds_with_the_whole(cluster:
     expected["title"] = json!("New title");
     expected["body"] = json!("New body");
     expected["assignee"] = bob.get("/user").await.expect(200).json();
+    expected["assignees"] = json!([expected["assignee"]]);
     expected["milestone"] = ada.get(&format!("{repo}/milestones/{milestone}")).await.expect(200).json();
     expected["state"] = json!("closed");
     expected["closed_at"] = closed_at;
@@ -276,6 +278,40 @@ async fn patch_issues_assigns_only_users_who_may_read(cluster: &Cluster) {
     ada.share(&repo, &bob, "write").await;
     admin.patch(&format!("/admin/users/{}", bob.name), &json!({"active": false})).await.expect(200);
     assign(&bob.name).await.refused_field("assignee");
+}
+
+async fn an_issue_can_have_several_assignees(cluster: &Cluster) {
+    let (ada, bob, repo) = tracked(cluster).await;
+    let names = |issue: &Value| {
+        let users = issue["assignees"].as_array().unwrap().iter();
+        users.map(|user| user["username"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let full_name = format!("{}/tracker", ada.name);
+    let both = json!({"assignee": bob.name, "assignees": [ada.name, bob.name.to_uppercase()]});
+    let made = ada.new_issue(&repo, "Shared", both).await;
+    assert_eq!(
+        (names(&made), &made["assignee"]["username"]),
+        (vec![bob.name.clone(), ada.name.clone()], &json!(bob.name))
+    );
+    assert_eq!((&made["repository"]["full_name"], &made["repository"]["owner"]), (&json!(full_name), &json!(ada.name)));
+    for user in [&ada, &bob] {
+        assert_eq!(ada.issue_numbers(&repo, &format!("assignee={}", user.name)).await, [2]);
+        assert_eq!(user.get("/user/issues").await.expect(200).json()[0], made);
+    }
+    assert_eq!(ada.issue_numbers(&repo, "assignee=none").await, [1]);
+    let edit = async |body: Value| names(&ada.edit_issue(&repo, 2, body).await);
+    assert_eq!(edit(json!({"assignees": null, "title": "Same"})).await, [bob.name.as_str(), &ada.name]);
+    assert_eq!(edit(json!({"assignees": [ada.name]})).await, [ada.name.as_str()]);
+    assert_eq!(bob.get("/user/issues").await.expect(200).json(), json!([]));
+    assert_eq!(edit(json!({"assignees": []})).await, [""; 0]);
+    let many: Vec<_> = (0..11).map(|number| format!("nobody-{number}")).collect();
+    for (wrong, code) in
+        [(json!(many), "too_many"), (json!([bob.name, "no-such-user"]), "unknown"), (json!("x"), "type")]
+    {
+        ada.patch(&format!("{repo}/issues/2"), &json!({"assignees": wrong}))
+            .await
+            .refused_fields(&[("assignees", code)]);
+    }
 }
 
 async fn patch_issues_refuses_milestones_that_are_unknown_or_of_another_repository(cluster: &Cluster) {

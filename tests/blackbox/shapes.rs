@@ -364,6 +364,8 @@ async fn issues_have_every_field(cluster: &Cluster) {
                 ("labels", "list"),
                 ("milestone", "null"),
                 ("assignee", "null"),
+                ("assignees", "list"),
+                ("repository", "map"),
                 ("state", "str"),
                 ("comments", "int"),
                 ("created_at", "time"),

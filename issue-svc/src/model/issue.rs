@@ -40,7 +40,8 @@ pub(crate) struct Issue {
     /// Whether `body` was cut, for a list.
     pub(crate) is_truncated: bool,
     pub(crate) class: Class,
-    pub(crate) assignee: Option<UserId>,
+    /// Without duplicates.
+    pub(crate) assignees: Vec<UserId>,
     /// Zero for none. The milestone may just have been deleted.
     pub(crate) milestone_id: i64,
     pub(crate) comment_count: i64,
@@ -68,7 +69,8 @@ pub(crate) struct NewIssue {
     pub(crate) title: Title,
     pub(crate) body: Body,
     pub(crate) is_closed: bool,
-    pub(crate) assignee: Option<UserId>,
+    /// Without duplicates.
+    pub(crate) assignees: Vec<UserId>,
     /// Zero for none.
     pub(crate) milestone_id: i64,
     /// Without duplicates.
@@ -98,8 +100,8 @@ pub(crate) struct PullRequest {
 pub(crate) struct IssueChange {
     pub(crate) title: Option<Title>,
     pub(crate) body: Option<Body>,
-    /// The inner `None` removes the assignee.
-    pub(crate) assignee: Option<Option<UserId>>,
+    /// Without duplicates. Nobody removes all.
+    pub(crate) assignees: Option<Vec<UserId>>,
     /// Zero removes the milestone.
     pub(crate) milestone_id: Option<i64>,
     pub(crate) is_closed: Option<bool>,

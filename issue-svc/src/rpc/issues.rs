@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ferrite_core::id_or_name::IdOrName;
 use ferrite_core::page::Page;
@@ -18,6 +18,7 @@ use ferrite_proto::issue::*;
 use ferrite_proto::repo::IssueAccess;
 use ferrite_rpc::auth::{AuthError, Caller, OperationSubject};
 use ferrite_rpc::version;
+use futures_util::future::try_join_all;
 use tonic::Request;
 
 use super::{require_author_or, user};
@@ -33,6 +34,7 @@ use crate::writer::{MAX_ISSUE_LABELS, TextTargets, known_labels, label_owners, u
 const MAX_PAGE_SIZE: i32 = 50;
 const MAX_TIMELINE_PAGE_SIZE: i32 = 1000;
 const MAX_FILTER_LABELS: usize = 100;
+const MAX_ASSIGNEES: usize = 10;
 /// Milestone filters for issues without a milestone, and with any.
 const NONE: &str = "none";
 const ANY: &str = "*";
@@ -85,24 +87,24 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
     } else {
         Ok(label_ids)
     };
-    let assignee = match request.assignee.as_str() {
-        name if is_writer && !name.is_empty() => state.repo.assignee(repository, name).await?.map(Some),
-        _ => Ok(None),
+    let assignees = match is_writer {
+        true => assignees(state, repository, &request.assignee, &request.assignees).await?,
+        false => Ok(Vec::new()),
     };
-    match (Title::parse(&request.title), Body::parse(request.body), assignee, labels) {
-        (Ok(title), Ok(body), Ok(assignee), Ok(label_ids)) => Ok(NewIssue {
+    match (Title::parse(&request.title), Body::parse(request.body), assignees, labels) {
+        (Ok(title), Ok(body), Ok(assignees), Ok(label_ids)) => Ok(NewIssue {
             repository,
             organization: grant.organization_id(),
             author: user(grant)?,
             title,
             body,
             is_closed: request.is_closed,
-            assignee,
+            assignees,
             milestone_id,
             label_ids,
             pull_request: None,
         }),
-        (title, body, assignee, labels) => {
+        (title, body, assignees, labels) => {
             // Report everything at once, also what the write would find.
             let store = &state.store;
             let milestone = unknown_milestone(store, store.reader(), repository, milestone_id).await?;
@@ -110,9 +112,36 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
                 Ok(ids) => known_labels(store, store.reader(), &owners_of_labels(grant), &ids).await?.err(),
                 Err(violation) => Some(violation),
             };
-            Err(IssueError::invalid([title.err(), body.err(), assignee.err(), milestone, labels]))
+            Err(IssueError::invalid([title.err(), body.err(), assignees.err(), milestone, labels]))
         }
     }
+}
+
+/// Returns the users with these names, the first of which is empty for none, without duplicates, or
+/// the first violation.
+async fn assignees(
+    state: &AppState,
+    repository: RepositoryId,
+    first: &str,
+    others: &[String],
+) -> Result<Result<Vec<UserId>, FieldViolation>, IssueError> {
+    let first = Some(("assignee", first)).filter(|(_, name)| !name.is_empty());
+    let mut names: Vec<_> = first.into_iter().chain(others.iter().map(|name| ("assignees", name.as_str()))).collect();
+    let mut seen = HashSet::new();
+    names.retain(|(_, name)| seen.insert(name.to_lowercase()));
+    if names.len() > MAX_ASSIGNEES {
+        return Ok(Err(FieldViolation::new("assignees", "too_many", "an issue can have at most 10 assignees")));
+    }
+    let lookups = names.into_iter().map(|(field, name)| state.repo.assignee(repository, field, name));
+    let mut users = Vec::new();
+    for found in try_join_all(lookups).await? {
+        match found {
+            Ok(user) if users.contains(&user) => {}
+            Ok(user) => users.push(user),
+            Err(violation) => return Ok(Err(violation)),
+        }
+    }
+    Ok(Ok(users))
 }
 
 /// Returns the owners whose labels the issues of a repository can have.
@@ -345,19 +374,22 @@ async fn decode_change(
     let is_closed = encode::is_closed(request.state);
     let is_writer = grant.permission >= Permission::Write;
     let milestone_id = request.milestone_id.filter(|_| is_writer);
-    let assignee = match request.assignee.as_deref().filter(|_| is_writer) {
-        None => Ok(None),
-        Some("") => Ok(Some(None)),
-        Some(name) => state.repo.assignee(repository, name).await?.map(|user| Some(Some(user))),
-    };
-    let change = match (title, body, is_closed, assignee) {
-        (Ok(title), Ok(body), Ok(is_closed), Ok(assignee)) => {
-            IssueChange { title, body, is_closed, assignee, milestone_id }
+    let has_assignees = request.assignee.is_some() || request.assignees.is_some();
+    let assignees = match is_writer && has_assignees {
+        true => {
+            let others = request.assignees.as_ref().map_or(&[][..], |names| names.usernames.as_slice());
+            assignees(state, repository, request.assignee.as_deref().unwrap_or_default(), others).await?.map(Some)
         }
-        (title, body, is_closed, assignee) => {
+        false => Ok(None),
+    };
+    let change = match (title, body, is_closed, assignees) {
+        (Ok(title), Ok(body), Ok(is_closed), Ok(assignees)) => {
+            IssueChange { title, body, is_closed, assignees, milestone_id }
+        }
+        (title, body, is_closed, assignees) => {
             let (store, id) = (&state.store, milestone_id.unwrap_or(0));
             let milestone = unknown_milestone(store, store.reader(), repository, id).await?;
-            return Err(IssueError::invalid([title.err(), body.err(), assignee.err(), milestone, is_closed.err()]));
+            return Err(IssueError::invalid([title.err(), body.err(), assignees.err(), milestone, is_closed.err()]));
         }
     };
     let targets = match &change.body {

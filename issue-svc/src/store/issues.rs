@@ -7,27 +7,29 @@ use sqlx_macros::FromRow;
 
 use super::IssueTable;
 use super::Reader;
+use super::assignees;
 use super::issue_parts::{self, PartsRow};
 use super::listed_texts::TextHead;
 use crate::model::{Class, FullIssue, Issue, NewIssue};
 
 const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, issues.body, \
-     issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
+     issues.class, issues.assignee_id, issues.other_assignees, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
      issues.closed_us";
 /// The columns of a list, with the first 65,536 bytes of the body
 /// ([`MAX_LISTED_TEXT_BYTES`](super::listed_texts::MAX_LISTED_TEXT_BYTES)).
 const LISTED_POSTGRES: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
      SUBSTR(CONVERT_TO(issues.body, 'UTF8'), 1, 65536) AS text_head, CAST(OCTET_LENGTH(issues.body) AS BIGINT) AS text_bytes, \
-     issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
+     issues.class, issues.assignee_id, issues.other_assignees, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
      issues.closed_us";
 const LISTED_SQLITE: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
      SUBSTR(CAST(issues.body AS BLOB), 1, 65536) AS text_head, OCTET_LENGTH(issues.body) AS text_bytes, \
-     issues.class, issues.assignee_id, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
+     issues.class, issues.assignee_id, issues.other_assignees, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
      issues.closed_us";
-const INSERT: &str = "INSERT INTO issues (repository_id, number, user_id, title, body, class, assignee_id, milestone_id, \
-     comment_count, created_us, updated_us, closed_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $9, $10) RETURNING id";
-const UPDATE: &str =
-    "UPDATE issues SET class = $2, assignee_id = $3, milestone_id = $4, updated_us = $5, closed_us = $6 WHERE id = $1";
+const INSERT: &str = "INSERT INTO issues (repository_id, number, user_id, title, body, class, assignee_id, other_assignees, \
+     milestone_id, comment_count, created_us, updated_us, closed_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, $10, $10, $11) \
+     RETURNING id";
+const UPDATE: &str = "UPDATE issues SET class = $2, assignee_id = $3, other_assignees = $4, milestone_id = $5, updated_us = $6, \
+     closed_us = $7 WHERE id = $1";
 const UPDATE_TEXTS: &str = "UPDATE issues SET title = $2, body = $3 WHERE id = $1";
 const TOUCH: &str = "UPDATE issues SET comment_count = comment_count + $2, updated_us = $3 WHERE id = $1";
 const INSERT_PULL_REQUEST: &str = "INSERT INTO pull_requests (issue_id, head_repository_id, head_branch, base_branch) \
@@ -43,6 +45,7 @@ pub(super) struct IssueRow {
     body: String,
     class: i64,
     assignee_id: i64,
+    other_assignees: String,
     milestone_id: i64,
     comment_count: i64,
     created_us: i64,
@@ -64,7 +67,7 @@ impl From<IssueRow> for Issue {
             body,
             is_truncated,
             class: Class::from_number(row.class),
-            assignee: (row.assignee_id != 0).then_some(UserId(row.assignee_id)),
+            assignees: assignees::of_row(row.assignee_id, &row.other_assignees),
             milestone_id: row.milestone_id,
             comment_count: row.comment_count,
             created_us: row.created_us,
@@ -105,14 +108,14 @@ impl IssueTable {
             body: new.body.as_str().to_owned(),
             is_truncated: false,
             class,
-            assignee: new.assignee,
+            assignees: new.assignees.clone(),
             milestone_id: new.milestone_id,
             comment_count: 0,
             created_us: now_us,
             updated_us: now_us,
             closed_us: new.is_closed.then_some(now_us),
         };
-        let assignee = issue.assignee.map_or(0, |user| user.0);
+        let (assignee, others) = assignees::to_row(&issue.assignees);
         let (title, body) = (issue.title.as_str(), issue.body.as_str());
         let args = args![
             issue.repository,
@@ -122,6 +125,7 @@ impl IssueTable {
             body,
             class.number(),
             assignee,
+            others.as_str(),
             issue.milestone_id,
             now_us,
             issue.closed_us
@@ -131,14 +135,23 @@ impl IssueTable {
             let args = args![id, pull.head_repository, pull.head_branch.as_str(), pull.base_branch.as_str()];
             tx.execute(INSERT_PULL_REQUEST, &args).await?;
         }
-        Ok(Issue { id: IssueId(id), ..issue })
+        let issue = Issue { id: IssueId(id), ..issue };
+        self.add_other_assignees(tx, &issue).await?;
+        Ok(issue)
     }
 
     /// Updates an issue, except for its texts and the number of comments.
     pub(crate) async fn update(&self, tx: &mut Tx, issue: &Issue) -> Result<(), DbError> {
-        let assignee = issue.assignee.map_or(0, |user| user.0);
-        let args =
-            args![issue.id, issue.class.number(), assignee, issue.milestone_id, issue.updated_us, issue.closed_us];
+        let (assignee, others) = assignees::to_row(&issue.assignees);
+        let args = args![
+            issue.id,
+            issue.class.number(),
+            assignee,
+            others.as_str(),
+            issue.milestone_id,
+            issue.updated_us,
+            issue.closed_us
+        ];
         tx.execute(UPDATE, &args).await.map(|_| ())
     }
 

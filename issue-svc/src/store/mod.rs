@@ -4,6 +4,7 @@
 //! Every write begins with [`IssueTable::advance`], which locks the repository's counters. Whatever
 //! the write reads after that does not change.
 
+mod assignees;
 mod comments;
 mod counters;
 mod issue_parts;

@@ -17,7 +17,7 @@ fn new(title: &str, is_closed: bool) -> NewIssue {
         title: Title::parse(title).unwrap(),
         body: Body::parse("body".to_owned()).unwrap(),
         is_closed,
-        assignee: None,
+        assignees: Vec::new(),
         milestone_id: 0,
         label_ids: Vec::new(),
         pull_request: None,

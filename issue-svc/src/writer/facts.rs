@@ -65,9 +65,10 @@ impl Write<'_> {
 /// Returns the kinds of differences between two states of an issue, in timeline order.
 fn changes(old: &Issue, new: &Issue) -> Vec<IssueAction> {
     let text = ((&old.title, &old.body) != (&new.title, &new.body)).then_some(IssueAction::Edited);
-    let assignee = (old.assignee != new.assignee).then_some(match new.assignee {
-        Some(_) => IssueAction::Assigned,
-        None => IssueAction::Unassigned,
+    let is_assigned = new.assignees.iter().any(|user| !old.assignees.contains(user));
+    let assignee = (old.assignees != new.assignees).then_some(match is_assigned {
+        true => IssueAction::Assigned,
+        false => IssueAction::Unassigned,
     });
     let milestone = (old.milestone_id != new.milestone_id).then_some(match new.milestone_id {
         0 => IssueAction::Demilestoned,

@@ -21,11 +21,17 @@ impl IssueWriter {
     }
 }
 
+fn is_same_set(some: &[UserId], others: &[UserId]) -> bool {
+    some.len() == others.len() && some.iter().all(|user| others.contains(user))
+}
+
 /// Returns the lists that contain an issue.
 pub(super) fn lists(issue: &Issue, labels: &[i64]) -> Vec<List> {
-    let fixed =
-        [List::All, List::Creator(issue.author), List::Assignee(issue.assignee), List::Milestone(issue.milestone_id)];
-    fixed.into_iter().chain(labels.iter().map(|id| List::Label(*id))).collect()
+    let mut lists = vec![List::All, List::Creator(issue.author), List::Milestone(issue.milestone_id)];
+    lists.extend(issue.assignees.iter().map(|user| List::Assignee(Some(*user))));
+    lists.extend(issue.assignees.is_empty().then_some(List::Assignee(None)));
+    lists.extend(labels.iter().map(|id| List::Label(*id)));
+    lists
 }
 
 impl Write<'_> {
@@ -98,7 +104,10 @@ impl Write<'_> {
         if let Some(body) = &change.body {
             body.as_str().clone_into(&mut new.body);
         }
-        new.assignee = change.assignee.unwrap_or(old.assignee);
+        // Another order of the same users is no change.
+        if let Some(assignees) = change.assignees.filter(|assignees| !is_same_set(assignees, &old.assignees)) {
+            new.assignees = assignees;
+        }
         new.milestone_id = change.milestone_id.unwrap_or(old.milestone_id);
         new.class.is_closed = change.is_closed.unwrap_or(old.class.is_closed);
         let issue = self.replace(&old, new, actor, None).await?;
@@ -134,6 +143,7 @@ impl Write<'_> {
         let entries = self.differences(old, &new, actor, commit).await?;
         let store = &self.writer.store;
         store.update(&mut self.tx, &new).await?;
+        store.replace_other_assignees(&mut self.tx, old, &new).await?;
         if (&new.title, &new.body) != (&old.title, &old.body) {
             store.update_texts(&mut self.tx, &new).await?;
             store.update_words(&mut self.tx, &new).await?;
@@ -184,10 +194,12 @@ impl Write<'_> {
         if old.body != new.body {
             entries.push(entry(TimelineAction::Edited));
         }
-        if old.assignee != new.assignee {
-            let change = |action, user: UserId| TimelineEntry { assignee_id: user.0, ..entry(action) };
-            entries.extend(old.assignee.map(|user| change(TimelineAction::Unassigned, user)));
-            entries.extend(new.assignee.map(|user| change(TimelineAction::Assigned, user)));
+        for (from, to, action) in [
+            (&old.assignees, &new.assignees, TimelineAction::Unassigned),
+            (&new.assignees, &old.assignees, TimelineAction::Assigned),
+        ] {
+            let changed = from.iter().filter(|user| !to.contains(user));
+            entries.extend(changed.map(|user| TimelineEntry { assignee_id: user.0, ..entry(action) }));
         }
         if old.milestone_id != new.milestone_id {
             for (id, action) in

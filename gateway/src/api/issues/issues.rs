@@ -3,7 +3,7 @@ use ferrite_api_types::convert::require;
 use ferrite_proto::issue::assignee_filter::Condition;
 use ferrite_proto::issue::{
     self, AssigneeFilter, CreateIssueRequest, GetIssueRequest, IssueKind, IssueSort, IssueState, ListIssuesRequest,
-    ListUserIssuesRequest, UpdateIssueRequest,
+    ListUserIssuesRequest, UpdateIssueRequest, UserNames,
 };
 use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
@@ -17,8 +17,8 @@ use crate::http::filters::{QueryOf, Search, filters};
 use crate::http::page::{LargeList, Page, Total};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{
-    Checked, Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Time, Word,
-    fields,
+    Checked, Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Texts, Time,
+    Word, fields,
 };
 use crate::http::response::{Created, Json, TextList};
 use crate::http::routes::variant;
@@ -79,7 +79,7 @@ filters! {
         milestone: Search = "1.0",
         /// Search words. Each must be a prefix of a word in the title or the body.
         q: Search = "crash linux",
-        /// The name of the assignee, `none` for unassigned issues, or `*` for assigned ones.
+        /// The name of one of the assignees, `none` for unassigned issues, or `*` for assigned ones.
         assignee: Search = "bob",
         /// The name of the user who opened the issue.
         creator: Search = "eve",
@@ -95,14 +95,16 @@ filters! {
 }
 
 fields! {
-    /// A new issue. Assignee, milestone and labels are ignored if the caller has no write
+    /// A new issue. Assignees, milestone and labels are ignored if the caller has no write
     /// permission.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct NewIssue {
         title: Checked<LongText> = "It crashes at the start",
         body: OrDefault<LongText> = "Since version 1.0, on Linux.",
-        /// The name of the assignee; empty for none.
+        /// The name of an assignee; empty for none.
         assignee: OrDefault<LongText> = "bob",
+        /// The names of more assignees; an issue can have 10.
+        assignees: OrDefault<Texts<10>> = ["eve"],
         /// Whether to create the issue closed.
         closed: OrDefault<Flag> = false,
         /// The id of the milestone; 0 for none.
@@ -119,7 +121,10 @@ fields! {
         /// The title, with the rules for a new issue. A blank one changes nothing.
         title: NonBlank<LongText> = "It crashes at the start on Linux",
         body: Optional<LongText> = "Since version 1.0.",
+        /// The name of the assignee, who replaces those before; empty for none.
         assignee: Optional<LongText> = "bob",
+        /// The names of all assignees beside `assignee`; an empty list for none.
+        assignees: Optional<Texts<10>> = ["eve"],
         /// The id of the new milestone; 0 for none.
         milestone: Optional<Integer> = 2,
         /// The new state. An empty text changes nothing.
@@ -198,7 +203,7 @@ async fn accounts_of_filters(
     Ok((assignee, if creator.is_empty() { 0 } else { id_of(creator) }))
 }
 
-/// Opens an issue. issue-svc ignores assignee, milestone and labels of callers without write
+/// Opens an issue. issue-svc ignores assignees, milestone and labels of callers without write
 /// permission, so that they do not learn what exists; a wrong type is an error for every caller.
 async fn create(
     Authenticated(call): Authenticated,
@@ -216,6 +221,7 @@ async fn create(
         body: new.body,
         is_closed: new.closed,
         assignee: new.assignee,
+        assignees: new.assignees,
         milestone_id: new.milestone,
         label_ids: new.labels,
     };
@@ -252,6 +258,7 @@ async fn update(
         title: changed.title,
         body: changed.body,
         assignee: changed.assignee,
+        assignees: changed.assignees.map(|usernames| UserNames { usernames }),
         milestone_id: changed.milestone,
         state: changed.state.unwrap_or_default().into(),
         ..Default::default()

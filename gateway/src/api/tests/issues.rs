@@ -63,9 +63,10 @@ async fn an_issue_has_the_shape_of_the_contract() {
     });
     let expected = json!({
         "id": 11, "number": 2, "user": shown_bob(), "title": "t", "body": "", "labels": [shown_label()],
-        "milestone": milestone, "assignee": ghost, "state": "open", "comments": 6,
+        "milestone": milestone, "assignee": ghost, "assignees": [ghost], "state": "open", "comments": 6,
         "created_at": "1970-01-01T00:00:00Z", "updated_at": "1970-01-01T00:00:00Z", "closed_at": null,
         "html_url": "http://git.example.com/Bob/Demo/issues/2",
+        "repository": {"id": 7, "name": "Demo", "owner": "Bob", "full_name": "Bob/Demo"},
     });
     assert_eq!((status, shown), (200, expected));
     assert_eq!(tracker.lookup().unwrap().user_ids, [3, 4]);
@@ -238,7 +239,7 @@ async fn a_new_issue_is_what_its_body_says() {
     for body in [
         r#"{"title":"t"}"#,
         r#"{"title":"t","body":null,"assignee":null,"milestone":null,"labels":null,"closed":null}"#,
-        r#"{"title":"t","body":"","assignee":"","milestone":0,"labels":[],"closed":false,"state":"closed"}"#,
+        r#"{"title":"t","body":"","assignee":"","milestone":0,"labels":[],"assignees":[],"closed":false,"state":"closed"}"#,
     ] {
         let (status, shown) = tracker.check(("POST", PATH, body), &rpc, plain.clone(), response.clone()).await;
         assert_eq!((status, &shown["user"]), (201, &shown_bob()));
@@ -247,11 +248,13 @@ async fn a_new_issue_is_what_its_body_says() {
         body: "b".into(),
         is_closed: true,
         assignee: "eve".into(),
+        assignees: vec!["ann".into()],
         milestone_id: 9,
         label_ids: vec![5, 6],
         ..plain
     };
-    let body = r#"{"title":"t","body":"b","assignee":"eve","milestone":9,"labels":[5,6],"closed":true}"#;
+    let body =
+        r#"{"title":"t","body":"b","assignee":"eve","assignees":["ann"],"milestone":9,"labels":[5,6],"closed":true}"#;
     tracker.check(("POST", PATH, body), &rpc, expected, response).await;
 }
 
@@ -279,6 +282,10 @@ async fn an_issue_is_changed_only_where_the_body_says_so() {
                 state: IssueState::Closed.into(),
                 ..unchanged.clone()
             },
+        ),
+        (
+            r#"{"assignees":[]}"#,
+            issue::UpdateIssueRequest { assignees: Some(issue::UserNames::default()), ..unchanged.clone() },
         ),
         (r#"{"state":"open"}"#, issue::UpdateIssueRequest { state: IssueState::Open.into(), ..unchanged.clone() }),
     ] {

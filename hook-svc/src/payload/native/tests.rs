@@ -138,6 +138,7 @@ fn push_of<'a>(commits: &'a [DescribedCommit], old_id: &'a str) -> PushEvent<'a>
 fn recorded_issue(title: &str) -> issue::Issue {
     issue::Issue {
         id: 14,
+        repository_id: 16,
         number: 1,
         user_id: 2,
         title: title.into(),
@@ -155,6 +156,8 @@ fn issue_differences() -> Vec<Difference<'static>> {
         ("/issue/pull_request", None),
         ("/issue/closed_at", Some(json!(null))),
         ("/issue/html_url", Some(json!("http://git.example.com/bob/hooked/issues/1"))),
+        ("/issue/assignees", Some(json!([]))),
+        ("/issue/repository", Some(json!({"id": 16, "name": "hooked", "owner": "bob", "full_name": "bob/hooked"}))),
     ]
 }
 

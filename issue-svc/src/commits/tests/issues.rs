@@ -26,7 +26,7 @@ async fn open(writer: &IssueWriter, author: i64) {
         title: Title::parse("title").unwrap(),
         body: Body::parse(String::new()).unwrap(),
         is_closed: false,
-        assignee: None,
+        assignees: Vec::new(),
         milestone_id: 0,
         label_ids: Vec::new(),
         pull_request: None,

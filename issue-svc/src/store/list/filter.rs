@@ -55,6 +55,9 @@ pub(crate) struct Order {
 pub(super) enum Source {
     /// A list with stored counts.
     List(List),
+    /// Issues of which this user is an assignee, but not the first. [`List::Assignee`] is the union
+    /// of both.
+    OtherAssignee(UserId),
     AnyAssignee,
     AnyMilestone,
     Mentions,

@@ -88,14 +88,17 @@ impl IssueTable {
     ) -> Result<Vec<FullIssue>, DbError> {
         let mut query = self.select_listed();
         query.push(issue_parts::FROM).push(" JOIN (");
-        for (place, class) in classes.iter().enumerate() {
+        let first = "SELECT id FROM issues WHERE assignee_id <> 0 AND assignee_id = ";
+        let other = "SELECT issue_id AS id FROM issue_assignees WHERE user_id = ";
+        let parts = classes.iter().flat_map(|class| [(class, first, "id"), (class, other, "issue_id")]);
+        for (place, (class, select, id)) in parts.enumerate() {
             query.push(if place == 0 { "SELECT * FROM (" } else { " UNION ALL SELECT * FROM (" });
-            query.push("SELECT id FROM issues WHERE assignee_id = ").bind(user);
-            query.push(" AND assignee_id <> 0 AND class = ").bind(class.number());
+            query.push(select).bind(user).push(" AND class = ").bind(class.number());
             if let Some(repositories) = repositories {
                 query.push(" AND repository_id IN ").bind_list(repositories.iter().copied());
             }
-            query.push(" ORDER BY id DESC LIMIT ").bind(page.offset().saturating_add(page.size())).push(") AS one");
+            query.push(" ORDER BY ").push(id).push(" DESC LIMIT ");
+            query.bind(page.offset().saturating_add(page.size())).push(") AS one");
         }
         query.push(" ORDER BY id DESC LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
         query.push(") AS page ON page.id = issues.id ORDER BY issues.id DESC");

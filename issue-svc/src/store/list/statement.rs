@@ -104,16 +104,24 @@ impl ListStatement<'_> {
         // These indexes lack the class, so one pass covers all classes.
         let groups: Vec<&[Class]> = match source {
             Source::Words | Source::Mentions => vec![classes],
-            Source::List(_) | Source::AnyAssignee | Source::AnyMilestone | Source::Changes => {
-                classes.chunks(1).collect()
-            }
+            Source::List(_)
+            | Source::OtherAssignee(_)
+            | Source::AnyAssignee
+            | Source::AnyMilestone
+            | Source::Changes => classes.chunks(1).collect(),
         };
-        for (index, group) in groups.into_iter().enumerate() {
+        let sources = match source {
+            Source::List(List::Assignee(Some(user))) => vec![source, Source::OtherAssignee(user)],
+            _ => vec![source],
+        };
+        let parts = sources.into_iter().flat_map(|source| groups.iter().map(move |group| (source, *group)));
+        for (index, (source, group)) in parts.enumerate() {
             query.push(if index == 0 { "SELECT * FROM (" } else { " UNION ALL SELECT * FROM (" });
             query.push("SELECT ").push(self.columns).push(" FROM ");
             self.push_source(query, source, order.is_ascending);
             let (class, number) = match source {
                 Source::List(List::Label(_) | List::SharedLabel(_)) => ("issue_labels.class", "issue_labels.number"),
+                Source::OtherAssignee(_) => ("issue_assignees.class", "issue_assignees.number"),
                 // On SQLite, the plus sign keeps these columns from being used for an index: the
                 // words select the rows.
                 Source::Words => {
@@ -137,6 +145,13 @@ impl ListStatement<'_> {
                         " ORDER BY issue_labels.number"
                     } else {
                         " ORDER BY issue_labels.number DESC"
+                    });
+                }
+                Source::OtherAssignee(_) if order.sort == Sort::Number => {
+                    query.push(if order.is_ascending {
+                        " ORDER BY issue_assignees.number"
+                    } else {
+                        " ORDER BY issue_assignees.number DESC"
                     });
                 }
                 // The search index returns issues by id, which is also the order of numbers.
@@ -176,6 +191,11 @@ impl ListStatement<'_> {
                 query.push("issue_labels JOIN issues ON issues.id = issue_labels.issue_id WHERE issue_labels.repository_id <> 0");
                 query.push(" AND issue_labels.repository_id = ").bind(repository);
                 query.push(" AND issue_labels.label_id = ").bind(id);
+            }
+            Source::OtherAssignee(user) => {
+                query.push("issue_assignees JOIN issues ON issues.id = issue_assignees.issue_id");
+                query.push(" WHERE issue_assignees.repository_id = ").bind(repository);
+                query.push(" AND issue_assignees.user_id = ").bind(user);
             }
             Source::Mentions => {
                 query.push("(SELECT DISTINCT issue_id FROM mentions WHERE repository_id = ").bind(repository);
@@ -237,8 +257,12 @@ impl ListStatement<'_> {
             query.push(" AND +issues.user_id = ").bind(user);
         }
         match filter.assignee {
-            Some(Condition::Is(user)) if source != Source::List(List::Assignee(Some(user))) => {
-                query.push(" AND +issues.assignee_id = ").bind(user);
+            Some(Condition::Is(user))
+                if ![Source::List(List::Assignee(Some(user))), Source::OtherAssignee(user)].contains(&source) =>
+            {
+                query.push(" AND (+issues.assignee_id = ").bind(user);
+                query.push(" OR EXISTS (SELECT 1 FROM issue_assignees AS others WHERE others.issue_id = issues.id");
+                query.push(" AND others.user_id = ").bind(user).push("))");
             }
             Some(Condition::None) if source != Source::List(List::Assignee(None)) => {
                 query.push(" AND +issues.assignee_id = 0");

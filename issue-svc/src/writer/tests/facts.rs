@@ -90,7 +90,7 @@ async fn an_issue_is_told_as_it_was_opened() {
     on_each_schema(&crate::migrations(), |db| async move {
         let writer = writer(&db);
         let Label { id, .. } = label(&writer, "bug").await;
-        let new = NewIssue { label_ids: vec![id], assignee: Some(UserId(8)), ..issue("title", "body") };
+        let new = NewIssue { label_ids: vec![id], assignees: vec![UserId(8)], ..issue("title", "body") };
         for is_closed in [false, true] {
             let new = NewIssue { is_closed, ..new.clone() };
             let mut write = writer.begin_open(&new).await.unwrap();
@@ -117,7 +117,7 @@ async fn each_kind_of_change_is_told_once_with_the_issue_after_all_of_them() {
         let all = IssueChange {
             title: title("new"),
             body: Some(body("text")),
-            assignee: Some(Some(UserId(9))),
+            assignees: Some(vec![UserId(9)]),
             is_closed: Some(true),
             ..IssueChange::default()
         };
@@ -135,7 +135,15 @@ async fn each_kind_of_change_is_told_once_with_the_issue_after_all_of_them() {
         assert!(changed(&writer, 1, all).await.is_empty(), "setting the current values changes nothing");
         let facts = changed(&writer, 1, IssueChange { title: title("title"), ..IssueChange::default() }).await;
         assert_eq!((facts[0].old_title.as_deref(), facts[0].old_body.as_deref()), (Some("new"), None));
-        let back = IssueChange { assignee: Some(None), is_closed: Some(false), ..IssueChange::default() };
+        let both = |ids: [i64; 2]| IssueChange { assignees: Some(ids.map(UserId).to_vec()), ..IssueChange::default() };
+        let facts = changed(&writer, 1, both([9, 8])).await;
+        assert_eq!(actions(&facts), [IssueAction::Assigned]);
+        let told = facts[0].issue.as_ref().unwrap();
+        assert_eq!((told.assignee_id, &told.other_assignee_ids[..]), (9, &[8][..]));
+        assert!(changed(&writer, 1, both([8, 9])).await.is_empty(), "the order is no difference");
+        let one = IssueChange { assignees: Some(vec![UserId(8)]), ..IssueChange::default() };
+        assert_eq!(actions(&changed(&writer, 1, one).await), [IssueAction::Unassigned]);
+        let back = IssueChange { assignees: Some(Vec::new()), is_closed: Some(false), ..IssueChange::default() };
         assert_eq!(actions(&changed(&writer, 1, back).await), [IssueAction::Unassigned, IssueAction::Reopened]);
     })
     .await;

@@ -85,14 +85,17 @@ impl World {
         self.milestones.get(place).copied().unwrap_or_default()
     }
 
-    fn assignee(&mut self) -> i64 {
-        i64::try_from(self.numbers.below(4)).unwrap()
+    /// Nobody, one user or two.
+    fn assignees(&mut self) -> Vec<UserId> {
+        let first = i64::try_from(self.numbers.below(4)).unwrap();
+        let second = self.numbers.one_in(3).then_some(first % 3 + 1);
+        if first == 0 { Vec::new() } else { std::iter::once(first).chain(second).map(UserId).collect() }
     }
 
     async fn open(&mut self) {
         let (labels, words, mentions) = (self.some_labels(), self.some_words(), self.some_names());
         let author = 1 + i64::try_from(self.numbers.below(3)).unwrap();
-        let (assignee, milestone) = (self.assignee(), self.milestone());
+        let (assignees, milestone) = (self.assignees(), self.milestone());
         let pull_request = self.numbers.one_in(5).then(|| crate::model::NewPullRequest {
             head_repository: REPOSITORY,
             head_branch: "topic".to_owned(),
@@ -101,7 +104,7 @@ impl World {
         let new = NewIssue {
             author: UserId(author),
             is_closed: self.numbers.one_in(3),
-            assignee: (assignee != 0).then_some(UserId(assignee)),
+            assignees: assignees.clone(),
             milestone_id: milestone,
             label_ids: labels.iter().copied().collect(),
             pull_request,
@@ -116,7 +119,7 @@ impl World {
             number: full.issue.number,
             author,
             class: full.issue.class,
-            assignee,
+            assignees: assignees.iter().map(|user| user.0).collect(),
             milestone,
             labels,
             words: words.into_iter().chain(["title".to_owned()]).collect(),
@@ -137,11 +140,12 @@ impl World {
                 self.issues[place].class.is_closed = is_closed;
             }
             1 => {
-                let (assignee, milestone) = (self.assignee(), self.milestone());
-                let user = (assignee != 0).then_some(UserId(assignee));
-                let fields = IssueChange { assignee: Some(user), milestone_id: Some(milestone), ..Default::default() };
+                let (users, milestone) = (self.assignees(), self.milestone());
+                let assignees = users.iter().map(|user| user.0).collect();
+                let fields =
+                    IssueChange { assignees: Some(users), milestone_id: Some(milestone), ..Default::default() };
                 change(&self.writer, number, fields).await;
-                (self.issues[place].assignee, self.issues[place].milestone) = (assignee, milestone);
+                (self.issues[place].assignees, self.issues[place].milestone) = (assignees, milestone);
             }
             2 => self.relabel(place).await,
             3 => self.rewrite(place).await,

@@ -31,7 +31,7 @@ fn issue(title: &str, body: &str) -> NewIssue {
         title: Title::parse(title).unwrap(),
         body: Body::parse(body.to_owned()).unwrap(),
         is_closed: false,
-        assignee: None,
+        assignees: Vec::new(),
         milestone_id: 0,
         label_ids: Vec::new(),
         pull_request: None,

@@ -32,13 +32,22 @@ pub(super) struct ModelIssue {
     pub(super) number: i64,
     pub(super) author: i64,
     pub(super) class: Class,
-    pub(super) assignee: i64,
+    pub(super) assignees: BTreeSet<i64>,
     pub(super) milestone: i64,
     pub(super) labels: BTreeSet<i64>,
     pub(super) words: BTreeSet<String>,
     pub(super) mentions: BTreeSet<String>,
     pub(super) comments: i64,
     pub(super) updated_us: i64,
+}
+
+fn meets_one(condition: Option<&Condition<UserId>>, values: &BTreeSet<i64>) -> bool {
+    match condition {
+        None => true,
+        Some(Condition::Is(wanted)) => values.contains(&wanted.0),
+        Some(Condition::None) => values.is_empty(),
+        Some(Condition::Any) => !values.is_empty(),
+    }
 }
 
 fn meets<T: PartialEq>(condition: Option<&Condition<T>>, value: &T, none: &T) -> bool {
@@ -62,7 +71,7 @@ impl ModelFilter<'_> {
         let has_word = |word: &String| issue.words.iter().any(|other| other.starts_with(word.as_str()));
         filter.classes.contains(&issue.class)
             && filter.label_ids.iter().chain(&filter.shared_label_ids).all(|id| issue.labels.contains(id))
-            && meets(filter.assignee.as_ref(), &UserId(issue.assignee), &UserId(0))
+            && meets_one(filter.assignee.as_ref(), &issue.assignees)
             && filter.creator.is_none_or(|user| user.0 == issue.author)
             && meets(filter.milestone.as_ref(), &issue.milestone, &0)
             && filter.mentioned.as_ref().is_none_or(|name| issue.mentions.contains(name))

@@ -42,7 +42,7 @@ async fn a_change_to_what_is_there_is_none() {
         let same = IssueChange {
             title: Some(Title::parse("same").unwrap()),
             body: Some(Body::parse("body".to_owned()).unwrap()),
-            assignee: Some(None),
+            assignees: Some(Vec::new()),
             milestone_id: Some(0),
             is_closed: Some(false),
         };
@@ -66,7 +66,7 @@ async fn states_change_exactly_as_given_and_the_timeline_tells_of_each_change() 
         assert_eq!(change(&writer, 1, state(false)).await.issue.closed_us, None);
         let renamed = IssueChange { title: Some(Title::parse("u").unwrap()), ..Default::default() };
         change(&writer, 1, renamed).await;
-        let assigned = IssueChange { assignee: Some(Some(UserId(9))), ..Default::default() };
+        let assigned = IssueChange { assignees: Some(vec![UserId(9)]), ..Default::default() };
         change(&writer, 1, assigned).await;
         use TimelineAction::{Assigned, Closed, Renamed, Reopened};
         assert_eq!(actions(&writer, 1).await, [Closed, Reopened, Renamed, Assigned]);
