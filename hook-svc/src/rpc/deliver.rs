@@ -86,6 +86,14 @@ impl Apply for Delivery {
             }
             tracing::info!(repo.id = event.repository_id, count, "removed the webhooks of a deleted repository");
         }
+        if let Some(Fact::OrganizationDeleted(deleted)) = &event.fact {
+            let count = purge::organization(tx, deleted.organization_id, now_us).await?;
+            tracing::info!(
+                organization.id = deleted.organization_id,
+                count,
+                "removed the webhooks of a deleted organization"
+            );
+        }
         if told.is_empty() && outdated.is_none() {
             return Ok(());
         }

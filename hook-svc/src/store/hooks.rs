@@ -12,6 +12,7 @@ use ferrite_core::sealing::{SealError, Sealer};
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Tx, Value};
 use ferrite_proto::id::HookId;
+use ferrite_rpc::auth::AuthError;
 use sqlx_macros::FromRow;
 
 use super::events::{last_id, lock_repository};
@@ -36,6 +37,7 @@ macro_rules! select {
 const LOCK_COUNTS_POSTGRES: &str =
     "SELECT CAST(1 AS BIGINT) FROM (SELECT pg_advisory_xact_lock(hashtext('ferrite.hooks'))) AS lock";
 const LOCK_COUNTS_SQLITE: &str = "SELECT 1";
+const DELETED_ORGANIZATION: &str = "SELECT organization_id FROM deleted_organizations WHERE organization_id = $1";
 const INSERT: &str = "INSERT INTO hooks (owner_kind, owner_id, type, url, shown_url, content_type, secret, channel, username, \
      icon_url, color, events, is_active, created_us, updated_us, since_us, after_event_id, branch_filter, authorization_header, \
      shown_authorization) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $14, $14, $15, $16, $17, $18) \
@@ -234,6 +236,12 @@ impl TryFrom<HookRow> for StoredHook {
     }
 }
 
+/// Locks the numbers of hooks of organizations and of the site until the transaction ends.
+pub(super) async fn lock_counts(tx: &mut Tx) -> Result<(), DbError> {
+    let (_,): (i64,) = tx.one(tx.pick(LOCK_COUNTS_POSTGRES, LOCK_COUNTS_SQLITE), &[]).await?;
+    Ok(())
+}
+
 impl HookTable {
     pub(crate) fn new(db: Db, sealer: Sealer) -> Self {
         Self { db, sealer }
@@ -320,7 +328,8 @@ impl HookTable {
         Ok(hook)
     }
 
-    /// Locks the number of an owner's hooks until the transaction ends.
+    /// Locks the number of an owner's hooks until the transaction ends. Fails if the owner was
+    /// deleted.
     async fn lock_owner(&self, tx: &mut Tx, owner: Owner) -> Result<(), HookError> {
         match owner {
             // Orders this transaction before or after the deletion of the repository.
@@ -328,10 +337,12 @@ impl HookTable {
                 let is_deleted = lock_repository(tx, id).await?;
                 if is_deleted { Err(HookError::RepositoryDeleted) } else { Ok(()) }
             }
-            Owner::Organization(_) | Owner::Site => {
-                let (_,): (i64,) = tx.one(tx.pick(LOCK_COUNTS_POSTGRES, LOCK_COUNTS_SQLITE), &[]).await?;
-                Ok(())
+            Owner::Organization(id) => {
+                lock_counts(tx).await?;
+                let deleted: Option<(i64,)> = tx.optional(DELETED_ORGANIZATION, &args![id]).await?;
+                if deleted.is_some() { Err(AuthError::OrganizationNotFound.into()) } else { Ok(()) }
             }
+            Owner::Site => Ok(lock_counts(tx).await?),
         }
     }
 

@@ -1,13 +1,15 @@
 //! Deletes deliveries and events that are too old, deliveries beyond a hook's limit, and the
-//! webhooks of deleted repositories.
+//! webhooks of deleted repositories and organizations.
 
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Tx};
 use ferrite_proto::id::{HookId, RepositoryId};
 use sqlx_macros::FromRow;
 
+use super::hooks::lock_counts;
 use super::queues;
 use super::removal::{self, Deliveries, MAX_BATCH_DELIVERIES, MAX_BATCH_ROWS};
+use crate::model::Owner;
 
 /// Hooks per query.
 const MAX_HOOKS: i64 = 100;
@@ -29,7 +31,9 @@ const OLD_EVENTS: &str = "SELECT e.id, e.repository_id FROM events e WHERE e.cre
 /// mark.
 const MARK_DELETED: &str = "INSERT INTO hook_repositories (repository_id, is_deleted) VALUES ($1, TRUE) \
      ON CONFLICT (repository_id) DO UPDATE SET is_deleted = TRUE";
-const DELETE_HOOKS: &str = "DELETE FROM hooks WHERE owner_kind = 2 AND owner_id = $1 RETURNING id";
+const MARK_ORGANIZATION_DELETED: &str = "INSERT INTO deleted_organizations (organization_id) VALUES ($1) \
+     ON CONFLICT (organization_id) DO NOTHING";
+const DELETE_HOOKS: &str = "DELETE FROM hooks WHERE owner_kind = $1 AND owner_id = $2 RETURNING id";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub(crate) struct HookWithDeliveries {
@@ -75,7 +79,19 @@ pub(crate) async fn events(db: &Db, before_us: i64) -> Result<bool, DbError> {
 /// webhooks, which the limit per owner bounds.
 pub(crate) async fn repository(tx: &mut Tx, repository: RepositoryId, now_us: i64) -> Result<usize, DbError> {
     tx.execute(MARK_DELETED, &args![repository]).await?;
-    let mut hooks: Vec<(i64,)> = tx.all(DELETE_HOOKS, &args![repository]).await?;
+    hooks_of(tx, Owner::Repository(repository), now_us).await
+}
+
+/// As [`repository`], for a deleted organization.
+pub(crate) async fn organization(tx: &mut Tx, id: i64, now_us: i64) -> Result<usize, DbError> {
+    // Waits for earlier writers. Later ones see the mark.
+    lock_counts(tx).await?;
+    tx.execute(MARK_ORGANIZATION_DELETED, &args![id]).await?;
+    hooks_of(tx, Owner::Organization(id), now_us).await
+}
+
+async fn hooks_of(tx: &mut Tx, owner: Owner, now_us: i64) -> Result<usize, DbError> {
+    let mut hooks: Vec<(i64,)> = tx.all(DELETE_HOOKS, &args![owner.kind(), owner.id()]).await?;
     hooks.sort_unstable();
     for (id,) in &hooks {
         queues::cancel(tx, HookId(*id), now_us).await?;

@@ -25,7 +25,7 @@ use crate::state::AppState;
 use crate::store::{Action, MembershipFilter, Organization, OrganizationRole, Target};
 
 /// Subscribers to deletions of organizations.
-const SUBSCRIBERS: &[&str] = &["issue-svc"];
+const SUBSCRIBERS: &[&str] = &["issue-svc", "hook-svc"];
 
 authorized_service!(OrganizationService {
     list_organizations(ListOrganizationsRequest) -> ListOrganizationsResponse;

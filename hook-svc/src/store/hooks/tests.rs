@@ -154,6 +154,27 @@ async fn rows_of_before_are_sealed_once_and_another_key_is_refused() {
 }
 
 #[tokio::test]
+async fn a_deleted_organization_loses_its_hooks_and_gets_no_new_ones() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let store = store(&db);
+        for owner in [Owner::Organization(7), Owner::Organization(8), Owner::Site] {
+            write(&store, &new(owner, None)).await.unwrap();
+        }
+        for removed in [1, 0] {
+            let mut tx = db.begin().await.unwrap();
+            assert_eq!(purge::organization(&mut tx, 7, 9).await.unwrap(), removed);
+            tx.commit().await.unwrap();
+        }
+        let late = write(&store, &new(Owner::Organization(7), None)).await;
+        assert!(matches!(late, Err(HookError::Auth(AuthError::OrganizationNotFound))));
+        for (owner, count) in [(Owner::Organization(7), 0), (Owner::Organization(8), 1), (Owner::Site, 1)] {
+            assert_eq!(all(&store, owner).await.unwrap().1, count);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_deletion_includes_hooks_of_concurrent_transactions() {
     on_each_schema(&crate::migrations(), |db| async move {
         let store = store(&db);
