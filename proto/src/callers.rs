@@ -150,7 +150,10 @@ mod tests {
                 ],
             ),
             ((HookSvc, GitSvc), &["DescribeUpdates"]),
-            ((GitSvc, RepoSvc), &["Authenticate", "Deliver", "GetStorageQuota", "ReauthorizeAccess", "ResolveAccess"]),
+            (
+                (GitSvc, RepoSvc),
+                &["Authenticate", "Deliver", "GetStorageQuota", "GetTagUse", "ReauthorizeAccess", "ResolveAccess"],
+            ),
             ((GitSvc, IssueSvc), &["Deliver"]),
             ((GitSvc, HookSvc), &["Deliver"]),
         ];

@@ -178,7 +178,7 @@ pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
         (_, "PRECONDITION_FAILED") => StatusCode::PRECONDITION_FAILED,
-        (_, "BRANCH_EXISTS" | "TAG_EXISTS") => StatusCode::CONFLICT,
+        (_, "BRANCH_EXISTS" | "TAG_EXISTS" | "TAG_IN_USE") => StatusCode::CONFLICT,
         (_, "STORE_FULL") => StatusCode::INSUFFICIENT_STORAGE,
         (_, "WRONG_STORE") => StatusCode::SERVICE_UNAVAILABLE,
         (_, "BAD_GRANT" | "SERVICE_REQUIRED") => StatusCode::INTERNAL_SERVER_ERROR,

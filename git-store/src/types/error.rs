@@ -105,6 +105,9 @@ pub enum GitError {
     /// A tag with this name exists.
     #[error("tag already exists")]
     TagExists,
+    /// A release has the tag, or is about to get it.
+    #[error("a release has this tag: delete the release first")]
+    TagInUse,
     /// The branch is the default branch, which cannot be deleted.
     #[error("the default branch cannot be deleted")]
     DefaultBranch,
@@ -339,6 +342,7 @@ impl ServiceError for GitError {
             Self::TooManyImportsOfUser { .. } => (Kind::RateLimited, "TOO_MANY_MIGRATIONS_OF_USER"),
             Self::BranchExists => (Kind::AlreadyExists, "BRANCH_EXISTS"),
             Self::TagExists => (Kind::AlreadyExists, "TAG_EXISTS"),
+            Self::TagInUse => (Kind::FailedPrecondition, "TAG_IN_USE"),
             Self::DefaultBranch => (Kind::PermissionDenied, "DEFAULT_BRANCH"),
             Self::BranchProtected { .. } => (Kind::PermissionDenied, "BRANCH_PROTECTED"),
             Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),

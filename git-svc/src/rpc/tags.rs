@@ -138,6 +138,13 @@ async fn delete(state: &AppState, write: &RefWrite, short: Vec<u8>) -> Result<De
         let found = state.pool.run(id, move |repo| read::tag(repo, &name)).await?;
         version::require(Some(&encode::tag(found))).map_err(DbError::from)?;
     }
+    // The refs are locked: a release that begins now creates its tag afterwards. repo-svc knows no
+    // release by a name that is not UTF-8.
+    if let Ok(tag_name) = std::str::from_utf8(&short)
+        && state.authorizer.is_tag_in_use(id, tag_name).await?
+    {
+        return Err(GitError::TagInUse.into());
+    }
     let edit = RefEdit { name: full, old: Some(target), new: None };
     let change = RefTransaction::new(UpdateKind::Api, write.actor.user, vec![edit]);
     let response = DeleteTagResponse {};

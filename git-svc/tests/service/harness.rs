@@ -109,8 +109,8 @@ impl EventSink for Subscriber {
     }
 }
 
-/// The access checks of repo-svc: confirms the given number, then treats all as revoked. Grants
-/// name no such access unless a test adds it.
+/// What repo-svc is asked: it confirms the given number of accesses, then treats all as revoked, and
+/// has no release. Grants name no such access unless a test adds it.
 fn decisions(confirmations: Arc<AtomicI64>) -> axum::Router {
     let decide = || async move {
         if confirmations.fetch_sub(1, Ordering::SeqCst) > 0 {
@@ -119,7 +119,10 @@ fn decisions(confirmations: Arc<AtomicI64>) -> axum::Router {
             to_status(&AuthError::BadCredentials).into_http::<axum::body::Body>()
         }
     };
-    axum::Router::new().route("/ferrite.repo.v1.AccessService/ReauthorizeAccess", axum::routing::post(decide))
+    let no_release = || async { confirmed() };
+    axum::Router::new()
+        .route("/ferrite.repo.v1.AccessService/ReauthorizeAccess", axum::routing::post(decide))
+        .route("/ferrite.repo.v1.ReleaseService/GetTagUse", axum::routing::post(no_release))
 }
 
 /// Returns gRPC's response with an empty message.

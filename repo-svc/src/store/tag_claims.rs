@@ -22,6 +22,9 @@ const FIND: &str = "SELECT claimed_us FROM tag_claims WHERE repository_id = $1 \
      AND claimed_us > $4 AND claimed_us <= $5 LIMIT 1";
 const CLAIM: &str = "INSERT INTO tag_claims (repository_id, tag_name, claimed_us) VALUES ($1, $2, $3) \
      ON CONFLICT (repository_id, tag_name) DO UPDATE SET claimed_us = excluded.claimed_us";
+const FIND_USE: &str = "SELECT id FROM releases WHERE repository_id = $1 AND tag_name = $2 \
+     UNION ALL SELECT claimed_us FROM tag_claims WHERE repository_id = $1 AND tag_name = $2 AND claimed_us > $3 AND claimed_us <= $4 \
+     LIMIT 1";
 const END: &str = "DELETE FROM tag_claims WHERE repository_id = $1 AND tag_name = $2 AND claimed_us = $3";
 
 /// The claim of one request.
@@ -53,6 +56,19 @@ impl ReleaseTable {
         let args = args![repository, tag_name, release_id, now_us - MAX_AGE_US, now_us + MAX_AGE_US];
         let claim: Option<(i64,)> = tx.optional(FIND, &args).await?;
         Ok(claim.is_some())
+    }
+
+    /// Whether a release or a draft has this tag, or a request has claimed it. One statement, because
+    /// the transaction that ends a claim also writes the release.
+    pub(crate) async fn is_tag_in_use(
+        &self,
+        repository: RepositoryId,
+        tag_name: &str,
+        now_us: i64,
+    ) -> Result<bool, DbError> {
+        let args = args![repository, tag_name, now_us - MAX_AGE_US, now_us + MAX_AGE_US];
+        let found: Option<(i64,)> = self.db.optional(FIND_USE, &args).await?;
+        Ok(found.is_some())
     }
 
     /// Claims tag names of the locked repository that [are not claimed](Self::is_claimed).

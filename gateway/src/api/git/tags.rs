@@ -3,13 +3,9 @@
 use ferrite_api_types::convert::{MissingField, require, text};
 use ferrite_api_types::links::{RepositoryLinks, encode_path};
 use ferrite_api_types::{Accounts, LongTexts, shape};
-use ferrite_proto::error::reason;
 use ferrite_proto::git::{self, AddTagRequest, DeleteTagRequest, GetTagRequest, ListTagsRequest};
 use ferrite_proto::operation;
-use ferrite_proto::repo::get_release_request::By;
-use ferrite_proto::repo::{GetReleaseRequest, RepositoryRef};
 use ferrite_rpc::grpc::with_timeout;
-use http::StatusCode;
 use serde::Serialize;
 
 use super::commits::PayloadCommit;
@@ -137,25 +133,10 @@ async fn create(
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<NoContent> {
     let access = call.access(&path, operation::DELETE_TAG).await?;
-    require_no_release(&call, access.id, &path.rest).await?;
     let request = DeleteTagRequest { repository_id: access.id, name: path.rest };
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     call.clients.tags().delete_tag(request).await.map_err(read_error)?;
     Ok(NoContent)
-}
-
-/// 409 if a release or a draft has the tag. It may get one right after this: git does not ask
-/// either.
-async fn require_no_release(call: &ApiCall, repository_id: i64, tag: &[u8]) -> Result<(), ApiError> {
-    // repo-svc knows no release by a name that is not UTF-8.
-    let Ok(tag_name) = std::str::from_utf8(tag) else { return Ok(()) };
-    let repository = Some(RepositoryRef::by_id(repository_id));
-    let request = GetReleaseRequest { repository, by: Some(By::TagName(tag_name.to_owned())) };
-    match call.clients.releases().get_release(call.request(request)).await {
-        Ok(_) => Err(ApiError::new(StatusCode::CONFLICT, "a release has this tag: delete the release first")),
-        Err(status) if reason(&status).as_deref() == Some("RELEASE_NOT_FOUND") => Ok(()),
-        Err(status) => Err(status.into()),
-    }
 }
 
 /// Converts the tag of a response, with its accounts.

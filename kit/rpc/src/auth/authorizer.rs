@@ -10,9 +10,10 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
+use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
 use ferrite_proto::repo::{
-    CheckAccessRequest, GetStorageQuotaRequest, ReauthorizeAccessRequest, RepositoryRef, ResolveAccessRequest,
-    ResolveFeedAccessRequest, ResolveFeedAccessResponse,
+    CheckAccessRequest, GetStorageQuotaRequest, GetTagUseRequest, ReauthorizeAccessRequest, RepositoryRef,
+    ResolveAccessRequest, ResolveFeedAccessRequest, ResolveFeedAccessResponse,
 };
 use futures_util::future::BoxFuture;
 use tonic::Status;
@@ -23,6 +24,7 @@ use crate::grpc::{Channel, with_timeout};
 
 const REAUTHORIZE_TIMEOUT: Duration = Duration::from_secs(5);
 const QUOTA_TIMEOUT: Duration = Duration::from_secs(5);
+const TAG_USE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Authorizes operations by the grant of the request, or by a grant that repo-svc issues for the
 /// caller's token. Caches nothing.
@@ -178,6 +180,25 @@ impl Authorizer {
             let quota = response.map_err(|status| AuthError::from_authority(&status))?.into_inner().quota;
             let bytes = |bytes| u64::try_from(bytes).unwrap_or_default();
             Ok(quota.map(|quota| ByteQuota { used: bytes(quota.used_bytes), limit: bytes(quota.limit_bytes) }))
+        })
+    }
+
+    /// Whether a release of a repository has a tag or is about to get it. Used by a store before it
+    /// deletes the tag.
+    ///
+    /// # Errors
+    /// [`AuthError::Unavailable`] if repo-svc does not respond.
+    pub fn is_tag_in_use<'a>(
+        &'a self,
+        repository: RepositoryId,
+        tag_name: &'a str,
+    ) -> BoxFuture<'a, Result<bool, AuthError>> {
+        // Boxed for the same reason as `resolve`.
+        Box::pin(async move {
+            let request = GetTagUseRequest { repository_id: repository.0, tag_name: tag_name.to_owned() };
+            let request = with_timeout(request, TAG_USE_TIMEOUT);
+            let response = ReleaseServiceClient::new(self.authority.clone()).get_tag_use(request).await;
+            Ok(response.map_err(|status| AuthError::from_authority(&status))?.into_inner().is_in_use)
         })
     }
 

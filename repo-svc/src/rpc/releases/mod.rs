@@ -19,7 +19,7 @@ use self::assets::{
     begin_asset_upload, count_downloads, create_release_asset, delete_release_asset, get_release_asset,
     list_release_assets, update_release_asset,
 };
-use self::releases::{create_release, delete_release, get_release, list_releases, update_release};
+use self::releases::{create_release, delete_release, get_release, get_tag_use, list_releases, update_release};
 use super::authorized::Authorized;
 use super::dispatch::authorized_service;
 use crate::error::RepoError;
@@ -39,6 +39,7 @@ authorized_service!(ReleaseService {
     update_release_asset(UpdateReleaseAssetRequest) -> UpdateReleaseAssetResponse;
     delete_release_asset(DeleteReleaseAssetRequest) -> DeleteReleaseAssetResponse;
     count_downloads(CountDownloadsRequest) -> CountDownloadsResponse;
+    get_tag_use(GetTagUseRequest) -> GetTagUseResponse;
 });
 
 /// How long a write waits while another request creates a tag.

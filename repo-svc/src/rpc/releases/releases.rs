@@ -13,8 +13,8 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::get_release_request::By;
 use ferrite_proto::repo::{
     self, CreateReleaseRequest, CreateReleaseResponse, DeleteReleaseRequest, DeleteReleaseResponse, GetReleaseRequest,
-    GetReleaseResponse, ListReleasesRequest, ListReleasesResponse, RepositoryRef, UpdateReleaseRequest,
-    UpdateReleaseResponse,
+    GetReleaseResponse, GetTagUseRequest, GetTagUseResponse, ListReleasesRequest, ListReleasesResponse, RepositoryRef,
+    UpdateReleaseRequest, UpdateReleaseResponse,
 };
 use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::version::{self, is_conditional};
@@ -80,6 +80,17 @@ pub(super) async fn get_release(
         version::tell(&versions::release(release.clone()));
     }
     Ok(GetReleaseResponse { release: Some(release) })
+}
+
+pub(super) async fn get_tag_use(
+    state: &AppState,
+    _: Authorized,
+    request: Request<GetTagUseRequest>,
+) -> Result<GetTagUseResponse, RepoError> {
+    let GetTagUseRequest { repository_id, tag_name } = request.into_inner();
+    let now_us = state.clock.now_us();
+    let is_in_use = state.releases.is_tag_in_use(RepositoryId(repository_id), &tag_name, now_us).await?;
+    Ok(GetTagUseResponse { is_in_use })
 }
 
 /// Creates a release. Unless it is a draft, the request claims the tag name and creates the tag

@@ -222,6 +222,14 @@ async fn a_claim_holds_until_it_ends_or_is_old() {
         assert_eq!(fixture.claimed(&mut tx, made.id, NOW + MINUTE_US - 1).await, held);
         assert!(!store.is_claimed(&mut tx, RepositoryId(999), Some(made.id), Some("v1"), NOW).await.unwrap());
         assert!(first.tag_deadline_us() < NOW + MINUTE_US);
+        tx.commit().await.unwrap();
+        let mut in_use = Vec::new();
+        for (name, now_us) in [("v1", NOW + MINUTE_US), ("v2", NOW), ("v2", NOW + MINUTE_US), ("v3", NOW)] {
+            in_use.push(store.is_tag_in_use(repository, name, now_us).await.unwrap());
+        }
+        assert_eq!(in_use, [true, true, false, false], "a release, a claim, an old claim, nothing");
+        assert!(!store.is_tag_in_use(RepositoryId(999), "v1", NOW).await.unwrap());
+        let mut tx = fixture.db.begin().await.unwrap();
         // The claimant has crashed.
         assert_eq!(fixture.claimed(&mut tx, made.id, NOW + MINUTE_US).await, free);
         // Its clock was far ahead, or a bit.
