@@ -264,7 +264,7 @@ async fn a_missing_token_is_the_first_error() {
         ("GET", "/api/v1/user?token=0123456789012345678901234567890123456789"),
         ("GET", "/api/v1/user?access_token=0123456789012345678901234567890123456789"),
         ("DELETE", "/api/v1/repos/ada/demo.git"),
-        ("GET", "/api/v1/repos/ada/demo/branches/a/b"),
+        ("DELETE", "/api/v1/repos/ada/demo/branches/a/b"),
         ("PUT", "/api/v1/repos/ada/demo/contents/a/../b"),
         ("GET", "/api/v1/repos/ada/demo/issues/abc"),
         ("GET", "/api/v1/teams/abc"),
@@ -284,8 +284,15 @@ async fn a_missing_token_is_the_first_error() {
         "/api/v1/repos/{owner}/{repo}/releases/{id}/assets/{asset}",
         "/api/v1/repositories/{id}",
     ];
+    // What a clone of a public repository has.
+    let in_git = "archive branches commits compare contents git languages media raw statuses tags";
+    let is_in_git = |path: &str| {
+        let part = path.strip_prefix("/api/v1/repos/{owner}/{repo}/").and_then(|rest| rest.split('/').next());
+        part.is_some_and(|part| in_git.split(' ').any(|open| open == part))
+    };
     let needs_token = |(method, path): &(&str, &str)| {
-        let is_open = (open.contains(path) && *method == "GET") || path.starts_with("/api/v1/markdown");
+        let is_open =
+            ((open.contains(path) || is_in_git(path)) && *method == "GET") || path.starts_with("/api/v1/markdown");
         let is_open = is_open || PUBLIC.contains(path);
         path.starts_with("/api/v1") && !is_open && !path.contains("/tokens")
     };
