@@ -1,4 +1,4 @@
-//! Issues assigned to the caller, over all repositories.
+//! Issues assigned to the caller, and searches of issues, over all repositories.
 
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ on_profiles! {
     embedded {
         get_user_issues_is_for_tokens_with_the_scope
         get_user_issues_shows_issues_as_their_repositories_do
+        issues_of_all_visible_repositories_are_searched
     }
 }
 
@@ -155,4 +156,35 @@ async fn get_user_issues_is_for_tokens_with_the_scope(cluster: &Cluster) {
     // A token for one repository gives access to it and to public ones.
     let limits = json!({"repositories": [format!("{}/one", ada.name)], "scopes": ["issue"]});
     assert_eq!(titles(&ada.with_new_token(limits).await, "").await, ["public", "one"]);
+}
+
+async fn issues_of_all_visible_repositories_are_searched(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let (open, hidden) =
+        (ada.new_tracker("open", json!({})).await, ada.new_tracker("hidden", json!({"private": true})).await);
+    let label = ada.new_label(&open, "bug").await;
+    ada.new_issue(&open, "Needle one", json!({"labels": [label], "assignees": [bob.name]})).await;
+    ada.new_issue(&hidden, "Needle two", json!({"body": format!("Hello @{}", ada.name)})).await;
+    bob.new_issue(&open, "Needle three", json!({})).await;
+    // Other tests have issues of their own on the site.
+    let search = async |user: &User, query: &str| {
+        let path = format!("/repos/issues/search?limit=50&owner={}{query}", ada.name);
+        user.get(&path).await.expect(200).each("title")
+    };
+    assert_eq!(search(&ada, "").await, ["Needle three", "Needle two", "Needle one"]);
+    assert_eq!(search(&bob, "").await, ["Needle three", "Needle one"]);
+    for (query, expected) in [
+        ("&q=NEEDLE+t", &["Needle three", "Needle two"][..]),
+        ("&labels=bug,none", &["Needle one"]),
+        ("&created=True", &["Needle two", "Needle one"]),
+        ("&mentioned=1", &["Needle two"]),
+        ("&assigned=true", &[]),
+        ("&state=closed", &[]),
+    ] {
+        assert_eq!(search(&ada, query).await, expected, "{query}");
+    }
+    assert_eq!(search(&bob, "&assigned=true").await, ["Needle one"]);
+    bob.edit_issue(&open, 2, json!({"state": "closed"})).await;
+    assert_eq!(search(&bob, "&state=all").await, ["Needle three", "Needle one"]);
+    cluster.anonymous().get("/repos/issues/search").await.refused(401);
 }

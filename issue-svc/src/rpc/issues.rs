@@ -1,5 +1,6 @@
 //! The RPCs of issues, their lists and their timelines.
 
+mod search;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ use ferrite_rpc::version;
 use futures_util::future::try_join_all;
 use tonic::Request;
 
+use self::search::search_issues;
 use super::{require_author_or, user};
 use crate::encode;
 use crate::error::IssueError;
@@ -46,6 +48,7 @@ service!(IssueService for AppState {
     create_issue(CreateIssueRequest) -> CreateIssueResponse;
     list_issues(ListIssuesRequest) -> ListIssuesResponse;
     list_user_issues(ListUserIssuesRequest) -> ListUserIssuesResponse;
+    search_issues(SearchIssuesRequest) -> SearchIssuesResponse;
     get_issue(GetIssueRequest) -> GetIssueResponse;
     update_issue(UpdateIssueRequest) -> UpdateIssueResponse;
     list_timeline(ListTimelineRequest) -> ListTimelineResponse;
@@ -162,15 +165,20 @@ async fn list_issues(state: &AppState, request: Request<ListIssuesRequest>) -> R
     Ok(ListIssuesResponse { issues, total_count: found.total, is_partial: found.is_partial })
 }
 
-fn decode_list(request: &ListIssuesRequest) -> Result<(Vec<Class>, Order, Page), IssueError> {
-    let unknown = |field: &str, message: &str| FieldViolation::new(field, "unknown", message);
-    let states = encode::is_closed(request.state).map(|state| state.map_or(vec![false, true], |state| vec![state]));
-    let kinds = match IssueKind::try_from(request.kind) {
+/// Parses a kind: for each kind of issue in the list, whether it is a pull request.
+fn kinds(kind: i32) -> Result<Vec<bool>, FieldViolation> {
+    match IssueKind::try_from(kind) {
         Ok(IssueKind::Unspecified | IssueKind::Issue) => Ok(vec![false]),
         Ok(IssueKind::PullRequest) => Ok(vec![true]),
         Ok(IssueKind::Any) => Ok(vec![false, true]),
-        Err(_) => Err(unknown("kind", "must be `issues`, `pulls` or `all`")),
-    };
+        Err(_) => Err(FieldViolation::new("kind", "unknown", "must be `issues`, `pulls` or `all`")),
+    }
+}
+
+fn decode_list(request: &ListIssuesRequest) -> Result<(Vec<Class>, Order, Page), IssueError> {
+    let unknown = |field: &str, message: &str| FieldViolation::new(field, "unknown", message);
+    let states = encode::is_closed(request.state).map(|state| state.map_or(vec![false, true], |state| vec![state]));
+    let kinds = kinds(request.kind);
     let sort = match IssueSort::try_from(request.sort) {
         Ok(IssueSort::Unspecified | IssueSort::Created) => Ok(Sort::Number),
         Ok(IssueSort::Updated) => Ok(Sort::Updated),

@@ -14,6 +14,7 @@ mod list;
 mod listed_texts;
 mod milestones;
 mod purge;
+mod search;
 mod tallies;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub(crate) use list::{MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS};
 #[cfg(test)]
 pub(crate) use listed_texts::{MAX_LISTED_TEXT_BYTES, MAX_PAGE_TEXT_BYTES};
 pub(crate) use purge::Deleted;
+pub(crate) use search::{SearchFilter, WINDOW_ROWS};
 pub(crate) use tallies::{COMMENT_CLASS, List, TallyChanges};
 pub(crate) use texts::MentionSource;
 pub(crate) use timeline::TimelineEntry;

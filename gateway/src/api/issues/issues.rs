@@ -3,7 +3,7 @@ use ferrite_api_types::convert::require;
 use ferrite_proto::issue::assignee_filter::Condition;
 use ferrite_proto::issue::{
     self, AssigneeFilter, CreateIssueRequest, GetIssueRequest, IssueKind, IssueSort, IssueState, ListIssuesRequest,
-    ListUserIssuesRequest, UpdateIssueRequest, UserNames,
+    ListUserIssuesRequest, NamedRepository, SearchIssuesRequest, UpdateIssueRequest, UserNames,
 };
 use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
@@ -14,7 +14,7 @@ use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, Search, filters};
-use crate::http::page::{LargeList, Page, Total};
+use crate::http::page::{LargeList, Page, SearchList, Total};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{
     Checked, Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Texts, Time,
@@ -36,6 +36,7 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/issues/{index}" =>
         get get as operation::GET_ISSUE,
         patch update as operation::UPDATE_ISSUE;
+    "/api/v1/repos/issues/search" => get search as operation::SEARCH_ISSUES;
     "/api/v1/user/issues" => get list_of_user as operation::LIST_USER_ISSUES;
     "/api/v1/issues" => get list_of_user as variant(operation::LIST_USER_ISSUES, "Alias");
 }
@@ -91,6 +92,34 @@ filters! {
     struct UserIssueFilters {
         /// The state of the issues: `open` (the default), `closed` or `all`.
         state: Word<ListedState> = "closed",
+    }
+}
+
+filters! {
+    /// Filters of a search over all repositories. An issue must match all filters.
+    struct SearchTerms {
+        /// The state of the issues: `open` (the default), `closed` or `all`.
+        state: Word<ListedState> = "closed",
+        /// The kind: `issues`, `pulls` or `all` (the default).
+        kind as "type": Word<Kind> = "issues",
+        /// A part of the title, ignoring case.
+        q: Search = "crash",
+        /// Comma-separated names of labels, at most 100. An issue must have one of them.
+        labels: Search = "bug,ui",
+        /// Comma-separated titles of milestones, at most 100. An issue must have one of them.
+        milestones: Search = "1.0,2.0",
+        /// Only issues that were updated at this time or later.
+        since: Time = "2026-01-02T03:04:05Z",
+        /// Only issues that were updated at this time or earlier.
+        before: Time = "2026-02-03T04:05:06Z",
+        /// Whether the caller must be an assignee.
+        assigned: Flag = true,
+        /// Whether the caller must have opened the issue.
+        created: Flag = true,
+        /// Whether the caller must be mentioned in the body or a comment.
+        mentioned: Flag = true,
+        /// The name of the owner of the repositories.
+        owner: Search = "bob",
     }
 }
 
@@ -154,14 +183,13 @@ async fn list(
 
 /// Returns the request for a page of a list, without the filters that name accounts.
 fn list_request(filters: IssueFilters, repository_id: i64, page: Page) -> ListIssuesRequest {
-    let labels = filters.labels.split(',').map(str::trim).filter(|label| !label.is_empty());
     ListIssuesRequest {
         repository_id,
         state: filters.state.unwrap_or(IssueState::Open).into(),
         page: page.number,
         page_size: page.size,
         kind: filters.kind.unwrap_or(IssueKind::Issue).into(),
-        labels: labels.map(str::to_owned).collect(),
+        labels: names(&filters.labels),
         assignee: None,
         creator_id: 0,
         mentioned: filters.mentioned,
@@ -281,14 +309,60 @@ async fn list_of_user(
     let request = ListUserIssuesRequest { state, page: query.page.number, page_size: query.page.size };
     let request = call.request_with_grant(&grant, request);
     let response = call.clients.issues().list_user_issues(request).await.map_err(list_error)?.into_inner();
-    let accounts = call.accounts_by_id(response.issues.iter().flat_map(Issue::account_ids)).await?;
-    let repositories = RepositoryUrls::new(response.repositories, &call.links);
-    let mut issues = Vec::with_capacity(response.issues.len());
-    for issue in response.issues {
-        let urls = require(repositories.of(issue.repository_id), "repositories")?;
-        issues.push(Issue::new(issue, &accounts, urls)?);
-    }
+    let issues = convert_issues(&call, response.issues, response.repositories).await?;
     Ok(query.text_list(issues, response.total_count, &call.links))
+}
+
+/// Searches the issues of all repositories. issue-svc asks repo-svc which of them the caller can
+/// see.
+async fn search(
+    Authenticated(call): Authenticated,
+    query: SearchList,
+    filters: QueryOf<SearchTerms>,
+) -> ApiResult<TextList<Issue>> {
+    let grant = call.grant(PermissionCheck::of(operation::SEARCH_ISSUES)).await?;
+    let filters = filters.read()?;
+    let request = SearchIssuesRequest {
+        state: filters.state.unwrap_or(IssueState::Open).into(),
+        page: query.page.number,
+        page_size: query.page.size,
+        kind: filters.kind.unwrap_or(IssueKind::Any).into(),
+        query: filters.q,
+        labels: names(&filters.labels),
+        milestones: names(&filters.milestones),
+        since: filters.since,
+        before: filters.before,
+        is_assigned: filters.assigned,
+        is_created: filters.created,
+        is_mentioned: filters.mentioned,
+        owner: filters.owner,
+    };
+    let request = call.request_with_grant(&grant, request);
+    let response = call.clients.issues().search_issues(request).await.map_err(list_error)?.into_inner();
+    let issues = convert_issues(&call, response.issues, response.repositories).await?;
+    let total = Total::known_at_end(response.total_count, response.has_more);
+    Ok(query.text_list(issues, total, &call.links))
+}
+
+/// Returns the names in a comma-separated list.
+fn names(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// Converts issues of several repositories.
+async fn convert_issues(
+    call: &ApiCall,
+    issues: Vec<issue::Issue>,
+    repositories: Vec<NamedRepository>,
+) -> ApiResult<Vec<Issue>> {
+    let accounts = call.accounts_by_id(issues.iter().flat_map(Issue::account_ids)).await?;
+    let repositories = RepositoryUrls::new(repositories, &call.links);
+    let mut converted = Vec::with_capacity(issues.len());
+    for issue in issues {
+        let urls = require(repositories.of(issue.repository_id), "repositories")?;
+        converted.push(Issue::new(issue, &accounts, urls)?);
+    }
+    Ok(converted)
 }
 
 async fn convert_issue(call: &ApiCall, access: &ResolvedAccess, issue: Option<issue::Issue>) -> ApiResult<Issue> {

@@ -326,6 +326,47 @@ async fn a_timeline_names_who_did_what() {
 }
 
 #[tokio::test]
+async fn a_search_over_all_repositories_is_what_its_query_says() {
+    let tracker = Tracker::new().await;
+    let rpc = format!("{ISSUES}/SearchIssues");
+    let named = issue::NamedRepository { repository_id: 8, owner: bob().username, name: "Lib".into() };
+    let response = issue::SearchIssuesResponse {
+        issues: vec![issue::Issue { repository_id: 8, ..open_issue() }],
+        total_count: Some(1),
+        has_more: false,
+        repositories: vec![named],
+    };
+    let plain = issue::SearchIssuesRequest {
+        state: IssueState::Open.into(),
+        kind: issue::IssueKind::Any.into(),
+        page: 1,
+        page_size: 10,
+        ..Default::default()
+    };
+    let full = issue::SearchIssuesRequest {
+        state: IssueState::Closed.into(),
+        kind: issue::IssueKind::Issue.into(),
+        page_size: 50,
+        query: "crash".into(),
+        labels: vec!["bug".into(), "ui".into()],
+        milestones: vec!["1.0".into()],
+        since: Some(timestamp(1_000_000)),
+        before: Some(timestamp(2_000_000)),
+        is_assigned: true,
+        is_created: true,
+        owner: "Bob".into(),
+        ..plain.clone()
+    };
+    let query = "?state=closed&type=issues&limit=0&q=crash&labels=bug,ui,&milestones=1.0&since=1970-01-01T00:00:01Z\
+                 &before=1970-01-01T00:00:02Z&assigned=true&created=True&mentioned=false&owner=Bob&team=x";
+    for (query, expected) in [("", plain), (query, full)] {
+        let path = format!("/repos/issues/search{query}");
+        let (status, shown) = tracker.check(("GET", &path, ""), &rpc, expected, response.clone()).await;
+        assert_eq!((status, &shown[0]["repository"]["full_name"]), (200, &json!("Bob/Lib")));
+    }
+}
+
+#[tokio::test]
 async fn the_callers_issues_are_of_the_repositories_in_the_response() {
     let tracker = Tracker::new().await;
     let rpc = format!("{ISSUES}/ListUserIssues");

@@ -2,6 +2,7 @@ mod facts;
 mod lists;
 mod model;
 mod organization_labels;
+mod search;
 mod writes;
 
 use ferrite_core::Clock;
