@@ -442,7 +442,17 @@ async fn comments_labels_milestones_and_timelines_have_every_field(cluster: &Clu
     shaped(&comments[0], &fields);
     shaped(&comments[0]["user"], USER);
     let timeline = ada.timeline(&repo, 1).await;
-    let fields = [("id", "int"), ("action", "str"), ("user", "map"), ("created_at", "time"), ("label", "map")];
+    let fields = [
+        ("id", "int"),
+        ("action", "str"),
+        ("type", "str"),
+        ("user", "map"),
+        ("created_at", "time"),
+        ("updated_at", "time"),
+        ("issue_url", "url"),
+        ("body", "str"),
+        ("label", "map"),
+    ];
     shaped(timeline.last().unwrap(), &fields);
 }
 

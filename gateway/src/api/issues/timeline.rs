@@ -18,11 +18,14 @@ operations! {
 
 ferrite_api_types::shape! {
     /// A change of an issue, or a reference to it. Fields that do not apply to the action are
-    /// omitted.
+    /// omitted. `type` and the fields after `issue` are Gitea's names.
     #[derive(Clone, Debug, Serialize)]
     struct TimelineEntry {
         id: i64,
         action: Action,
+        /// Absent for changes of the body, which Gitea does not list.
+        #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+        kind: Option<CommentKind>,
         /// The user who did it.
         user: User,
         created_at: Time,
@@ -39,6 +42,38 @@ ferrite_api_types::shape! {
         commit: Option<SourceCommit>,
         #[serde(skip_serializing_if = "Option::is_none")]
         issue: Option<SourceIssue>,
+        /// As `created_at`.
+        updated_at: Time,
+        /// The web page of the issue.
+        issue_url: String,
+        /// `1` if a label was added, else empty.
+        body: &'static str,
+        /// Whether the assignee was removed. Present only if true.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        removed_assignee: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        old_milestone: Option<MilestoneTitle>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        old_title: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        new_title: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ref_commit_sha: Option<String>,
+    }
+}
+
+ferrite_api_types::word_shape! {
+    /// The kind of entry, under Gitea's names.
+    #[derive(Clone, Copy, Debug)]
+    enum CommentKind {
+        Close = "close",
+        Reopen = "reopen",
+        ChangeTitle = "change_title",
+        Assignees = "assignees",
+        Label = "label",
+        Milestone = "milestone",
+        CommitRef = "commit_ref",
+        IssueRef = "issue_ref",
     }
 }
 
@@ -119,7 +154,8 @@ async fn list(
         call.accounts_beside_caller(&access, response.entries.iter().flat_map(TimelineEntry::account_ids)).await?;
     let sources = RepositoryUrls::new(response.repositories, &call.links).with(access.id, access.urls.clone());
     let entries = response.entries.into_iter();
-    let entries = entries.map(|entry| TimelineEntry::new(entry, &accounts, &sources, &access.urls));
+    let number = params.id("index");
+    let entries = entries.map(|entry| TimelineEntry::new(entry, number, &accounts, &sources, &access.urls));
     let entries = entries.collect::<Result<Vec<_>, _>>()?;
     Ok(query.list(entries, response.total_count, &call.links))
 }
@@ -129,10 +165,11 @@ impl TimelineEntry {
         [entry.user_id, entry.assignee_id].into_iter().filter(|id| *id != 0)
     }
 
-    /// Converts an entry of an issue in the repository of `urls`. Shows the source of a reference
-    /// if its repository is in `sources`.
+    /// Converts an entry of the issue with this number in the repository of `urls`. Shows the source
+    /// of a reference if its repository is in `sources`.
     fn new(
         entry: issue::TimelineEntry,
+        number: i64,
         accounts: &Accounts,
         sources: &RepositoryUrls,
         urls: &RepositoryLinks,
@@ -141,30 +178,57 @@ impl TimelineEntry {
         let action = entry.action();
         let source = sources.of(entry.source_repository_id);
         let (commit_id, source_number) = (entry.commit_id, entry.source_number);
+        let milestone =
+            Some(entry.milestone_title).filter(|title| !title.is_empty()).map(|title| MilestoneTitle { title });
+        let rename =
+            (action == TimelineAction::Renamed).then_some(Rename { from: entry.old_title, to: entry.new_title });
+        let commit = source.filter(|_| !commit_id.is_empty()).map(|source| SourceCommit {
+            repository: source.full_name().to_owned(),
+            url: source.commit(&commit_id),
+            html_url: source.commit_html(&commit_id),
+            sha: commit_id.clone(),
+        });
         Ok(Self {
             id: entry.id,
             action: Action::new(action)?,
+            kind: CommentKind::new(action, !commit_id.is_empty()),
             user: user(entry.user_id),
             created_at: Time::new(entry.create_time, "create_time")?,
             assignee: Some(entry.assignee_id).filter(|id| *id != 0).map(user),
             label: entry.label.map(|label| Label::new(label, urls)),
-            milestone: Some(entry.milestone_title)
-                .filter(|title| !title.is_empty())
-                .map(|title| MilestoneTitle { title }),
-            rename: (action == TimelineAction::Renamed)
-                .then_some(Rename { from: entry.old_title, to: entry.new_title }),
-            commit: source.filter(|_| !commit_id.is_empty()).map(|source| SourceCommit {
-                repository: source.full_name().to_owned(),
-                url: source.commit(&commit_id),
-                html_url: source.commit_html(&commit_id),
-                sha: commit_id,
-            }),
+            old_milestone: milestone.clone().filter(|_| action == TimelineAction::Demilestoned),
+            milestone,
+            old_title: rename.as_ref().map(|rename| rename.from.clone()),
+            new_title: rename.as_ref().map(|rename| rename.to.clone()),
+            rename,
+            ref_commit_sha: commit.as_ref().map(|commit| commit.sha.clone()),
+            commit,
             issue: source.filter(|_| source_number != 0).map(|source| SourceIssue {
                 repository: source.full_name().to_owned(),
                 number: source_number,
                 html_url: source.issue_html(source_number, false),
             }),
+            updated_at: Time::new(entry.create_time, "create_time")?,
+            issue_url: urls.issue_html(number, false),
+            body: if action == TimelineAction::Labeled { "1" } else { "" },
+            removed_assignee: action == TimelineAction::Unassigned,
         })
+    }
+}
+
+impl CommentKind {
+    fn new(action: TimelineAction, is_by_commit: bool) -> Option<Self> {
+        match action {
+            TimelineAction::Closed => Some(Self::Close),
+            TimelineAction::Reopened => Some(Self::Reopen),
+            TimelineAction::Renamed => Some(Self::ChangeTitle),
+            TimelineAction::Assigned | TimelineAction::Unassigned => Some(Self::Assignees),
+            TimelineAction::Labeled | TimelineAction::Unlabeled => Some(Self::Label),
+            TimelineAction::Milestoned | TimelineAction::Demilestoned => Some(Self::Milestone),
+            TimelineAction::Referenced if is_by_commit => Some(Self::CommitRef),
+            TimelineAction::Referenced => Some(Self::IssueRef),
+            TimelineAction::Edited | TimelineAction::Unspecified => None,
+        }
     }
 }
 
@@ -203,10 +267,13 @@ mod tests {
         let sources = RepositoryUrls::new(vec![named], &links);
         let entry = issue::TimelineEntry { user_id: 3, create_time: Some(timestamp(0)), ..entry };
         let urls = links.repository("bob", "demo");
-        let entry = TimelineEntry::new(entry, &Accounts::default(), &sources, &urls).unwrap();
+        let entry = TimelineEntry::new(entry, 6, &Accounts::default(), &sources, &urls).unwrap();
         let mut shown = serde_json::to_value(entry).unwrap();
         let fields = shown.as_object_mut().unwrap();
-        assert_eq!(fields.remove("created_at"), Some(json!("1970-01-01T00:00:00Z")));
+        for time in ["created_at", "updated_at"] {
+            assert_eq!(fields.remove(time), Some(json!("1970-01-01T00:00:00Z")));
+        }
+        assert_eq!(fields.remove("issue_url"), Some(json!("http://h/bob/demo/issues/6")));
         assert!(fields.remove("user").is_some() && fields.remove("id").is_some());
         shown
     }
@@ -214,18 +281,28 @@ mod tests {
     #[test]
     fn an_entry_has_what_its_action_is_about() {
         let entry = |action: TimelineAction| issue::TimelineEntry { action: action.into(), ..Default::default() };
-        assert_eq!(shown(entry(TimelineAction::Edited)), json!({"action": "edited"}));
+        assert_eq!(shown(entry(TimelineAction::Edited)), json!({"action": "edited", "body": ""}));
         let renamed = issue::TimelineEntry { new_title: "b".into(), ..entry(TimelineAction::Renamed) };
-        assert_eq!(shown(renamed), json!({"action": "renamed", "rename": {"from": "", "to": "b"}}));
+        let expected = json!({
+            "action": "renamed", "type": "change_title", "body": "", "rename": {"from": "", "to": "b"}, "old_title": "",
+            "new_title": "b",
+        });
+        assert_eq!(shown(renamed), expected);
         let milestoned = issue::TimelineEntry { milestone_title: "v1".into(), ..entry(TimelineAction::Milestoned) };
-        assert_eq!(shown(milestoned), json!({"action": "milestoned", "milestone": {"title": "v1"}}));
+        let expected = json!({"action": "milestoned", "type": "milestone", "body": "", "milestone": {"title": "v1"}});
+        assert_eq!(shown(milestoned.clone()), expected);
+        let left = issue::TimelineEntry { action: TimelineAction::Demilestoned.into(), ..milestoned };
+        assert_eq!(shown(left)["old_milestone"], json!({"title": "v1"}));
         let label = issue::Label { id: 5, name: "bug".into(), color: "e11d21".into(), ..Default::default() };
         let labeled = issue::TimelineEntry { label: Some(label), ..entry(TimelineAction::Labeled) };
         let label =
             json!({"id": 5, "name": "bug", "color": "e11d21", "url": "http://h/api/v1/repos/bob/demo/labels/5"});
-        assert_eq!(shown(labeled), json!({"action": "labeled", "label": label}));
+        assert_eq!(shown(labeled), json!({"action": "labeled", "type": "label", "body": "1", "label": label}));
         let assigned = issue::TimelineEntry { assignee_id: 4, ..entry(TimelineAction::Assigned) };
-        assert_eq!(shown(assigned)["assignee"]["username"], "ghost");
+        assert_eq!(shown(assigned.clone())["assignee"]["username"], "ghost");
+        let left = shown(issue::TimelineEntry { action: TimelineAction::Unassigned.into(), ..assigned.clone() });
+        assert_eq!((&left["type"], &left["removed_assignee"]), (&json!("assignees"), &json!(true)));
+        assert_eq!(shown(assigned).get("removed_assignee"), None);
     }
 
     #[test]
@@ -236,11 +313,21 @@ mod tests {
             "repository": "eve/lib", "sha": SHA, "url": format!("http://h/api/v1/repos/eve/lib/commits/{SHA}"),
             "html_url": format!("http://h/eve/lib/commits/{SHA}"),
         });
-        assert_eq!(shown(by_commit.clone()), json!({"action": "closed", "commit": commit}));
+        let closed = |more: Value| {
+            let mut closed = json!({"action": "closed", "type": "close", "body": ""});
+            closed.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            closed
+        };
+        assert_eq!(shown(by_commit.clone()), closed(json!({"commit": commit, "ref_commit_sha": SHA})));
         let hidden = issue::TimelineEntry { source_repository_id: 9, ..by_commit };
-        assert_eq!(shown(hidden), json!({"action": "closed"}));
+        assert_eq!(shown(hidden), closed(json!({})));
         let by_issue = issue::TimelineEntry { source_number: 2, source_repository_id: 8, ..entry };
         let issue = json!({"repository": "eve/lib", "number": 2, "html_url": "http://h/eve/lib/issues/2"});
-        assert_eq!(shown(by_issue), json!({"action": "closed", "issue": issue}));
+        assert_eq!(shown(by_issue), closed(json!({"issue": issue})));
+        let referenced = |commit_id: &str| {
+            let (action, commit_id) = (TimelineAction::Referenced.into(), commit_id.to_owned());
+            shown(issue::TimelineEntry { action, commit_id, source_repository_id: 8, ..Default::default() })
+        };
+        assert_eq!((&referenced(SHA)["type"], &referenced("")["type"]), (&json!("commit_ref"), &json!("issue_ref")));
     }
 }
