@@ -52,6 +52,10 @@ file = repository.get_file_content(folder)[0]
 expect("file", base64.b64decode(repository.get_file_content(file)), b"A text.\n")
 commit = repository.get_commits()[0]
 expect("commit", commit.inner_commit["message"].strip(), "Add a text")
+repository.change_file("docs/a.txt", file.sha, base64.b64encode(b"Another.\n").decode())
+file = repository.get_file_content(folder)[0]
+expect("changed file", base64.b64decode(repository.get_file_content(file)), b"Another.\n")
+expect("its commit", repository.get_commits()[0].inner_commit["message"].strip(), "Update docs/a.txt")
 repository.delete_file("docs/a.txt", file.sha, {"message": "Delete it"})
 expect("contents", [content.name for content in repository.get_git_content()], ["README.md"])
 
