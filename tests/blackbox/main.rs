@@ -54,6 +54,7 @@ mod generated_clients;
 mod git_data;
 mod git_http;
 mod git_http_access;
+mod gitea_clients;
 mod grpc_examples;
 mod history;
 mod hooks;
