@@ -436,7 +436,7 @@ async fn directories_links_and_submodules_have_types_of_their_own(cluster: &Clus
     git.run("work", &["push", "-q", &ada.git_url(&ada.name, "kinds"), "main"]).await;
     let link = ada.get(&written(&ada, "kinds", "link")).await.expect(200).json();
     assert_eq!((&link["type"], &link["target"], &link["size"]), (&json!("symlink"), &json!("README.md"), &json!(9)));
-    assert!(link.get("content").is_none() && link.get("encoding").is_none(), "{link}");
+    assert!(link["content"].is_null() && link.get("encoding").is_none(), "{link}");
     let sub = ada.get(&written(&ada, "kinds", "sub")).await.expect(200).json();
     assert_eq!((&sub["type"], &sub["sha"], &sub["size"]), (&json!("submodule"), &json!(head), &json!(0)));
     assert_eq!(sub["submodule_git_url"], "https://example.com/s.git");

@@ -101,7 +101,7 @@ async fn several_files_are_changed_in_one_commit() {
     let unsigned = json!({"verified": false, "reason": "gpg.error.not_signed_commit"});
     assert_eq!(shown["verification"], unsigned);
     let file = &shown["files"][0];
-    assert_eq!((&file["path"], &file["encoding"], file.get("content")), (&json!("new"), &json!("none"), None));
+    assert_eq!((&file["path"], &file["encoding"], &file["content"]), (&json!("new"), &json!("none"), &json!(null)));
     assert!(file["url"].as_str().unwrap().ends_with("?ref=topic"), "{file}");
     let change = |path: &str, operation: git::FileOperation, content: Option<&[u8]>| git::FileChange {
         path: path.into(),

@@ -77,8 +77,7 @@ shape! {
         size: i64,
         name: String,
         path: String,
-        /// The content. Only for files, and omitted for large ones.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        /// The content of a file; null for large files and all other entries.
         content: Option<String>,
         /// The target. Only for symbolic links.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -328,10 +327,10 @@ mod tests {
         assert_eq!((&empty["content"], &empty["encoding"]), (&"".into(), &"base64".into()));
         let large = to_json(entry(git::EntryKind::File, None));
         assert_eq!(large["encoding"], "none");
-        assert!(large.get("content").is_none());
+        assert_eq!(large.get("content"), Some(&serde_json::Value::Null));
         let link = to_json(entry(git::EntryKind::Symlink, Some(b"../x")));
         assert_eq!((&link["target"], &link["git_url"]), (&"../x".into(), &"".into()));
-        assert!(link.get("content").is_none() && link.get("encoding").is_none());
+        assert!(link["content"].is_null() && link.get("encoding").is_none());
         let directory = to_json(entry(git::EntryKind::Directory, None));
         assert!(directory["git_url"].as_str().unwrap().contains("/git/trees/"));
         assert!(directory.get("target").is_none());
