@@ -60,6 +60,7 @@ pub(super) static ROWS: &[Row] = &[
     post("/repos/{owner}/{repo}/tags", r#"{"tag_name":"v2","message":"Two","target":"main"}"#).is(&[409]),
     delete("/repos/{owner}/{repo}/tags/v2").is(&[204]),
     get("/repos/{owner}/{repo}/tags/v2").is(&[404]),
+    get("/repos/{owner}/{repo}/git/refs").decodes(Many(&REFERENCE)).reads(&[("/?/ref", Is("refs/tags/v1.0.0"))]),
     // The client takes one reference or a list.
     get("/repos/{owner}/{repo}/git/refs/heads").decodes(Many(&REFERENCE)).reads(&[
         ("/?/ref", Is("refs/heads/feature/x")),

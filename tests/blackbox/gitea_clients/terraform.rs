@@ -43,6 +43,7 @@ static REPOSITORIES: &[Row] = &[
     .keeps(&[("made", "/id")]),
     get("/repos/{owner}/tf-{unique}/labels?limit=0&page=1")
         .decodes(Many(&LABEL))
+        .repeated()
         .reads(&[("/?/name", Is("bug")), ("/?/name", Is("help wanted"))]),
     get("/repositories/{made}").decodes(One(&REPOSITORY)).reads(&[
         ("/has_issues", True),
@@ -88,6 +89,9 @@ static REPOSITORIES: &[Row] = &[
         .keeps(&[("fork", "/id")]),
     get("/repositories/{fork}").decodes(One(&REPOSITORY)).reads(&[("/parent/full_name", Is("{owner}/{repo}"))]),
     delete("/repos/{org}/{repo}"),
+    // Nothing is signed here, which is a 404 to it.
+    get("/repos/{owner}/{repo}/signing-key.gpg").is(&[404]),
+    get("/repos/{owner}/{repo}/signing-key.pub").is(&[404]),
     put("/repos/{owner}/{repo}/collaborators/{reader}", r#"{"permission":"write"}"#),
     get("/repos/{owner}/{repo}/collaborators/{reader}").is(&[204]),
     get("/repos/{owner}/{repo}/collaborators/{reader}/permission")
