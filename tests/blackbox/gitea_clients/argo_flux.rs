@@ -5,7 +5,7 @@ use super::go_sdk::GO_HEADERS;
 use super::go_sdk_git_types::{BRANCH, COMMIT, CONTENTS, FILE, STATUS, TREE};
 use super::go_sdk_types::{DEPLOY_KEY, LABEL, ORGANIZATION, REPOSITORY, TEAM, USER, VERSION};
 use super::replay::Program;
-use super::row::Check::{Empty, False, Filled, Has, Is, Positive, Set, True};
+use super::row::Check::{Empty, Entries, False, Filled, Has, Is, Positive, Set, True};
 use super::row::{Row, delete, get, patch, post, put_nothing};
 use super::shape::Type::{Many, One};
 
@@ -93,14 +93,14 @@ static BOOTSTRAP: &[Row] =
             r#"{"message":"Add sync","branch":"main","new_branch":"",{blank_commit},"content":"YTogMQo="}"#,
         )
         .decodes(One(&FILE))
+        // It takes author and committer without a look whether they are null.
         .reads(&[
             ("/commit/html_url", Filled),
-            ("/commit/author/name", Filled),
+            ("/commit/author", Entries),
             ("/commit/committer/email", Filled),
             ("/commit/parents/0/sha", Filled),
         ])
         .keeps(&[("synced", "/commit/sha")]),
-        // The author must not be null, although no account may have the address.
         get("/repos/{owner}/fleet-{unique}/commits?files=false&limit=50&page=1&sha=main&stat=false&verification=false")
             .decodes(Many(&COMMIT))
             .reads(&[
@@ -138,7 +138,7 @@ static TEAMS: &[Row] = &[
         .reads(&[("/0/name", Is("Owners")), ("/0/permission", Is("owner"))])
         .keeps(&[("owners", "/0/id")]),
     get("/teams/{owners}/members?limit=0&page=1").decodes(Many(&USER)).reads(&[("/0/login", Is("{owner}"))]),
-    post("/orgs/{org}/teams", r#"{"name":"flux-{unique}","permission":"read","units":["repo.code"]}"#).is(&[201]),
+    post("/orgs/{org}/teams", r#"{"name":"flux-{unique}","permission":"read"}"#).is(&[201]),
     post("/org/{org}/repos", r#"{"name":"team-{unique}","private":true,"auto_init":true}"#).is(&[201]),
     get("/repos/{org}/team-{unique}/teams").decodes(Many(&TEAM)),
     get("/repos/{org}/team-{unique}/teams/flux-{unique}").is(&[404]),

@@ -140,7 +140,7 @@ static TEAMS: &[Row] = &[
     post(
         "/orgs/{org}/teams",
         r#"{"name":"t-{unique}","description":"","permission":"write","can_create_org_repo":false,
-            "includes_all_repositories":false,"units":["repo.code","repo.issues","repo.releases"]}"#,
+            "includes_all_repositories":false,"units":["repo.code","repo.issues","repo.releases","repo.wiki"]}"#,
     )
     .is(&[201])
     .decodes(One(&TEAM))

@@ -135,8 +135,8 @@ pub(super) static ROWS: &[Row] = &[
     .reads(&[
         ("/content/path", Is("new/file.txt")),
         ("/commit/sha", Filled),
-        ("/commit/author/name", Filled),
-        ("/commit/committer/date", Set),
+        ("/commit/author", Entries),
+        ("/commit/committer", Entries),
         ("/commit/message", Filled),
         ("/verification/verified", False),
     ])

@@ -66,6 +66,9 @@ pub(super) static ROWS: &[Row] = &[
     ]),
     get("/repos/{owner}/{repo}/issues?labels=fault&limit=0&milestones=1.0&page=1&q=breaks&state=all&type=")
         .reads(&[("/0/number", Is("{issue}"))]),
+    get("/repos/issues/search?limit=20&owner={owner}&page=1&q=breaks&state=open&type=issues")
+        .decodes(Many(&ISSUE))
+        .reads(&[("/?/title", Is("It breaks")), ("/*/repository/full_name", Filled)]),
     get("/repos/{owner}/{repo}/issues/{issue}").decodes(One(&ISSUE)),
     // Fields that the caller does not set are null or empty, and change nothing.
     patch(

@@ -82,8 +82,7 @@ static GORELEASER_ROWS: &[Row] = &[
             "dates":{"author":"0001-01-01T00:00:00Z","committer":"0001-01-01T00:00:00Z"},"signoff":false,
             "content":"Y2xhc3MK"}"#,
     )
-    .decodes(One(&FILE))
-    .reads(&[("/commit/author/name", Is("goreleaserbot"))]),
+    .decodes(One(&FILE)),
     get("/repos/{owner}/{repo}/contents/Formula/tool.rb?ref=main")
         .decodes(One(&CONTENTS))
         .keeps(&[("formula", "/sha")]),
