@@ -13,6 +13,7 @@ on_profiles! {
         searches_are_narrowed_by_role_star_and_visibility
         a_repository_is_found_by_its_number
         a_deleted_repository_is_gone_from_every_interface
+        a_new_repository_begins_with_a_set_of_labels
     }
     production {
         a_new_repository_has_the_shape_of_the_contract
@@ -24,6 +25,19 @@ on_profiles! {
         lists_show_what_the_caller_may_see
         only_owners_delete
     }
+}
+
+async fn a_new_repository_begins_with_a_set_of_labels(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("labeled", json!({"issue_labels": "Default"})).await;
+    let labels = ada.repo("labeled", "/labels");
+    let found = ada.eventually(&labels, |labels| labels.as_array().is_some_and(|labels| !labels.is_empty())).await;
+    let names: Vec<_> = found.as_array().unwrap().iter().map(|label| label["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["bug", "duplicate", "enhancement", "help wanted", "invalid", "question", "wontfix"]);
+    ada.new_repository("plain", json!({"issue_labels": ""})).await;
+    assert_eq!(ada.get(&ada.repo("plain", "/labels")).await.expect(200).json(), json!([]));
+    let unknown = json!({"name": "other", "issue_labels": "Advanced"});
+    ada.post("/user/repos", &unknown).await.refused_field("issue_labels");
 }
 
 async fn a_new_repository_has_the_shape_of_the_contract(cluster: &Cluster) {

@@ -1,5 +1,6 @@
-//! Receives events. A deleted repository takes its issues along, a deleted organization its labels.
-//! A repository that leaves an organization loses the labels of it.
+//! Receives events. A new repository gets the labels it begins with. A deleted repository takes its
+//! issues along, a deleted organization its labels. A repository that leaves an organization loses
+//! the labels of it.
 
 use ferrite_db::{DbError, Tx};
 use ferrite_events as outbox;
@@ -9,13 +10,25 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::EventSink;
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, RepositoryAction};
 use ferrite_proto::id::{OrganizationId, RepositoryId, UserId};
+use ferrite_proto::repo::LabelSet;
 use tonic::Request;
 
 use crate::encode;
-use crate::model::LabelOwner;
+use crate::model::{Color, LabelName, LabelOwner};
 use crate::state::AppState;
 use crate::store::{CounterChange, Deleted, IssueTable};
 use crate::writer::{purge_first_batch, wake_purges};
+
+/// Names and colors of the set `Default`, those of Gitea.
+const DEFAULT_LABELS: [(&str, &str); 7] = [
+    ("bug", "#ee0701"),
+    ("duplicate", "#cccccc"),
+    ("enhancement", "#84b6eb"),
+    ("help wanted", "#128a0c"),
+    ("invalid", "#e6e6e6"),
+    ("question", "#cc317c"),
+    ("wontfix", "#ffffff"),
+];
 
 service!(EventSink for AppState {
     deliver(DeliverRequest) -> DeliverResponse;
@@ -39,6 +52,9 @@ impl Apply for AppState {
     async fn apply(&self, tx: &mut Tx, event: &Event, now_us: i64) -> Result<(), DbError> {
         let repository = RepositoryId(event.repository_id);
         match &event.fact {
+            Some(Fact::RepositoryCreated(created)) if created.label_set() == LabelSet::Default => {
+                add_labels(&self.store, tx, repository, &DEFAULT_LABELS).await?;
+            }
             Some(Fact::RepositoryDeleted(_)) => {
                 self.store.mark_deleted(tx, repository).await?;
                 purge_first_batch(&self.store, tx, Deleted::Repository(repository), now_us).await?;
@@ -62,6 +78,28 @@ impl Apply for AppState {
         }
         Ok(())
     }
+}
+
+/// Adds the labels that a repository does not have yet. Somebody may have been faster than the event.
+async fn add_labels(
+    store: &IssueTable,
+    tx: &mut Tx,
+    repository: RepositoryId,
+    labels: &[(&str, &str)],
+) -> Result<(), DbError> {
+    // Locks the counters.
+    if store.advance(tx, repository, CounterChange::default()).await?.is_none() {
+        return Ok(());
+    }
+    let mut added = 0;
+    for (name, color) in labels {
+        let name = LabelName::parse(name).expect("a name of a set is valid");
+        let color = Color::parse(color).expect("a color of a set is valid");
+        let label = store.insert_label(tx, LabelOwner::Repository(repository), &name, &color).await?;
+        added += i64::from(label.is_some());
+    }
+    let change = CounterChange { labels: added, ..CounterChange::default() };
+    store.advance(tx, repository, change).await.map(drop)
 }
 
 /// Removes the labels of organizations that no longer own a repository, after a transfer to `owner`
@@ -92,8 +130,12 @@ async fn change_owner(
 mod tests {
     use ferrite_events::event;
     use ferrite_proto::Permission;
-    use ferrite_proto::events::{RefsUpdated, RepositoryDeleted};
-    use ferrite_proto::issue::{CreateIssueRequest, IssueState, ListIssuesRequest};
+    use ferrite_proto::events::{RefsUpdated, RepositoryCreated, RepositoryDeleted};
+    use ferrite_proto::issue::label_service_client::LabelServiceClient;
+    use ferrite_proto::issue::{
+        CreateIssueRequest, CreateLabelRequest, IssueState, ListIssuesRequest, ListLabelsRequest,
+    };
+    use ferrite_proto::operation::{CREATE_LABEL, LIST_LABELS};
     use tonic::Code;
 
     use super::*;
@@ -112,6 +154,37 @@ mod tests {
         let state = IssueState::Unspecified.into();
         let request = ListIssuesRequest { repository_id, state, page: 1, page_size: 1, ..Default::default() };
         service.list(&caller, request).await.unwrap().total_count
+    }
+
+    #[tokio::test]
+    async fn a_new_repository_gets_the_labels_of_its_set_that_it_lacks() {
+        on_each_url(|url| async move {
+            let service = Service::start(&url).await;
+            let mut client = LabelServiceClient::new(service.channel.clone());
+            let caller = TestCaller::user(7, Permission::Write);
+            let own = CreateLabelRequest { repository_id: REPOSITORY, name: "Bug".into(), color: "#00aabb".into() };
+            let own = client.create_label(caller.request(CREATE_LABEL, own)).await.unwrap().into_inner().label.unwrap();
+            let created = |id: i64, label_set: LabelSet| {
+                let fact = RepositoryCreated { label_set: label_set.into(), ..RepositoryCreated::default() };
+                event(RepositoryId(id), 1, Fact::RepositoryCreated(fact))
+            };
+            let (plain, gone) = (REPOSITORY + 1, REPOSITORY + 2);
+            let events = [
+                created(REPOSITORY, LabelSet::Default),
+                created(plain, LabelSet::Unspecified),
+                deleted(gone),
+                created(gone, LabelSet::Default),
+            ];
+            service.deliver(events.to_vec()).await.unwrap();
+            for (id, count) in [(REPOSITORY, DEFAULT_LABELS.len()), (plain, 0)] {
+                let request = ListLabelsRequest { repository_id: id, page: 1, page_size: 10 };
+                let request = caller.of_repository(id).request(LIST_LABELS, request);
+                let labels = client.list_labels(request).await.unwrap().into_inner().labels;
+                assert_eq!((labels.len(), labels.contains(&own)), (count, id == REPOSITORY), "{labels:?}");
+            }
+            service.stop().await;
+        })
+        .await;
     }
 
     #[tokio::test]

@@ -455,6 +455,6 @@ async fn tell(repositories: &RepositoryTable, tx: &mut Tx, import: &Import, now_
     append(tx, entry, now_us).await?;
     let (id, owner_id, user_id) = (repository.id(), repository.owner_id, import.user_id().0);
     let snapshot = Some(encode::repository_snapshot(repository));
-    let fact = RepositoryCreated { owner_id, repository: snapshot, user_id };
+    let fact = RepositoryCreated { owner_id, repository: snapshot, user_id, ..Default::default() };
     outbox::append(tx, &outbox::event(id, now_us, Fact::RepositoryCreated(fact)), SUBSCRIBERS, now_us).await
 }

@@ -65,6 +65,10 @@ words! {
     enum TrustModel: () { "default" = () }
 }
 
+words! {
+    enum LabelSet: repo::LabelSet { "Default" = repo::LabelSet::Default }
+}
+
 filters! {
     /// Filters and order of a repository search.
     struct SearchTerms {
@@ -153,8 +157,8 @@ fields! {
         trust_model: NonEmpty<Word<TrustModel>> = "default",
         /// Whether other repositories can be made of it. Not supported: must be false.
         template: Unsupported<Flag> = false,
-        /// A set of labels to begin with. Not supported: must be empty.
-        issue_labels: Unsupported<Text<255>> = "",
+        /// A set of labels to begin with; empty for none.
+        issue_labels: NonEmpty<Word<LabelSet>> = "Default",
     }
 }
 
@@ -263,7 +267,7 @@ pub(crate) async fn create(
         object_format_name: None | Some(()),
         trust_model: None | Some(()),
         template: (),
-        issue_labels: (),
+        issue_labels,
     } = call.checked_body(check, body).await?;
     let gitignores = gitignores.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let auto_init = auto_init.then_some(AutoInit { gitignores, license, readme });
@@ -275,6 +279,7 @@ pub(crate) async fn create(
         owner,
         as_administrator,
         default_branch,
+        label_set: issue_labels.unwrap_or_default().into(),
     });
     let response =
         call.clients.repositories().create_repository(with_timeout(request, LONG_CALL_DEADLINE)).await?.into_inner();

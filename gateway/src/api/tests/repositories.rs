@@ -25,6 +25,14 @@ async fn repositories_are_created_for_the_owner_in_the_path() {
         let response = case.check(("POST", path, body), "RepositoryService/CreateRepository", expected, response).await;
         assert_eq!(response.0, 201, "{path}");
     }
+    let expected = repo::CreateRepositoryRequest {
+        name: "demo".into(),
+        label_set: repo::LabelSet::Default.into(),
+        ..Default::default()
+    };
+    let response = repo::CreateRepositoryResponse { repository: Some(repository()) };
+    let request = ("POST", "/user/repos", r#"{"name":"demo","issue_labels":"Default"}"#);
+    assert_eq!(case.check(request, "RepositoryService/CreateRepository", expected, response).await.0, 201);
     let expected =
         repo::CreateRepositoryRequest { name: "demo".into(), default_branch: "trunk".into(), ..Default::default() };
     let response = repo::CreateRepositoryResponse { repository: Some(repository()) };
@@ -44,7 +52,7 @@ async fn repositories_are_created_for_the_owner_in_the_path() {
 async fn what_a_new_repository_cannot_have_is_named() {
     let case = Case::new().await;
     let body = r#"{"name":"demo","object_format_name":"sha256","trust_model":"committer","template":true,
-        "issue_labels":"Default"}"#;
+        "issue_labels":"Advanced"}"#;
     let (status, _, text) = case.gateway.send("POST", "/user/repos", Some(GOOD), body).await;
     let errors: Value = serde_json::from_str(&text).unwrap();
     let errors = errors["errors"].as_array().unwrap();
@@ -54,7 +62,7 @@ async fn what_a_new_repository_cannot_have_is_named() {
         ("object_format_name", &unknown),
         ("trust_model", &unknown),
         ("template", &invalid),
-        ("issue_labels", &invalid),
+        ("issue_labels", &unknown),
     ];
     assert_eq!((status, found), (422, expected));
 }

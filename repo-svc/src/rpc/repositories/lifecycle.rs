@@ -8,7 +8,7 @@ use ferrite_api_types::links::Links;
 use ferrite_db::Tx;
 use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_events as outbox;
-use ferrite_proto::error::reason;
+use ferrite_proto::error::{FieldViolation, reason};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RepositoryCreated, RepositoryDeleted, RepositoryForked};
 use ferrite_proto::git::storage_service_client::StorageServiceClient;
@@ -16,7 +16,7 @@ use ferrite_proto::git::{self, FirstCommit, Signature};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::{
     self, AutoInit, CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest,
-    DeleteRepositoryResponse, ForkRepositoryRequest, ForkRepositoryResponse, Identity,
+    DeleteRepositoryResponse, ForkRepositoryRequest, ForkRepositoryResponse, Identity, LabelSet,
 };
 use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::grpc::with_timeout;
@@ -49,6 +49,8 @@ const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
 /// Subscribers to new repositories and forks. The response does not wait for them.
 const SUBSCRIBERS: &[&str] = &["hook-svc"];
+/// The service that adds labels to a new repository. The response waits for it a moment.
+const LABELER: &str = "issue-svc";
 
 /// Creates a repository, with a first commit from templates if requested.
 pub(super) async fn create_repository(
@@ -66,13 +68,13 @@ pub(super) async fn create_repository(
     };
     let work = async {
         let owner = owner_of_new(state, &authorized, &request.get_ref().owner).await?;
-        let (new, auto_init) = check(request.into_inner(), authorized.user()?, &state.config)?;
+        let (new, auto_init, label_set) = check(request.into_inner(), authorized.user()?, &state.config)?;
         let author = authorized.identity()?;
         state.creation_limit.count(author).await?;
         let new = NewRepository { store: state.stores.place().await?, ..new };
         let first_commit = auto_init.map(|init| first_commit(init, author, &owner, &new, &state.config));
         let respond = |repository| CreateRepositoryResponse { repository: Some(repository) };
-        let creation = Creation { owner, new, first_commit, parent: None, key: key.clone(), respond };
+        let creation = Creation { owner, new, first_commit, parent: None, label_set, key: key.clone(), respond };
         // Runs in its own task: a cancelled request must not leave an unfinished repository.
         let task = state.life.spawn_for_request("create repository", creation.run(state.clone(), authorized));
         task.await.unwrap_or(Err(RepoError::Interrupted))
@@ -91,12 +93,12 @@ async fn owner_of_new(state: &AppState, authorized: &Authorized, name: &str) -> 
     }
 }
 
-/// Returns the repository to register and the templates for its first commit.
+/// Returns the repository to register, the templates for its first commit, and its labels.
 fn check(
     request: CreateRepositoryRequest,
     creator: UserId,
     config: &Config,
-) -> Result<(NewRepository, Option<AutoInit>), RepoError> {
+) -> Result<(NewRepository, Option<AutoInit>, LabelSet), RepoError> {
     let mut violations = Violations::default();
     let name = violations.take(RepoName::parse(&request.name, "name"));
     let description = violations.take(Description::parse(&request.description, "description"));
@@ -105,8 +107,11 @@ fn check(
         "" => Some(config.default_branch.clone()),
         branch => violations.take(parse_new_branch(branch, "default_branch")),
     };
-    let (Some(name), Some(description), Some(auto_init), Some(default_branch)) =
-        (name, description, auto_init, default_branch)
+    let label_set = LabelSet::try_from(request.label_set);
+    let label_set =
+        violations.take(label_set.map_err(|_| FieldViolation::new("issue_labels", "unknown", "must be `Default`")));
+    let (Some(name), Some(description), Some(auto_init), Some(default_branch), Some(label_set)) =
+        (name, description, auto_init, default_branch, label_set)
     else {
         return Err(violations.into_error());
     };
@@ -119,7 +124,7 @@ fn check(
         // Chosen after all other checks.
         store: String::new(),
     };
-    Ok((new, auto_init))
+    Ok((new, auto_init, label_set))
 }
 
 fn first_commit(init: AutoInit, author: &Identity, owner: &Owner, new: &NewRepository, config: &Config) -> FirstCommit {
@@ -207,7 +212,9 @@ pub(super) async fn fork_repository(
         let owner = owner_of_fork(state, &authorized, &organization).await?;
         state.creation_limit.count(authorized.identity()?).await?;
         let respond = |repository| ForkRepositoryResponse { repository: Some(repository) };
-        let creation = Creation { owner, new, first_commit: None, parent: Some(parent), key: key.clone(), respond };
+        let label_set = LabelSet::Unspecified;
+        let creation =
+            Creation { owner, new, first_commit: None, parent: Some(parent), label_set, key: key.clone(), respond };
         // Runs in its own task: a long copy finishes even if the caller disconnects.
         let task = state.life.spawn_for_request("fork repository", creation.run(state.clone(), authorized));
         task.await.unwrap_or(Err(RepoError::Interrupted))
@@ -245,6 +252,7 @@ struct Creation<A> {
     first_commit: Option<FirstCommit>,
     /// The repository to copy.
     parent: Option<Repository>,
+    label_set: LabelSet,
     key: Option<IdempotencyKey>,
     respond: fn(repo::Repository) -> A,
 }
@@ -345,9 +353,12 @@ impl<A: Message> Creation<A> {
         change::record(&mut tx, authorized, Action::RepositoryCreate, target, &details, now).await?;
         let snapshot = encode::repository_snapshot(repository.clone());
         let (owner_id, created) = (repository.owner_id, Some(snapshot.clone()));
-        let fact = RepositoryCreated { owner_id, repository: created, user_id };
+        let fact = RepositoryCreated { owner_id, repository: created, user_id, label_set: self.label_set.into() };
         let event = outbox::event(id, now, Fact::RepositoryCreated(fact));
-        outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
+        let labeler = (self.label_set != LabelSet::Unspecified).then_some(LABELER);
+        let labeled = labeler.map(|labeler| state.relay.flush(&event, &[labeler]));
+        let subscribers: Vec<_> = SUBSCRIBERS.iter().copied().chain(labeler).collect();
+        outbox::append(&mut tx, &event, &subscribers, now).await?;
         if let Some(parent) = &parent {
             let event = outbox::event(parent.id(), now, Fact::RepositoryForked(forked(snapshot, parent, user_id)));
             outbox::append(&mut tx, &event, SUBSCRIBERS, now).await?;
@@ -357,6 +368,9 @@ impl<A: Message> Creation<A> {
         let response =
             change::commit_with_subject(tx, self.key.as_ref(), (self.respond)(repository), &id.0, now).await?;
         state.relay.wake();
+        if let Some(labeled) = labeled {
+            labeled.wait().await;
+        }
         tracing::info!(repo.id = %id, user.id = user_id, "created repository {id}");
         Ok(response)
     }

@@ -11,7 +11,7 @@ use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::{
     AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, DescribeRepositoriesRequest, GetRepositoryRequest,
-    ListRepositoriesRequest, Permission, SearchRepositoriesRequest,
+    LabelSet, ListRepositoriesRequest, Permission, SearchRepositoriesRequest,
 };
 use tonic::{Code, Request};
 
@@ -58,6 +58,23 @@ async fn a_new_repository_is_told_to_hook_svc() {
         let snapshot = fact.repository.unwrap();
         assert_eq!((snapshot.name.as_str(), snapshot.is_private, snapshot.size_bytes), ("demo", true, 42));
         assert_eq!(snapshot.owner.unwrap().email, "ada@example.com");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_labels_of_a_new_repository_are_told_to_issue_svc_too() {
+    on_each_url(|url| async move {
+        let harness = Harness::start_on(url).await;
+        let ada = harness.signed_in("ada").await;
+        let request = CreateRepositoryRequest { label_set: LabelSet::Default.into(), ..named("demo") };
+        harness.repository().create_repository(with_token(request, &ada)).await.unwrap();
+        // One fake receives the events of both services.
+        let told = told(&harness, 2, |fact| match fact {
+            Fact::RepositoryCreated(fact) => Some(fact.label_set()),
+            _ => None,
+        });
+        assert!(told.await.iter().all(|(_, label_set)| *label_set == LabelSet::Default));
     })
     .await;
 }
@@ -136,10 +153,11 @@ async fn an_invalid_request_reports_its_fields_and_creates_nothing() {
     let ada = harness.signed_in("ada").await;
     let request =
         CreateRepositoryRequest { description: "x".repeat(256), default_branch: "a..b".into(), ..named("a b") };
+    let request = CreateRepositoryRequest { label_set: 9, ..request };
     let status = harness.repository().create_repository(with_token(request, &ada)).await.unwrap_err();
     let fields: Vec<_> = violations(&status).into_iter().map(|(field, ..)| field).collect();
     assert_eq!(status.code(), Code::InvalidArgument);
-    assert_eq!(fields, ["name", "description", "default_branch"]);
+    assert_eq!(fields, ["name", "description", "default_branch", "issue_labels"]);
     for name in ["", ".", "x.git", "-x", "a/../b", "a\0b"] {
         assert_eq!(refusal(harness.create(&ada, name, false).await).0, Code::InvalidArgument, "{name:?}");
     }
