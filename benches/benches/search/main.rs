@@ -78,7 +78,7 @@ impl Call {
             }
         };
         if matches!(self, Self::Users) {
-            let request = SearchUsersRequest { query, page: 1, page_size: PAGE_SIZE };
+            let request = SearchUsersRequest { query, page: 1, page_size: PAGE_SIZE, user_id: 0 };
             return Ok(server.accounts().search_users(signed(request, token)?).await?.into_inner().total_count);
         }
         let request = SearchRepositoriesRequest { query, page: 1, page_size: PAGE_SIZE, ..Default::default() };

@@ -18,7 +18,7 @@ use tonic::Request;
 use super::authorized::Authorized;
 use super::dispatch::authorized_service;
 use super::lookup::{self, TokenOwner};
-use super::{change, encode};
+use super::{account_details, change, encode};
 use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{
@@ -54,8 +54,10 @@ async fn get_user(
     authorized: Authorized,
     request: Request<GetUserRequest>,
 ) -> Result<GetUserResponse, RepoError> {
-    let user = lookup::account(state, &request.get_ref().username, authorized.viewer()).await?;
-    Ok(GetUserResponse { user: Some(encode::user(user, authorized.viewer())) })
+    let viewer = authorized.viewer();
+    let user = lookup::account(state, &request.get_ref().username, viewer).await?;
+    let users = account_details::add(state, vec![encode::user(user, viewer)], viewer).await?;
+    Ok(GetUserResponse { user: users.into_iter().next() })
 }
 
 async fn get_users(
@@ -99,12 +101,25 @@ async fn search_users(
     authorized: Authorized,
     request: Request<SearchUsersRequest>,
 ) -> Result<SearchUsersResponse, RepoError> {
-    let request = request.into_inner();
-    let text = SearchText::parse_name(&request.query, "q")?;
-    let Some(text) = text else { return Ok(SearchUsersResponse::default()) };
+    let (request, viewer) = (request.into_inner(), authorized.viewer());
     let page = Page::nearest(request.page, request.page_size, MAX_SEARCH_PAGE_SIZE);
-    let (rows, total_count) = state.accounts.search(&text, page).await?;
-    Ok(SearchUsersResponse { users: encode::users(rows, authorized.viewer()), total_count })
+    let (rows, total_count) = if request.user_id != 0 {
+        find_user(state, request.user_id, viewer, page).await?
+    } else {
+        let text = SearchText::parse_name(&request.query, "q")?;
+        let Some(text) = text else { return Ok(SearchUsersResponse::default()) };
+        state.accounts.search(&text, page).await?
+    };
+    let users = account_details::add(state, encode::users(rows, viewer), viewer).await?;
+    Ok(SearchUsersResponse { users, total_count })
+}
+
+/// Returns a page of the list that has only this user, and the length of that list.
+async fn find_user(state: &AppState, id: i64, viewer: &Viewer, page: Page) -> Result<(Vec<User>, i64), RepoError> {
+    let found = state.accounts.find_many(AccountQuery { ids: vec![id], ..AccountQuery::default() }, viewer).await?;
+    let users: Vec<User> = found.users.iter().filter(|user| !user.is_organization).cloned().collect();
+    let total = i64::from(!users.is_empty());
+    Ok((if page.offset() == 0 { users } else { Vec::new() }, total))
 }
 
 /// Creates a token. Its text is in the response and stored nowhere, so the request takes no

@@ -1,11 +1,11 @@
 //! Collaborators: users added to a repository, each with a level.
 
 use ferrite_db::idempotency::IdempotencyKey;
-use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::collaborator_service_server::CollaboratorService;
 use ferrite_proto::repo::*;
+use ferrite_proto::{Permission, repo};
 use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
@@ -16,11 +16,12 @@ use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{User, Violations, parse_level};
 use crate::state::AppState;
-use crate::store::{Action, Target, or_missing};
+use crate::store::{Action, RepositoryKey, Target, or_missing};
 
 authorized_service!(CollaboratorService {
     list_collaborators(ListCollaboratorsRequest) -> ListCollaboratorsResponse;
     get_collaborator(GetCollaboratorRequest) -> GetCollaboratorResponse;
+    get_collaborator_permission(GetCollaboratorPermissionRequest) -> GetCollaboratorPermissionResponse;
     set_collaborator(SetCollaboratorRequest) -> SetCollaboratorResponse;
     remove_collaborator(RemoveCollaboratorRequest) -> RemoveCollaboratorResponse;
 });
@@ -57,6 +58,28 @@ async fn get_collaborator(
     let found = state.collaborators.find(repository.id(), account.id).await?;
     let found = found.ok_or(RepoError::CollaboratorNotFound)?;
     Ok(GetCollaboratorResponse { collaborator: Some(encode::collaborator(found, authorized.viewer())) })
+}
+
+/// Computes a user's permission, without what the user may do as an administrator of the site.
+async fn get_collaborator_permission(
+    state: &AppState,
+    authorized: Authorized,
+    request: Request<GetCollaboratorPermissionRequest>,
+) -> Result<GetCollaboratorPermissionResponse, RepoError> {
+    let request = request.into_inner();
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
+    let user = lookup::user(state, &request.username).await?;
+    let needed = Permission::Admin;
+    if user.id != authorized.user()? && authorized.level(&repository) < needed {
+        return Err(AuthError::PermissionRequired { needed }.into());
+    }
+    let subject = Viewer::account(user.id, false);
+    let row = state.repositories.find(&RepositoryKey::Id(repository.id()), &subject).await?;
+    let level = row.ok_or(AuthError::RepositoryNotFound)?.level(&subject);
+    Ok(GetCollaboratorPermissionResponse {
+        user: Some(encode::user(user, authorized.viewer())),
+        permission: repo::Permission::from(level).into(),
+    })
 }
 
 /// Sets a user's permission on a repository. Callers can grant at most their own level.

@@ -23,6 +23,7 @@ pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
         email: visible_email(user.email, viewer),
         is_organization: user.is_organization,
         is_admin: user.is_admin,
+        details: None,
     }
 }
 
@@ -39,6 +40,7 @@ pub(super) fn identity(identity: &repo::Identity) -> repo::User {
         email: identity.email.clone(),
         is_organization: false,
         is_admin: identity.is_admin,
+        details: None,
     }
 }
 
@@ -102,6 +104,7 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         email: row.owner_email,
         is_organization: row.owner_kind == "organization",
         is_admin: row.owner_is_admin,
+        details: None,
     };
     repo::Repository {
         id: row.id,

@@ -5,6 +5,7 @@
 //! [`Authorized`](authorized::Authorized).
 
 mod access;
+mod account_details;
 mod accounts;
 mod administration;
 mod authorized;
@@ -18,13 +19,16 @@ mod encode;
 mod imports;
 mod lookup;
 mod lost_rights;
+mod organization_lists;
 mod organizations;
 mod profiles;
 mod public_keys;
 mod releases;
 mod repeat;
 mod repositories;
+mod repository_teams;
 mod stars;
+mod team_members;
 mod teams;
 mod topics;
 mod transfers;
@@ -57,6 +61,7 @@ pub(crate) fn register(server: GrpcServer, state: &AppState) -> GrpcServer {
         repo::profile_service_server::ProfileServiceServer,
         repo::public_key_service_server::PublicKeyServiceServer,
         repo::collaborator_service_server::CollaboratorServiceServer,
+        repo::repository_team_service_server::RepositoryTeamServiceServer,
         repo::deploy_key_service_server::DeployKeyServiceServer,
         repo::migration_service_server::MigrationServiceServer,
         repo::release_service_server::ReleaseServiceServer,

@@ -17,6 +17,7 @@ use tonic::Request;
 use super::authorized::Authorized;
 use super::dispatch::{self, authorized_service};
 use super::lookup::{self, Owner};
+use super::organization_lists::{get_organization_permissions, list_all_organizations};
 use super::{change, encode, lost_rights, repeat, versions};
 use crate::access::{RequiredRole, Viewer};
 use crate::error::RepoError;
@@ -29,12 +30,14 @@ const SUBSCRIBERS: &[&str] = &["issue-svc", "hook-svc"];
 
 authorized_service!(OrganizationService {
     list_organizations(ListOrganizationsRequest) -> ListOrganizationsResponse;
+    list_all_organizations(ListAllOrganizationsRequest, as_administrator) -> ListAllOrganizationsResponse;
     get_organization(GetOrganizationRequest) -> GetOrganizationResponse;
     create_organization(CreateOrganizationRequest, as_administrator) -> CreateOrganizationResponse;
     update_organization(UpdateOrganizationRequest) -> UpdateOrganizationResponse;
     delete_organization(DeleteOrganizationRequest) -> DeleteOrganizationResponse;
     list_members(ListMembersRequest) -> ListMembersResponse;
     get_membership(GetMembershipRequest) -> GetMembershipResponse;
+    get_organization_permissions(GetOrganizationPermissionsRequest) -> GetOrganizationPermissionsResponse;
     set_membership(SetMembershipRequest) -> SetMembershipResponse;
     set_membership_visibility(SetMembershipVisibilityRequest) -> SetMembershipVisibilityResponse;
     remove_member(RemoveMemberRequest) -> RemoveMemberResponse;
@@ -189,7 +192,7 @@ async fn list_members(
     let viewer = authorized.viewer();
     let organization = lookup::organization(state, &request.organization, viewer).await?;
     let page = lookup::page(request.page, request.page_size);
-    let only_public = !sees_all(viewer, &organization);
+    let only_public = request.only_public || !sees_all(viewer, &organization);
     let (rows, total_count) = state.organizations.members(organization.id(), only_public, page).await?;
     Ok(ListMembersResponse { users: encode::users(rows, viewer), total_count })
 }

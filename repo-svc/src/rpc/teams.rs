@@ -11,6 +11,9 @@ use tonic::Request;
 
 use super::authorized::Authorized;
 use super::dispatch::{self, authorized_service};
+use super::team_members::{
+    get_team_member, get_team_repository, require_member_version, require_owner, require_repository_version,
+};
 use super::{change, encode, lookup, lost_rights, repeat, versions};
 use crate::access::Capacity;
 use crate::error::RepoError;
@@ -25,9 +28,11 @@ authorized_service!(TeamService {
     update_team(UpdateTeamRequest) -> UpdateTeamResponse;
     delete_team(DeleteTeamRequest) -> DeleteTeamResponse;
     list_team_members(ListTeamMembersRequest, as_administrator) -> ListTeamMembersResponse;
+    get_team_member(GetTeamMemberRequest) -> GetTeamMemberResponse;
     add_team_member(AddTeamMemberRequest, as_administrator) -> AddTeamMemberResponse;
     remove_team_member(RemoveTeamMemberRequest, as_administrator) -> RemoveTeamMemberResponse;
     list_team_repositories(ListTeamRepositoriesRequest) -> ListTeamRepositoriesResponse;
+    get_team_repository(GetTeamRepositoryRequest) -> GetTeamRepositoryResponse;
     add_team_repository(AddTeamRepositoryRequest, as_administrator) -> AddTeamRepositoryResponse;
     remove_team_repository(RemoveTeamRepositoryRequest, as_administrator) -> RemoveTeamRepositoryResponse;
 });
@@ -210,6 +215,10 @@ async fn add_member(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
+    if is_conditional() {
+        let is_member = state.teams.has_member(&mut tx, team.id(), user.id).await?;
+        require_member_version(&tx, &user, is_member)?;
+    }
     if state.organizations.join(&mut tx, team.organization_id(), user.id, now).await? {
         let role = if team.is_owners() { "admin" } else { "member" };
         let details = [("user", user.username.clone()), ("role", role.to_owned())];
@@ -252,6 +261,7 @@ async fn remove_member(
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
     let is_member = state.teams.has_member(&mut tx, team.id(), user.id).await?;
+    require_member_version(&tx, &user, is_member)?;
     dispatch::never_refuse_if(is_member);
     if is_member {
         if team.is_owners() {
@@ -301,10 +311,12 @@ async fn add_repository(
     key: Option<&IdempotencyKey>,
 ) -> Result<AddTeamRepositoryResponse, RepoError> {
     let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
+    require_owner(&found, &request.organization)?;
     let (id, name) = find_repository(state, &found, &request.repository).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
+    require_repository_version(state, authorized, &mut tx, &team, id).await?;
     if team.is_owners() {
         // The owners team already holds every repository.
         return change::commit(tx, key, AddTeamRepositoryResponse {}, now).await;
@@ -346,6 +358,7 @@ async fn remove_repository(
     key: Option<&IdempotencyKey>,
 ) -> Result<RemoveTeamRepositoryResponse, RepoError> {
     let found = authorized.team(&state.teams, TeamId(request.team_id)).await?;
+    require_owner(&found, &request.organization)?;
     let (id, name) = find_repository(state, &found, &request.repository).await?;
     require_rows(&found)?;
     dispatch::refuse_at_commit_if(state.teams.holds(found.id(), id).await?);
@@ -353,6 +366,7 @@ async fn remove_repository(
     let mut tx = state.db.begin().await?;
     let team = lock(state, &mut tx, &found).await?;
     require_rows(&team)?;
+    require_repository_version(state, authorized, &mut tx, &team, id).await?;
     let is_removed = state.teams.remove_repository(&mut tx, team.id(), id).await?;
     dispatch::never_refuse_if(is_removed);
     if is_removed {
@@ -370,7 +384,7 @@ async fn remove_repository(
 }
 
 /// Fails for a team from which no single repository can be taken, because it has all of them.
-fn require_rows(team: &Team) -> Result<(), RepoError> {
+pub(super) fn require_rows(team: &Team) -> Result<(), RepoError> {
     match (team.is_owners(), team.includes_all_repositories()) {
         (true, _) => Err(RepoError::OwnersTeam),
         (false, true) => Err(RepoError::TeamHasAllRepositories),

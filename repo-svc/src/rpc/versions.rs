@@ -88,6 +88,7 @@ pub(super) fn emails(all: Vec<EmailRow>) -> repo::ListEmailsResponse {
     repo::ListEmailsResponse { emails: all.into_iter().map(encode::email).collect(), total_count: 0 }
 }
 
-fn account(id: UserId) -> repo::User {
+/// The account alone: a member of a team, or an owner.
+pub(super) fn account(id: UserId) -> repo::User {
     repo::User { id: id.0, ..repo::User::default() }
 }

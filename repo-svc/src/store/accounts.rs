@@ -32,7 +32,7 @@ const REMOVE_TEXT: &str = "DELETE FROM users_text WHERE rowid = $1";
 /// Reads the rows of a page; its ids follow.
 const SEARCH: &str = ") SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM page g CROSS JOIN users u \
      WHERE u.id = g.id ORDER BY u.id";
-const SEARCH_COLUMNS: SearchColumns = SearchColumns {
+pub(super) const SEARCH_COLUMNS: SearchColumns = SearchColumns {
     like: [" AND (name_key LIKE ", " OR full_name_key LIKE ", ")"],
     indexed: " AND id IN (SELECT rowid FROM users_text WHERE users_text MATCH ",
     contains: [
@@ -156,7 +156,7 @@ fn lookup(wanted: &AccountQuery) -> Query {
 
 #[derive(Clone, Debug)]
 pub(crate) struct AccountTable {
-    db: Db,
+    pub(super) db: Db,
     cache: QueryCache<AccountQuery, Arc<AccountsFound>>,
 }
 

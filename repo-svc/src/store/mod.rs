@@ -1,5 +1,6 @@
 //! SQL and rows, one file per aggregate. No other module names tables.
 
+mod account_lists;
 mod accounts;
 mod audit;
 mod avatars;
@@ -12,6 +13,7 @@ mod imports;
 mod issue_repositories;
 mod key_fingerprints;
 mod key_lookup;
+mod organization_lists;
 mod organizations;
 mod ownership;
 mod profiles;
@@ -26,6 +28,7 @@ mod repository_lookup;
 mod repository_searches;
 mod repository_settings;
 mod repository_sizes;
+mod repository_teams;
 mod search;
 mod sign_in_addresses;
 mod sql;
@@ -39,6 +42,7 @@ mod users;
 mod visibility;
 mod wikis;
 
+pub(crate) use account_lists::{AccountDetails, AccountFilter, AccountOrder};
 pub(crate) use accounts::{AccountQuery, AccountTable, AccountsFound, Login};
 pub(crate) use audit::{Action, Actor, AuditFilter, AuditRow, AuditTable, Entry, Target, append};
 pub(crate) use avatars::AvatarTable;

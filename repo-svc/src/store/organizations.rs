@@ -129,11 +129,11 @@ impl Membership {
 
 #[derive(Clone, Debug)]
 pub(crate) struct OrganizationTable {
-    db: Db,
+    pub(super) db: Db,
 }
 
 /// Begins a query with the role of `viewer` in each organization.
-fn rows(viewer: Option<UserId>) -> Query {
+pub(super) fn rows(viewer: Option<UserId>) -> Query {
     let mut query = Query::new(COLUMNS);
     push_role(&mut query, "u.id", viewer);
     query

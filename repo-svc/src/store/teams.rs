@@ -109,11 +109,11 @@ impl Team {
 
 #[derive(Clone, Debug)]
 pub(crate) struct TeamTable {
-    db: Db,
+    pub(super) db: Db,
 }
 
 /// Begins a query read for `viewer`; a condition follows.
-fn rows(viewer: Option<UserId>) -> Query {
+pub(super) fn rows(viewer: Option<UserId>) -> Query {
     let mut query = Query::new(COLUMNS);
     push_role(&mut query, "t.organization_id", viewer);
     query.push(FROM);

@@ -1,5 +1,6 @@
 //! Tests of the tables, on both databases: accounts and repositories here, the rest in other files.
 
+mod account_lists;
 mod features;
 mod forks;
 mod keys;
@@ -7,6 +8,7 @@ mod organizations;
 mod people;
 mod quotas;
 mod relations;
+mod repository_teams;
 mod teams;
 mod visibility;
 

@@ -12,10 +12,11 @@ use ferrite_proto::repo::*;
 use self::audit::list_audit_events;
 use self::quotas::{get_quota, update_quota};
 use self::stores::{delete_store, list_stores, set_store, update_store};
-use self::users::{create_user, delete_user, set_email_verification, update_user};
+use self::users::{create_user, delete_user, list_users, set_email_verification, update_user};
 use super::dispatch::authorized_service;
 
 authorized_service!(AdministrationService {
+    list_users(ListUsersRequest) -> ListUsersResponse;
     create_user(CreateUserRequest) -> CreateUserResponse;
     update_user(UpdateUserRequest) -> UpdateUserResponse;
     delete_user(DeleteUserRequest) -> DeleteUserResponse;

@@ -1,25 +1,58 @@
 //! Accounts and the verification of their addresses, for site administrators.
 
 use ferrite_core::Secret;
+use ferrite_core::page::Page;
+use ferrite_core::timestamp;
 use ferrite_db::idempotency::{IdempotencyKey, once};
 use ferrite_proto::repo::{
-    CreateUserRequest, CreateUserResponse, DeleteUserRequest, DeleteUserResponse, SetEmailVerificationRequest,
-    SetEmailVerificationResponse, UpdateUserRequest, UpdateUserResponse,
+    self, CreateUserRequest, CreateUserResponse, DeleteUserRequest, DeleteUserResponse, ListUsersRequest,
+    ListUsersResponse, SetEmailVerificationRequest, SetEmailVerificationResponse, UpdateUserRequest,
+    UpdateUserResponse, UserOrder,
 };
 use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::{
-    CheckedUser, Email, FullName, NewUser, Password, User, Violations, changed_fields, lookup_key, parse_location,
-    parse_user_website,
+    CheckedUser, Email, FullName, NewUser, Password, SearchText, User, Violations, changed_fields, lookup_key,
+    parse_location, parse_user_website,
 };
 use crate::rpc::authorized::Authorized;
-use crate::rpc::{change, dispatch, encode, lost_rights};
+use crate::rpc::{account_details, change, dispatch, encode, lost_rights};
 use crate::state::AppState;
 use crate::store::{
-    self, Action, Target, UserRecord, change_user, lock_administrators, lock_user, token_hashes, unverify_email,
-    verify_email,
+    self, AccountFilter, AccountOrder, Action, Target, UserRecord, change_user, lock_administrators, lock_user,
+    token_hashes, unverify_email, verify_email,
 };
+
+const MAX_PAGE_SIZE: i32 = 100;
+
+pub(super) async fn list_users(
+    state: &AppState,
+    authorized: Authorized,
+    request: Request<ListUsersRequest>,
+) -> Result<ListUsersResponse, RepoError> {
+    let request = request.into_inner();
+    let order = match UserOrder::try_from(request.order) {
+        Ok(UserOrder::Unspecified | UserOrder::Oldest) => AccountOrder::Oldest,
+        Ok(UserOrder::Newest) => AccountOrder::Newest,
+        Ok(UserOrder::Name) => AccountOrder::Name,
+        Ok(UserOrder::NameDescending) => AccountOrder::NameDescending,
+        Err(_) => return Err(RepoError::field("order", "unknown", "must be a known order")),
+    };
+    let text = SearchText::parse_name(&request.query, "q")?;
+    let name_key = match request.username.as_str() {
+        "" => None,
+        name => match lookup_key(name) {
+            Some(key) => Some(key),
+            None => return Ok(ListUsersResponse::default()),
+        },
+    };
+    let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
+    let (rows, total_count) = state.accounts.list(&AccountFilter { name_key, text }, order, page).await?;
+    let viewer = authorized.viewer();
+    let users = account_details::add(state, encode::users(rows, viewer), viewer).await?;
+    Ok(ListUsersResponse { users, total_count })
+}
 
 pub(super) async fn create_user(
     state: &AppState,
@@ -54,7 +87,10 @@ async fn create(
     let user = state.accounts.insert(&mut tx, &checked, &hash, now).await?;
     let (target, details) = (Target::user(user.id, &user.username), [("admin", user.is_admin.to_string())]);
     change::record(&mut tx, authorized, Action::UserCreate, target, &details, now).await?;
-    let response = CreateUserResponse { user: Some(encode::user(user, authorized.viewer())) };
+    let details =
+        repo::AccountDetails { is_active: true, create_time: Some(timestamp(now)), ..repo::AccountDetails::default() };
+    let shown = repo::User { details: Some(details), ..encode::user(user, authorized.viewer()) };
+    let response = CreateUserResponse { user: Some(shown) };
     change::commit(tx, key, response, now).await
 }
 
@@ -214,7 +250,10 @@ async fn update(
     if fields.iter().any(|field| affects_identity(field)) {
         hashes = token_hashes(&mut tx, before.id()).await?;
     }
-    let response = UpdateUserResponse { user: Some(encode::user(after.into(), authorized.viewer())) };
+    let details = state.accounts.details_in(&mut tx, before.id()).await?;
+    let details = details.as_ref().map(account_details::encode);
+    let shown = repo::User { details, ..encode::user(after.into(), authorized.viewer()) };
+    let response = UpdateUserResponse { user: Some(shown) };
     let response = change::commit(tx, key, response, now).await?;
     change::revoke_cached(state.cache.as_ref(), &hashes).await;
     Ok(response)

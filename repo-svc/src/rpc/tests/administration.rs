@@ -62,7 +62,8 @@ async fn absent_fields_stay_and_present_ones_change() {
     let harness = Harness::start().await;
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let before = who(&harness, &ada).await.unwrap();
-    assert_eq!(update(&harness, &root, of("ADA")).await.unwrap(), before);
+    let unchanged = update(&harness, &root, of("ADA")).await.unwrap();
+    assert_eq!(User { details: None, ..unchanged }, before);
     let request = UpdateUserRequest {
         email: Some("New@x".into()),
         full_name: Some("Ada L.".into()),
@@ -75,7 +76,7 @@ async fn absent_fields_stay_and_present_ones_change() {
     };
     let user = update(&harness, &root, request.clone()).await.unwrap();
     assert_eq!((user.email.as_str(), user.full_name.as_str(), user.is_admin), ("New@x", "Ada L.", true));
-    assert_eq!(who(&harness, &ada).await.unwrap(), user);
+    assert_eq!(who(&harness, &ada).await.unwrap(), User { details: None, ..user });
     let row = "SELECT website, location, repository_limit FROM users WHERE name = 'ada'";
     let read = async || harness.db().await.one::<(String, String, Option<i64>)>(row, &[]).await.unwrap();
     assert_eq!(read().await, ("https://example.com".into(), "London".into(), Some(3)));
@@ -208,9 +209,50 @@ async fn a_user_is_deleted_once_it_owns_nothing() {
     }
     assert_eq!(refusal(delete(&harness, &root, "ada").await), refused(Code::NotFound, "USER_NOT_FOUND"));
     assert_eq!(refusal(who(&harness, &ada).await), refused(Code::Unauthenticated, "BAD_CREDENTIALS"));
-    let search = SearchUsersRequest { query: "ada".into(), page: 1, page_size: 10 };
+    let search = SearchUsersRequest { query: "ada".into(), page: 1, page_size: 10, user_id: 0 };
     assert_eq!(harness.account().search_users(search).await.unwrap().into_inner().total_count, 0);
     harness.user("ada", false).await;
+}
+
+#[tokio::test]
+async fn administrators_list_users_with_details_and_others_see_none() {
+    let harness = Harness::start().await;
+    let root = administrator(&harness).await;
+    let ada = harness.signed_in("ada").await;
+    update(&harness, &root, UpdateUserRequest { location: Some("Paris".into()), is_active: Some(true), ..of("ada") })
+        .await
+        .unwrap();
+    let list = async |token: &str, request: ListUsersRequest| {
+        let request = ListUsersRequest { page: 1, page_size: 10, ..request };
+        harness.administration().list_users(with_token(request, token)).await.map(tonic::Response::into_inner)
+    };
+    let all = list(&root, ListUsersRequest { order: UserOrder::Newest.into(), ..Default::default() }).await.unwrap();
+    assert_eq!((all.users[0].username.as_str(), all.total_count), ("ada", 2));
+    let details = all.users[0].details.clone().unwrap();
+    assert_eq!((details.is_active, details.location.as_str(), details.website.as_str()), (true, "Paris", ""));
+    assert!(details.create_time.is_some_and(|time| time.seconds > 0));
+    for (query, username, expected) in [("roo", "", 1), ("", "ROOT", 1), ("a", "root", 0), ("", "a/b", 0)] {
+        let request = ListUsersRequest { query: query.into(), username: username.into(), ..Default::default() };
+        assert_eq!(list(&root, request).await.unwrap().total_count, expected, "{query} {username}");
+    }
+    let unknown = list(&root, ListUsersRequest { order: 99, ..Default::default() }).await.unwrap_err();
+    assert_eq!(violations(&unknown)[0].0, "order");
+    assert_eq!(refusal(list(&ada, Default::default()).await), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
+
+    let find = async |token: &str, user_id: i64, page: i32| {
+        let request = SearchUsersRequest { query: "nobody".into(), page, page_size: 10, user_id };
+        harness.account().search_users(with_token(request, token)).await.unwrap().into_inner()
+    };
+    let id = all.users[0].id;
+    assert_eq!(find(&root, id, 1).await.users[0].details, Some(details.clone()));
+    let seen = find(&ada, id, 1).await;
+    assert_eq!((seen.users[0].username.as_str(), &seen.users[0].details, seen.total_count), ("ada", &None, 1));
+    assert_eq!((find(&root, id, 2).await.users, find(&root, 999, 1).await.total_count), (vec![], 0));
+    let get = async |token: &str| {
+        let request = GetUserRequest { username: "ada".into() };
+        harness.account().get_user(with_token(request, token)).await.unwrap().into_inner().user.unwrap().details
+    };
+    assert_eq!((get(&root).await, get(&ada).await, get("").await), (Some(details), None, None));
 }
 
 #[tokio::test]

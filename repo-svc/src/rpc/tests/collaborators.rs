@@ -3,8 +3,8 @@ use ferrite_db::testing::on_each_url;
 use ferrite_proto::error::violations;
 use ferrite_proto::repo::collaborator_service_client::CollaboratorServiceClient;
 use ferrite_proto::repo::{
-    Collaborator, GetCollaboratorRequest, GetRepositoryRequest, ListCollaboratorsRequest, Permission,
-    RemoveCollaboratorRequest, RepositoryRef, SetCollaboratorRequest,
+    Collaborator, GetCollaboratorPermissionRequest, GetCollaboratorRequest, GetRepositoryRequest,
+    ListCollaboratorsRequest, Permission, RemoveCollaboratorRequest, RepositoryRef, SetCollaboratorRequest,
 };
 use ferrite_rpc::grpc::Channel;
 use prost::Message;
@@ -41,6 +41,13 @@ impl Fixture {
         let request = GetCollaboratorRequest { repository: self.demo(), username: username.into() };
         let response = self.client().get_collaborator(with_token(request, token)).await?;
         Ok(response.into_inner().collaborator.unwrap())
+    }
+
+    async fn permission(&self, token: &str, username: &str) -> Result<Permission, Status> {
+        let request = GetCollaboratorPermissionRequest { repository: self.demo(), username: username.into() };
+        let response = self.client().get_collaborator_permission(with_token(request, token)).await?.into_inner();
+        assert!(response.user.as_ref().unwrap().username.eq_ignore_ascii_case(username));
+        Ok(response.permission())
     }
 
     async fn remove(&self, token: &str, username: &str) -> Result<(), Status> {
@@ -158,10 +165,13 @@ async fn only_administrators_of_the_repository_manage_collaborators() {
     for (token, response) in [(&eve, hidden()), (&bob, small())] {
         // Access is checked before the fields of the request and before the user is looked up.
         assert_eq!(refusal(fixture.set(token, "unknown", Some("x")).await), response);
-        assert_eq!(refusal(fixture.get(token, "unknown").await), response);
         assert_eq!(refusal(fixture.remove(token, "unknown").await), response);
-        assert_eq!(refusal(fixture.list(token, 1, 100).await), response);
     }
+    // Those who read the repository see its collaborators.
+    assert_eq!(fixture.list(&bob, 1, 100).await.unwrap().0, ["bob"]);
+    fixture.get(&bob, "bob").await.unwrap();
+    assert_eq!(refusal(fixture.list(&eve, 1, 100).await), hidden());
+    assert_eq!(refusal(fixture.get(&eve, "bob").await), hidden());
     assert_eq!(refusal(fixture.list("", 1, 100).await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
     assert_eq!(refusal(fixture.remove(&bob, "bob").await), small());
 
@@ -173,6 +183,30 @@ async fn only_administrators_of_the_repository_manage_collaborators() {
     assert_eq!(fixture.level(&bob).await.unwrap(), Permission::Read);
     fixture.set(&eve, "eve", Some("read")).await.unwrap();
     assert_eq!(refusal(fixture.set(&eve, "eve", Some("admin")).await), small());
+}
+
+#[tokio::test]
+async fn the_permission_of_a_user_is_the_highest_of_all_roles() {
+    let (fixture, ada) = fixture().await;
+    let (bob, eve) = (fixture.harness.signed_in("bob").await, fixture.harness.signed_in("eve").await);
+    fixture.harness.user("root", true).await;
+    let root = fixture.harness.token("root", "test").await;
+    fixture.set(&ada, "bob", Some("write")).await.unwrap();
+    for (username, expected) in
+        [("ADA", Permission::Owner), ("bob", Permission::Write), ("eve", Permission::None), ("root", Permission::None)]
+    {
+        assert_eq!(fixture.permission(&ada, username).await.unwrap(), expected, "{username}");
+        assert_eq!(fixture.permission(&root, username).await.unwrap(), expected, "{username}");
+    }
+    assert_eq!(fixture.permission(&bob, "bob").await.unwrap(), Permission::Write);
+    let unknown = refused(Code::NotFound, "USER_NOT_FOUND");
+    let small = refused(Code::PermissionDenied, "PERMISSION_REQUIRED");
+    assert_eq!(refusal(fixture.permission(&bob, "unknown").await), unknown, "looked up before the right");
+    assert_eq!(refusal(fixture.permission(&bob, "ada").await), small);
+    assert_eq!(refusal(fixture.permission(&eve, "eve").await), refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
+    let open = "UPDATE repositories SET is_private = 0";
+    fixture.harness.db().await.execute(open, &[]).await.unwrap();
+    assert_eq!(fixture.permission(&eve, "eve").await.unwrap(), Permission::Read);
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ async fn characters_special_to_an_index_are_literal_in_a_search() {
     let search = async |query: &str| {
         let request = SearchRepositoriesRequest { query: query.into(), page: 1, page_size: 10, ..Default::default() };
         let response = harness.repository().search_repositories(with_token(request, "")).await.unwrap();
-        let request = SearchUsersRequest { query: query.into(), page: 1, page_size: 10 };
+        let request = SearchUsersRequest { query: query.into(), page: 1, page_size: 10, user_id: 0 };
         let users = harness.account().search_users(with_token(request, "")).await.unwrap();
         (response.into_inner().total_count, users.into_inner().total_count)
     };

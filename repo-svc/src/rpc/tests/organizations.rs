@@ -48,7 +48,7 @@ pub(super) async fn remove(harness: &Harness, token: &str, organization: &str, u
     client(harness).remove_member(with_token(request, token)).await.map(|_| ())
 }
 
-async fn show(harness: &Harness, token: &str, organization: &str, is_public: bool) -> Result<(), Status> {
+pub(super) async fn show(harness: &Harness, token: &str, organization: &str, is_public: bool) -> Result<(), Status> {
     let request = SetMembershipVisibilityRequest { organization: organization.into(), is_public };
     client(harness).set_membership_visibility(with_token(request, token)).await.map(|_| ())
 }
@@ -64,7 +64,8 @@ async fn membership(
 }
 
 async fn members(harness: &Harness, token: &str, organization: &str) -> Result<Vec<String>, Status> {
-    let request = ListMembersRequest { organization: organization.into(), page: 1, page_size: 1000 };
+    let request =
+        ListMembersRequest { organization: organization.into(), page: 1, page_size: 1000, only_public: false };
     let response = client(harness).list_members(with_token(request, token)).await?.into_inner();
     assert_eq!(response.users.len() as i64, response.total_count);
     Ok(response.users.into_iter().map(|user| user.username).collect())

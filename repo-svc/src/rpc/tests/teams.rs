@@ -15,11 +15,11 @@ use super::organizations::{create, log_entries, narrow, remove, set};
 use super::{by_id, refusal, refused};
 use crate::testing::{Harness, with_token};
 
-fn client(harness: &Harness) -> TeamServiceClient<Channel> {
+pub(super) fn client(harness: &Harness) -> TeamServiceClient<Channel> {
     TeamServiceClient::new(harness.service.clone())
 }
 
-async fn team(harness: &Harness, token: &str, name: &str, permission: &str) -> Result<Team, Status> {
+pub(super) async fn team(harness: &Harness, token: &str, name: &str, permission: &str) -> Result<Team, Status> {
     let request = CreateTeamRequest {
         organization: "acme".into(),
         name: name.into(),
@@ -34,7 +34,7 @@ async fn get(harness: &Harness, token: &str, team_id: i64) -> Result<Team, Statu
     Ok(response.into_inner().team.unwrap())
 }
 
-async fn teams(harness: &Harness, token: &str) -> Result<Vec<Team>, Status> {
+pub(super) async fn teams(harness: &Harness, token: &str) -> Result<Vec<Team>, Status> {
     let request = ListTeamsRequest { organization: "acme".into(), page: 1, page_size: 1000 };
     Ok(client(harness).list_teams(with_token(request, token)).await?.into_inner().teams)
 }
@@ -47,7 +47,7 @@ async fn delete(harness: &Harness, token: &str, team_id: i64) -> Result<(), Stat
     client(harness).delete_team(with_token(DeleteTeamRequest { team_id }, token)).await.map(|_| ())
 }
 
-async fn add_member(harness: &Harness, token: &str, team_id: i64, username: &str) -> Result<(), Status> {
+pub(super) async fn add_member(harness: &Harness, token: &str, team_id: i64, username: &str) -> Result<(), Status> {
     let request = AddTeamMemberRequest { team_id, username: username.into(), as_administrator: false };
     client(harness).add_team_member(with_token(request, token)).await.map(|_| ())
 }
@@ -65,12 +65,12 @@ async fn members(harness: &Harness, token: &str, team_id: i64) -> Result<Vec<Str
 }
 
 async fn add_repository(harness: &Harness, token: &str, team_id: i64, name: &str) -> Result<(), Status> {
-    let request = AddTeamRepositoryRequest { team_id, repository: name.into(), as_administrator: false };
+    let request = AddTeamRepositoryRequest { team_id, repository: name.into(), ..Default::default() };
     client(harness).add_team_repository(with_token(request, token)).await.map(|_| ())
 }
 
 async fn remove_repository(harness: &Harness, token: &str, team_id: i64, name: &str) -> Result<(), Status> {
-    let request = RemoveTeamRepositoryRequest { team_id, repository: name.into(), as_administrator: false };
+    let request = RemoveTeamRepositoryRequest { team_id, repository: name.into(), ..Default::default() };
     client(harness).remove_team_repository(with_token(request, token)).await.map(|_| ())
 }
 
@@ -81,7 +81,7 @@ async fn repositories(harness: &Harness, token: &str, team_id: i64) -> Result<Ve
     Ok(response.repositories.into_iter().map(|row| (row.name.clone(), row.permission())).collect())
 }
 
-async fn repository(harness: &Harness, token: &str, name: &str, is_private: bool) -> i64 {
+pub(super) async fn repository(harness: &Harness, token: &str, name: &str, is_private: bool) -> i64 {
     let request = CreateRepositoryRequest { name: name.into(), owner: "acme".into(), is_private, ..Default::default() };
     let response = harness.repository().create_repository(with_token(request, token)).await.unwrap();
     response.into_inner().repository.unwrap().id
@@ -120,7 +120,7 @@ fn owners_only() -> (Code, String) {
 }
 
 /// Tokens of Ada, who owns `acme`; Bob, a member; Eve, an outsider; and root, a site administrator.
-async fn setup() -> (Harness, [String; 4]) {
+pub(super) async fn setup() -> (Harness, [String; 4]) {
     let harness = Harness::start().await;
     let (ada, bob, eve) =
         (harness.signed_in("ada").await, harness.signed_in("bob").await, harness.signed_in("eve").await);
@@ -354,8 +354,13 @@ async fn only_administrators_act_as_administrators() {
         let repository = "demo".to_owned();
         let member = AddTeamMemberRequest { team_id, username: username.clone(), as_administrator };
         let no_member = RemoveTeamMemberRequest { team_id, username, as_administrator };
-        let held = AddTeamRepositoryRequest { team_id, repository: repository.clone(), as_administrator };
-        let not_held = RemoveTeamRepositoryRequest { team_id, repository, as_administrator };
+        let held = AddTeamRepositoryRequest {
+            team_id,
+            repository: repository.clone(),
+            as_administrator,
+            ..Default::default()
+        };
+        let not_held = RemoveTeamRepositoryRequest { team_id, repository, as_administrator, ..Default::default() };
         let list = ListTeamMembersRequest { team_id, page: 1, page_size: 9, as_administrator };
         [
             client.create_team(with_token(new, token)).await.map(|_| ()),

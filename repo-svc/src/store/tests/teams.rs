@@ -32,11 +32,11 @@ async fn try_team(db: &Db, organization: UserId, name: &str, permission: &str) -
     Ok(team)
 }
 
-async fn team(db: &Db, organization: &Organization, name: &str, permission: &str) -> Team {
+pub(super) async fn team(db: &Db, organization: &Organization, name: &str, permission: &str) -> Team {
     try_team(db, organization.id(), name, permission).await.unwrap()
 }
 
-async fn add(db: &Db, team: &Team, user: &User) {
+pub(super) async fn add(db: &Db, team: &Team, user: &User) {
     let store = TeamTable::new(db.clone());
     let mut tx = db.begin().await.unwrap();
     assert!(store.add_member(&mut tx, team.id(), user.id, NOW).await.unwrap());
@@ -44,7 +44,7 @@ async fn add(db: &Db, team: &Team, user: &User) {
     tx.commit().await.unwrap();
 }
 
-async fn give(db: &Db, team: &Team, repository: RepositoryId) {
+pub(super) async fn give(db: &Db, team: &Team, repository: RepositoryId) {
     let store = TeamTable::new(db.clone());
     let mut tx = db.begin().await.unwrap();
     assert!(store.add_repository(&mut tx, team.id(), repository, NOW).await.unwrap());
@@ -52,7 +52,7 @@ async fn give(db: &Db, team: &Team, repository: RepositoryId) {
     tx.commit().await.unwrap();
 }
 
-async fn owned(db: &Db, organization: &Organization, name: &str, is_private: bool) -> RepositoryId {
+pub(super) async fn owned(db: &Db, organization: &Organization, name: &str, is_private: bool) -> RepositoryId {
     let store = repositories(db).await;
     let (id, _) = store
         .insert(organization.id(), &new(name, "", is_private), OwnerLimits::default(), NOW)
