@@ -345,5 +345,6 @@ fn user_of(identity: Identity) -> repo::User {
         email: identity.email,
         is_organization: false,
         is_admin: identity.is_admin,
+        details: None,
     }
 }

@@ -31,6 +31,7 @@ use crate::tests::{git_credentials, unreachable_services};
 use crate::upstream::git_client::GitHttpClient;
 
 mod access_tokens;
+mod accounts;
 mod archives;
 mod avatars;
 mod bodies;

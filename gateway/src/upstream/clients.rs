@@ -71,6 +71,7 @@ clients! { repo over Channel:
     organizations is organization_service_client::OrganizationServiceClient;
     teams is team_service_client::TeamServiceClient;
     collaborators is collaborator_service_client::CollaboratorServiceClient;
+    repository_teams is repository_team_service_client::RepositoryTeamServiceClient;
     deploy_keys is deploy_key_service_client::DeployKeyServiceClient;
     administration is administration_service_client::AdministrationServiceClient;
 }

@@ -1,4 +1,4 @@
-mod accounts;
+pub(super) mod accounts;
 mod avatars;
 mod emails;
 mod follows;

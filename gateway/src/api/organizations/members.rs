@@ -27,7 +27,9 @@ operations! {
         get get as operation::GET_MEMBERSHIP,
         put set as operation::SET_MEMBERSHIP,
         delete remove as variant(operation::REMOVE_MEMBER, "ByMembership");
+    "/api/v1/orgs/{org}/public_members" => get list_public as variant(operation::LIST_MEMBERS, "Public");
     "/api/v1/orgs/{org}/public_members/{username}" =>
+        get is_public_member as variant(operation::GET_MEMBERSHIP, "IsPublic"),
         put set_visibility::<true> as variant(operation::SET_MEMBERSHIP_VISIBILITY, "Public"),
         delete set_visibility::<false> as variant(operation::SET_MEMBERSHIP_VISIBILITY, "Private");
 }
@@ -75,8 +77,16 @@ fields! {
 }
 
 async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<User>> {
-    let organization = path.name("org");
-    let request = ListMembersRequest { organization, page: query.page.number, page_size: query.page.size };
+    list_of(&call, &path, &query, false).await
+}
+
+async fn list_public(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<User>> {
+    list_of(&call, &path, &query, true).await
+}
+
+async fn list_of(call: &ApiCall, path: &Params, query: &WholeList, only_public: bool) -> ApiResult<List<User>> {
+    let (organization, page, page_size) = (path.name("org"), query.page.number, query.page.size);
+    let request = ListMembersRequest { organization, page, page_size, only_public };
     let response = call.clients.organizations().list_members(call.request(request)).await?.into_inner();
     Ok(query.list(call.users(response.users), response.total_count, &call.links))
 }
@@ -84,6 +94,14 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList
 async fn is_member(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     membership(&call, &path).await?;
     Ok(NoContent)
+}
+
+/// A private membership is not found, also by those who may see it.
+async fn is_public_member(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
+    match membership(&call, &path).await?.is_public {
+        true => Ok(NoContent),
+        false => Err(ApiError::not_found("member does not exist")),
+    }
 }
 
 async fn get(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json<Membership>> {

@@ -2,15 +2,15 @@ use ferrite_api_types::convert::require;
 use ferrite_api_types::links::Links;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
-    self, CreateOrganizationRequest, DeleteOrganizationRequest, GetOrganizationRequest, ListOrganizationsRequest,
-    UpdateOrganizationRequest,
+    self, CreateOrganizationRequest, DeleteOrganizationRequest, GetOrganizationRequest, ListAllOrganizationsRequest,
+    ListOrganizationsRequest, UpdateOrganizationRequest,
 };
 use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
 use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
-use crate::http::page::WholeList;
+use crate::http::page::{ExtensionList, WholeList};
 use crate::http::path::Params;
 use crate::http::request::{
     AccountName, Flag, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, Word, fields,
@@ -22,6 +22,9 @@ use crate::http::words::words;
 operations! {
     "/api/v1/user/orgs" => get list as operation::LIST_ORGANIZATIONS, post create as operation::CREATE_ORGANIZATION;
     "/api/v1/users/{username}/orgs" => get list as variant(operation::LIST_ORGANIZATIONS, "OfUser");
+    "/api/v1/orgs" =>
+        get list_all as operation::LIST_ALL_ORGANIZATIONS,
+        post create as variant(operation::CREATE_ORGANIZATION, "OfCaller");
     "/api/v1/orgs/{org}" =>
         get get as operation::GET_ORGANIZATION,
         patch update as operation::UPDATE_ORGANIZATION,
@@ -131,6 +134,18 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList
     let username = path.optional_name("username").unwrap_or_default();
     let request = ListOrganizationsRequest { username, page: query.page.number, page_size: query.page.size };
     let response = call.clients.organizations().list_organizations(call.request(request)).await?.into_inner();
+    let organizations =
+        response.organizations.into_iter().map(|organization| Organization::new(organization, &call.links));
+    Ok(query.list(organizations.collect(), response.total_count, &call.links))
+}
+
+pub(crate) async fn list_all(
+    Authenticated(call): Authenticated,
+    query: ExtensionList,
+) -> ApiResult<List<Organization>> {
+    let (page, page_size, as_administrator) = (query.page.number, query.page.size, call.as_administrator);
+    let request = ListAllOrganizationsRequest { page, page_size, as_administrator };
+    let response = call.clients.organizations().list_all_organizations(call.request(request)).await?.into_inner();
     let organizations =
         response.organizations.into_iter().map(|organization| Organization::new(organization, &call.links));
     Ok(query.list(organizations.collect(), response.total_count, &call.links))

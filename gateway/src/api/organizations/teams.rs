@@ -9,9 +9,9 @@ use ferrite_api_types::{Repository, User};
 use ferrite_proto::Permission;
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
-    self, AddTeamMemberRequest, AddTeamRepositoryRequest, CreateTeamRequest, DeleteTeamRequest, GetTeamRequest,
-    ListTeamMembersRequest, ListTeamRepositoriesRequest, ListTeamsRequest, RemoveTeamMemberRequest,
-    RemoveTeamRepositoryRequest, UpdateTeamRequest,
+    self, AddTeamMemberRequest, AddTeamRepositoryRequest, CreateTeamRequest, DeleteTeamRequest, GetTeamMemberRequest,
+    GetTeamRepositoryRequest, GetTeamRequest, ListTeamMembersRequest, ListTeamRepositoriesRequest, ListTeamsRequest,
+    RemoveTeamMemberRequest, RemoveTeamRepositoryRequest, UpdateTeamRequest,
 };
 use serde::Serialize;
 
@@ -24,6 +24,7 @@ use crate::http::page::WholeList;
 use crate::http::path::Params;
 use crate::http::request::{Flag, NonEmpty, Optional, OrDefault, RequestBody, Required, Text, TextMap, Texts, fields};
 use crate::http::response::{Created, Json, List, NoContent};
+use crate::http::routes::variant;
 
 operations! {
     "/api/v1/orgs/{org}/teams" => get list as operation::LIST_TEAMS, post create as operation::CREATE_TEAM;
@@ -33,12 +34,17 @@ operations! {
         delete remove as operation::DELETE_TEAM;
     "/api/v1/teams/{id}/members" => get members as operation::LIST_TEAM_MEMBERS;
     "/api/v1/teams/{id}/members/{username}" =>
+        get member as operation::GET_TEAM_MEMBER,
         put add_member as operation::ADD_TEAM_MEMBER,
         delete remove_member as operation::REMOVE_TEAM_MEMBER;
     "/api/v1/teams/{id}/repos" => get repositories as operation::LIST_TEAM_REPOSITORIES;
     "/api/v1/teams/{id}/repos/{repo}" =>
         put add_repository as operation::ADD_TEAM_REPOSITORY,
         delete remove_repository as operation::REMOVE_TEAM_REPOSITORY;
+    "/api/v1/teams/{id}/repos/{org}/{repo}" =>
+        get repository as operation::GET_TEAM_REPOSITORY,
+        put add_repository as variant(operation::ADD_TEAM_REPOSITORY, "ByFullName"),
+        delete remove_repository as variant(operation::REMOVE_TEAM_REPOSITORY, "ByFullName");
 }
 
 ferrite_api_types::shape! {
@@ -63,7 +69,7 @@ ferrite_api_types::shape! {
 }
 
 impl Team {
-    fn new(team: repo::Team, links: &Links) -> Self {
+    pub(crate) fn new(team: repo::Team, links: &Links) -> Self {
         let permission = Permission::from(team.permission()).to_string();
         Self {
             id: team.id,
@@ -197,6 +203,12 @@ pub(crate) async fn members(
     Ok(query.list(call.users(response.users), response.total_count, &call.links))
 }
 
+async fn member(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json<User>> {
+    let request = GetTeamMemberRequest { team_id: path.id("id"), username: path.name("username") };
+    let response = call.clients.teams().get_team_member(call.request(request)).await?.into_inner();
+    Ok(Json(call.user(require(response.user, "user")?)))
+}
+
 pub(crate) async fn add_member(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(AddTeamMemberRequest {
         team_id: path.id("id"),
@@ -228,11 +240,19 @@ async fn repositories(
     Ok(query.list(call.repositories(response.repositories)?, response.total_count, &call.links))
 }
 
+async fn repository(Authenticated(call): Authenticated, path: Params) -> ApiResult<Json<Repository>> {
+    let (team_id, repository, organization) = (path.id("id"), path.name("repo"), path.name("org"));
+    let request = GetTeamRepositoryRequest { team_id, repository, organization };
+    let response = call.clients.teams().get_team_repository(call.request(request)).await?.into_inner();
+    Ok(Json(call.repository(response.repository)?))
+}
+
 pub(crate) async fn add_repository(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
     let request = call.request(AddTeamRepositoryRequest {
         team_id: path.id("id"),
         repository: path.name("repo"),
         as_administrator: call.as_administrator,
+        organization: path.optional_name("org").unwrap_or_default(),
     });
     call.clients.teams().add_team_repository(request).await?;
     Ok(NoContent)
@@ -243,6 +263,7 @@ pub(crate) async fn remove_repository(Authenticated(call): Authenticated, path: 
         team_id: path.id("id"),
         repository: path.name("repo"),
         as_administrator: call.as_administrator,
+        organization: path.optional_name("org").unwrap_or_default(),
     });
     call.clients.teams().remove_team_repository(request).await?;
     Ok(NoContent)

@@ -2,7 +2,8 @@ use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::Links;
 use ferrite_api_types::{Permissions, User};
 use ferrite_proto::repo::{
-    self, GetCollaboratorRequest, ListCollaboratorsRequest, RemoveCollaboratorRequest, SetCollaboratorRequest,
+    self, GetCollaboratorPermissionRequest, GetCollaboratorRequest, ListCollaboratorsRequest,
+    RemoveCollaboratorRequest, SetCollaboratorRequest,
 };
 use ferrite_proto::{Permission, operation};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{NonEmpty, RequestBody, Text, fields};
-use crate::http::response::{List, NoContent};
+use crate::http::response::{Json, List, NoContent};
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/collaborators" => get list as operation::LIST_COLLABORATORS;
@@ -20,6 +21,8 @@ operations! {
         get get as operation::GET_COLLABORATOR,
         put set as operation::SET_COLLABORATOR,
         delete remove as operation::REMOVE_COLLABORATOR;
+    "/api/v1/repos/{owner}/{repo}/collaborators/{collaborator}/permission" =>
+        get permission as operation::GET_COLLABORATOR_PERMISSION;
 }
 
 ferrite_api_types::shape! {
@@ -36,6 +39,18 @@ impl Collaborator {
     fn new(collaborator: repo::Collaborator, links: &Links) -> Result<Self, MissingField> {
         let permissions = Permission::from(collaborator.permission()).into();
         Ok(Self { user: User::new(require(collaborator.user, "user")?, links), permissions })
+    }
+}
+
+ferrite_api_types::shape! {
+    /// The permission of a user on a repository.
+    #[derive(Clone, Debug, Serialize)]
+    struct UserPermission {
+        /// The permission: `none`, `read`, `write`, `admin` or `owner`.
+        permission: String,
+        /// The same as `permission`.
+        role_name: String,
+        user: User,
     }
 }
 
@@ -60,6 +75,19 @@ async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params)
     let request = GetCollaboratorRequest { repository: Some(path.repository()), username: params.name("collaborator") };
     call.clients.collaborators().get_collaborator(call.request(request)).await?;
     Ok(NoContent)
+}
+
+async fn permission(
+    Authenticated(call): Authenticated,
+    path: RepoPath,
+    params: Params,
+) -> ApiResult<Json<UserPermission>> {
+    let (repository, username) = (Some(path.repository()), params.name("collaborator"));
+    let request = call.request(GetCollaboratorPermissionRequest { repository, username });
+    let response = call.clients.collaborators().get_collaborator_permission(request).await?.into_inner();
+    let permission = Permission::from(response.permission()).to_string();
+    let user = call.user(require(response.user, "user")?);
+    Ok(Json(UserPermission { role_name: permission.clone(), permission, user }))
 }
 
 async fn set(

@@ -6,10 +6,11 @@ mod mirrors;
 pub(super) mod repositories;
 mod settings;
 mod stars;
+mod teams;
 mod topics;
 mod transfers;
 mod watches;
 
 use super::call::groups;
 
-groups! { collaborators deploy_keys forks imports mirrors repositories settings stars topics transfers watches }
+groups! { collaborators deploy_keys forks imports mirrors repositories settings stars teams topics transfers watches }

@@ -34,6 +34,7 @@ fn permission_checks() -> Vec<(&'static str, &'static str, CheckAccessRequest)> 
         ("POST", "/user/keys", check("PublicKeyService/CreatePublicKey", false, None)),
         ("POST", "/admin/users/bob/keys", check("PublicKeyService/CreatePublicKey", true, None)),
         ("POST", "/user/orgs", check("OrganizationService/CreateOrganization", false, None)),
+        ("POST", "/orgs", check("OrganizationService/CreateOrganization", false, None)),
         ("POST", "/admin/users/bob/orgs", check("OrganizationService/CreateOrganization", true, None)),
         ("PATCH", "/orgs/acme", check("OrganizationService/UpdateOrganization", false, acme())),
         ("PUT", "/orgs/acme/memberships/bob", check("OrganizationService/SetMembership", false, acme())),
@@ -45,6 +46,7 @@ fn permission_checks() -> Vec<(&'static str, &'static str, CheckAccessRequest)> 
         ("POST", "/admin/users", check("AdministrationService/CreateUser", false, None)),
         ("PATCH", "/admin/users/bob", check("AdministrationService/UpdateUser", false, None)),
         ("PATCH", "/admin/users/bob/quota", check("AdministrationService/UpdateQuota", false, None)),
+        ("GET", "/admin/users?source_id=x", check("AdministrationService/ListUsers", false, None)),
         ("GET", "/admin/audit?since=x", check("AdministrationService/ListAuditEvents", false, None)),
     ]
 }

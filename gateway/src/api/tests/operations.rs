@@ -195,7 +195,9 @@ async fn keys_are_the_callers_unless_an_administrator_asks() {
 async fn organizations_are_created_changed_and_deleted() {
     let case = Case::new().await;
     let body = r#"{"username":"Acme","full_name":"A","description":"d","website":"http://a","location":null}"#;
-    for (path, owner, as_administrator) in [("/user/orgs", "", false), ("/admin/users/bob/orgs", "bob", true)] {
+    for (path, owner, as_administrator) in
+        [("/user/orgs", "", false), ("/orgs", "", false), ("/admin/users/bob/orgs", "bob", true)]
+    {
         let expected = repo::CreateOrganizationRequest {
             username: "Acme".into(),
             full_name: "A".into(),
@@ -317,9 +319,19 @@ async fn teams_are_managed_by_owners_and_by_administrators() {
         let remove = repo::RemoveTeamMemberRequest { team_id: 7, username: "bob".into(), as_administrator };
         case.check_204("DELETE", &path, "TeamService/RemoveTeamMember", remove).await;
         let path = format!("{prefix}/teams/7/repos/demo");
-        let add = repo::AddTeamRepositoryRequest { team_id: 7, repository: "demo".into(), as_administrator };
+        let add = repo::AddTeamRepositoryRequest {
+            team_id: 7,
+            repository: "demo".into(),
+            as_administrator,
+            ..Default::default()
+        };
         case.check_204("PUT", &path, "TeamService/AddTeamRepository", add).await;
-        let remove = repo::RemoveTeamRepositoryRequest { team_id: 7, repository: "demo".into(), as_administrator };
+        let remove = repo::RemoveTeamRepositoryRequest {
+            team_id: 7,
+            repository: "demo".into(),
+            as_administrator,
+            ..Default::default()
+        };
         case.check_204("DELETE", &path, "TeamService/RemoveTeamRepository", remove).await;
     }
     let expected = repo::UpdateTeamRequest { team_id: 7, description: Some(String::new()), ..Default::default() };
@@ -461,7 +473,7 @@ async fn user_search_hides_addresses_from_anonymous_callers() {
         let value: Value = serde_json::from_str(&body).unwrap();
         assert_eq!((status, &value["ok"], &value["data"][0]["email"]), (200, &true.into(), &email.into()));
         assert!(headers["link"].to_str().unwrap().contains("/users/search?q=bo&limit=80&page=2>"));
-        let expected = repo::SearchUsersRequest { query: "bo".into(), page: 1, page_size: 50 };
+        let expected = repo::SearchUsersRequest { query: "bo".into(), page: 1, page_size: 50, user_id: 0 };
         assert_eq!(case.script.take_request("AccountService/SearchUsers"), Some(expected));
     }
 }

@@ -202,6 +202,28 @@ async fn unset_fields_of_access_and_webhooks_are_absent() {
         },
         Case {
             method: "POST",
+            path: "/admin/users",
+            rpc: operation::CREATE_USER,
+            required: json!({"username": "eve", "email": "e@example.com", "password": "long enough"}),
+            unset: json!({
+                "source_id": 0, "login_name": "", "full_name": "", "must_change_password": null, "send_notify": false,
+                "visibility": null,
+            }),
+        },
+        Case {
+            method: "PATCH",
+            path: "/admin/users/bob",
+            rpc: operation::UPDATE_USER,
+            required: json!({}),
+            unset: json!({
+                "source_id": 0, "login_name": "", "email": null, "full_name": null, "password": "",
+                "description": null, "must_change_password": null, "website": null, "location": null, "active": null,
+                "admin": null, "allow_git_hook": null, "allow_import_local": null, "max_repo_creation": null,
+                "prohibit_login": null, "allow_create_organization": null, "restricted": null, "visibility": null,
+            }),
+        },
+        Case {
+            method: "POST",
             path: "/orgs/acme/teams",
             rpc: operation::CREATE_TEAM,
             required: json!({"name": "devs"}),

@@ -155,6 +155,22 @@ impl<K: Kind> Field for Unsupported<K> {
     }
 }
 
+/// A value that clients of Gitea send and that has no effect here. It must still be valid, unless it
+/// is empty.
+pub(crate) struct WithoutEffect<K>(PhantomData<K>);
+
+impl<K: Kind> Field for WithoutEffect<K> {
+    type Value = ();
+
+    fn read(name: &str, value: Option<Value>, mistakes: &mut Mistakes) -> Option<()> {
+        NonEmpty::<K>::read(name, value, mistakes).map(drop)
+    }
+
+    fn schema(schemas: &mut Schemas) -> Schema {
+        nullable(K::schema(schemas))
+    }
+}
+
 /// A change of a value: `None` if absent, which changes nothing, and `Some(None)` for null, which
 /// removes the value.
 pub(crate) struct Nullable<K>(PhantomData<K>);

@@ -23,6 +23,7 @@ use super::error::{ApiError, FieldError};
 pub(crate) use self::composed::{Integers, Object, Objects, TextMap, Texts};
 pub(crate) use self::field::{
     Checked, Clearable, NonBlank, NonEmpty, Nullable, Optional, OrDefault, Present, Required, Unsupported,
+    WithoutEffect,
 };
 pub(crate) use self::kinds::{AccountName, Base64, Email, Flag, Integer, LongText, Seconds, Text, Word};
 pub(crate) use super::times::OffsetTime;

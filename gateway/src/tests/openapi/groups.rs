@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 46] = [
+const GROUPS: [(&str, &str); 47] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -20,6 +20,7 @@ const GROUPS: [(&str, &str); 46] = [
     (".PublicKeyService/", "SSH keys"),
     (".OrganizationService/", "Organizations"),
     (".TeamService/", "Teams"),
+    (".RepositoryTeamService/", "Teams"),
     (".RepositoryService/UpdateIssueTracker", "Issues"),
     (".RepositoryService/", "Repositories"),
     (".CollaboratorService/", "Collaborators"),
