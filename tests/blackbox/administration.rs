@@ -14,6 +14,7 @@ on_profiles! {
         delete_admin_users_removes_the_account
     }
     production {
+        get_admin_users_lists_all_with_filters
         post_admin_users_takes_every_field_of_the_contract
         patch_admin_users_changes_what_is_there
         patch_admin_users_names_the_field_that_is_wrong
@@ -35,6 +36,50 @@ mod alone {
     on_own_installations! {
         the_last_administrator_stays(Options::default())
     }
+}
+
+async fn get_admin_users_lists_all_with_filters(cluster: &Cluster) {
+    let (admin, stem) = (cluster.admin().await, unique("listed"));
+    for (name, active) in [("b", true), ("a", false)] {
+        let name = format!("{stem}-{name}");
+        let body = json!({
+            "username": name, "email": format!("{name}@example.com"), "password": "long enough", "source_id": 0,
+            "login_name": name, "must_change_password": true, "send_notify": true, "visibility": "public",
+        });
+        let made = admin.post("/admin/users", &body).await.expect(201).json();
+        assert_eq!(
+            (&made["active"], &made["is_admin"], &made["login_name"]),
+            (&json!(true), &json!(false), &json!(name))
+        );
+        // As Terraform's provider does after it has made an account.
+        let body = json!({
+            "source_id": 0, "login_name": name, "email": body["email"], "full_name": "", "description": "",
+            "must_change_password": true, "location": "Here", "active": true, "admin": false, "allow_git_hook": true,
+            "allow_import_local": true, "max_repo_creation": -1, "prohibit_login": !active,
+            "allow_create_organization": true, "restricted": false, "visibility": "public",
+        });
+        let changed = admin.patch(&format!("/admin/users/{name}"), &body).await.expect(200).json();
+        assert_eq!((&changed["active"], &changed["location"]), (&json!(active), &json!("Here")));
+    }
+    let list = async |query: &str| admin.get(&format!("/admin/users?{query}")).await.expect(200);
+    let found = async |query: &str| {
+        let names = list(query).await.each("username").into_iter();
+        names.map(|name| name.replace(&format!("{stem}-"), "")).collect::<Vec<_>>()
+    };
+    for (query, expected) in [
+        ("", &["b", "a"][..]),
+        ("&sort=newest", &["a", "b"]),
+        ("&sort=alphabetically", &["a", "b"]),
+        ("&sort=reversealphabetically", &["b", "a"]),
+        ("&limit=1&page=2", &["a"]),
+    ] {
+        assert_eq!(found(&format!("q={}-{query}", stem.to_uppercase())).await, expected, "{query}");
+    }
+    assert_eq!(found(&format!("login_name={}-A&source_id=0", stem.to_uppercase())).await, ["a"]);
+    let all = list("limit=1").await;
+    assert!(all.header("x-total-count").parse::<i64>().unwrap() > 2 && all.header("link").contains("rel=\"next\""));
+    admin.get("/admin/users?source_id=3").await.refused_field("source_id");
+    cluster.outsider().await.get("/admin/users?source_id=3").await.refused(403);
 }
 
 async fn post_admin_users_takes_every_field_of_the_contract(cluster: &Cluster) {
@@ -61,7 +106,7 @@ async fn post_admin_users_takes_every_field_of_the_contract(cluster: &Cluster) {
 async fn patch_admin_users_changes_what_is_there(cluster: &Cluster) {
     let (admin, ada) = (cluster.admin().await, cluster.user("ada").await);
     let path = format!("/admin/users/{}", ada.name.to_uppercase());
-    let before = ada.get("/user").await.expect(200).json();
+    let before = admin.get(&format!("/users/{}", ada.name)).await.expect(200).json();
     let nothing = [
         json!({}),
         json!({"full_name": null, "website": null, "location": null, "active": null, "admin": null, "password": null}),
@@ -310,6 +355,8 @@ async fn administration_is_for_administrators(cluster: &Cluster) {
     let name = ada.new_organization("acme").await;
     let team = ada.new_team(&name, "crew", "read").await;
     for (method, path) in [
+        (Method::GET, "/admin/users".to_owned()),
+        (Method::GET, "/admin/orgs".to_owned()),
         (Method::POST, "/admin/users".to_owned()),
         (Method::PATCH, format!("/admin/users/{}", ada.name)),
         (Method::DELETE, format!("/admin/users/{}", ada.name)),

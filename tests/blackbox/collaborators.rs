@@ -13,6 +13,8 @@ on_profiles! {
         delete_repos_collaborators_removes_and_then_does_not_find
         collaborators_are_managed_by_administrators_of_the_repository
         collaborators_see_repositories_and_change_them_by_their_level
+        collaborators_are_shown_to_readers
+        get_collaborators_permission_returns_the_highest
     }
 }
 
@@ -136,8 +138,6 @@ async fn collaborators_are_managed_by_administrators_of_the_repository(cluster: 
     ada.new_repository("shared", json!({})).await;
     let all = async |caller: &User, status: u16| {
         let one = path(&ada, &eve.name);
-        caller.get(&ada.repo("shared", "/collaborators")).await.refused(status);
-        caller.get(&one).await.refused(status);
         caller.put(&one, &json!({"permission": "king"})).await.refused(status);
         caller.put(&path(&ada, "no-such-user"), &json!({})).await.refused(status);
         let broken = caller.request(Method::PUT, &one).header("content-type", "application/json").body("{");
@@ -157,6 +157,44 @@ async fn collaborators_are_managed_by_administrators_of_the_repository(cluster: 
     cluster.admin().await.delete(&path(&ada, &bob.name)).await.empty(204);
     ada.delete(&ada.repo("shared", "")).await.empty(204);
     all(&eve, 404).await;
+}
+
+async fn collaborators_are_shown_to_readers(cluster: &Cluster) {
+    let (ada, bob, eve) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("eve").await);
+    ada.new_repository("shared", json!({"private": true})).await;
+    ada.put(&path(&ada, &bob.name), &json!({"permission": "read"})).await.empty(204);
+    let list = ada.repo("shared", "/collaborators");
+    assert_eq!(bob.get(&list).await.expect(200).each("username"), [bob.name.as_str()]);
+    bob.get(&path(&ada, &bob.name)).await.empty(204);
+    bob.get(&path(&ada, &eve.name)).await.refused(404);
+    for hidden in [&list, &path(&ada, &bob.name)] {
+        eve.get(hidden).await.refused(404);
+        cluster.anonymous().get(hidden).await.refused(401);
+    }
+}
+
+async fn get_collaborators_permission_returns_the_highest(cluster: &Cluster) {
+    let (ada, bob, eve) = (cluster.user("ada").await, cluster.user("bob").await, cluster.user("eve").await);
+    ada.new_repository("shared", json!({"private": true})).await;
+    ada.put(&path(&ada, &bob.name), &json!({"permission": "write"})).await.empty(204);
+    let asked = |user: &User| format!("{}/permission", path(&ada, &user.name.to_uppercase()));
+    for (user, word) in [(&ada, "owner"), (&bob, "write"), (&eve, "none")] {
+        let shown = ada.get(&asked(user)).await.expect(200).json();
+        assert_eq!((&shown["permission"], &shown["role_name"]), (&json!(word), &json!(word)));
+        assert_eq!(shown["user"]["login"], user.name.as_str());
+    }
+    assert_eq!(bob.get(&asked(&bob)).await.expect(200).json()["permission"], "write");
+    bob.get(&asked(&ada)).await.refused(403);
+    bob.get(&format!("{}/permission", path(&ada, "no-such-user"))).await.refused(404);
+    eve.get(&asked(&eve)).await.refused(404);
+    let organization = ada.new_organization("acme").await;
+    ada.new_repository_of(&organization, "tools", false).await;
+    let team = ada.new_team(&organization, "crew", "admin").await;
+    ada.put_nothing(&format!("{team}/repos/tools")).await.empty(204);
+    let asked = format!("/repos/{organization}/tools/collaborators/{}/permission", bob.name);
+    assert_eq!(bob.get(&asked).await.expect(200).json()["permission"], "read");
+    ada.put_nothing(&format!("{team}/members/{}", bob.name)).await.empty(204);
+    assert_eq!(bob.get(&asked).await.expect(200).json()["permission"], "admin");
 }
 
 async fn collaborators_see_repositories_and_change_them_by_their_level(cluster: &Cluster) {

@@ -52,7 +52,7 @@ async fn post_comments_responds_with_the_comment_as_it_is_read(cluster: &Cluster
     let id = &made["id"];
     let expected = json!({
         "id": id, "html_url": format!("{}/{}/tracker/issues/1#issuecomment-{id}", cluster.url, ada.name),
-        "user": bob.get("/user").await.expect(200).json(), "body": text,
+        "user": bob.profile().await, "body": text,
         "created_at": made["created_at"], "updated_at": made["created_at"],
     });
     assert_eq!(made, expected);

@@ -153,6 +153,7 @@ async fn every_list_has_pages_and_ends(cluster: &Cluster) {
         format!("/orgs/{name}/repos"),
         format!("/orgs/{name}/teams"),
         format!("/orgs/{name}/members"),
+        format!("/orgs/{name}/public_members"),
         format!("{team}/members"),
         format!("{team}/repos"),
         format!("{repo}/branches"),

@@ -50,6 +50,9 @@ impl World {
         let membership = format!("/orgs/{organization}/memberships/{}", bob.name);
         ada.put(&membership, &json!({})).await.empty(204);
         let team = ada.new_team(&organization, "crew", "read").await;
+        ada.put_nothing(&format!("{team}/members/{}", bob.name)).await.empty(204);
+        ada.new_repository_of(&organization, "held", false).await;
+        ada.put_nothing(&format!("{team}/repos/held")).await.empty(204);
         let post = async |user: &User, path: &str, body: Value| {
             let made = user.post(path, &body).await.expect(201).json();
             format!("{path}/{}", made["id"])
@@ -96,6 +99,9 @@ impl World {
             ("/orgs/{org}/hooks/{id}", of_organization),
             ("/orgs/{org}/labels/{id}", label_of_organization),
             ("/orgs/{org}/memberships/{username}", membership),
+            ("/teams/{id}/members/{username}", format!("{team}/members/{}", bob.name)),
+            ("/teams/{id}/repos/{org}/{repo}", format!("{team}/repos/{organization}/held")),
+            ("/repos/{owner}/{repo}/teams/{team}", format!("/repos/{organization}/held/teams/crew")),
             ("/teams/{id}", team),
             ("/user/emails", "/user/emails".to_owned()),
             ("/user/keys/{id}", public_key),

@@ -48,7 +48,7 @@ async fn patch_issues_changes_what_is_named_and_responds_with_the_whole(cluster:
     let mut expected = before;
     expected["title"] = json!("New title");
     expected["body"] = json!("New body");
-    expected["assignee"] = bob.get("/user").await.expect(200).json();
+    expected["assignee"] = bob.profile().await;
     expected["assignees"] = json!([expected["assignee"]]);
     expected["milestone"] = ada.get(&format!("{repo}/milestones/{milestone}")).await.expect(200).json();
     expected["state"] = json!("closed");

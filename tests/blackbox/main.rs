@@ -98,6 +98,7 @@ mod releases;
 mod replicas;
 mod repositories;
 mod repository_settings;
+mod repository_teams;
 mod reserved_names;
 mod revocation;
 mod rolling;

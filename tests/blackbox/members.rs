@@ -85,8 +85,16 @@ async fn get_members_shows_outsiders_the_public_ones(cluster: &Cluster) {
         assert_eq!(member.get(&path).await.expect(200).each("username"), both, "{}", member.name);
     }
     assert_eq!(outsider.get(&path).await.expect(200).json(), json!([]));
-    bob.put_nothing(&format!("/orgs/{name}/public_members/{}", bob.name)).await.empty(204);
+    let public = format!("/orgs/{name}/public_members");
+    ada.get(&format!("{public}/{}", bob.name)).await.refused(404);
+    bob.put_nothing(&format!("{public}/{}", bob.name)).await.empty(204);
     assert_eq!(outsider.get(&path).await.expect(200).each("username"), both[1..]);
+    for caller in [&ada, &outsider] {
+        assert_eq!(caller.get(&public).await.expect(200).each("username"), both[1..], "{}", caller.name);
+        caller.get(&format!("{public}/{}", bob.name.to_uppercase())).await.empty(204);
+        caller.get(&format!("{public}/{}", ada.name)).await.refused(404);
+    }
+    ada.get("/orgs/no-such-user/public_members").await.refused(404);
     let page = ada.get(&format!("{path}?limit=1&page=2")).await.expect(200);
     assert_eq!(page.each("username"), both[1..]);
     assert!(page.header("link").contains("rel=\"prev\""));

@@ -71,6 +71,8 @@ impl Hidden {
             format!("/orgs/{name}/repos"),
             format!("/orgs/{name}/members"),
             format!("/orgs/{name}/members/{}", ada.name),
+            format!("/orgs/{name}/public_members"),
+            format!("/orgs/{name}/public_members/{}", ada.name),
             format!("/orgs/{name}/labels"),
             repo.clone(),
         ];
@@ -95,6 +97,8 @@ impl Hidden {
             "subscribers",
             "events",
             "topics",
+            "collaborators",
+            "teams",
         ] {
             places.push(format!("{repo}/{rest}"));
         }
@@ -190,6 +194,8 @@ async fn what_a_private_organization_has_is_hidden_wherever_it_could_be_shown(cl
     assert_eq!(repositories, [library], "the fork that was public stays");
     assert_eq!(eve.get("/user/issues").await.expect(200).json(), json!([]));
     assert_eq!(eve.get("/user/orgs").await.expect(200).json(), json!([]));
+    assert!(!eve.get("/orgs?limit=100").await.expect(200).each("username").contains(name));
+    eve.get(&format!("/users/{}/orgs/{name}/permissions", eve.name)).await.refused(404);
 
     for (caller, status) in [(bob, 200), (eve, 404)] {
         let token = caller.token.as_deref().unwrap();

@@ -17,7 +17,60 @@ on_profiles! {
         get_user_orgs_lists_private_memberships_too
         get_users_orgs_lists_what_the_caller_may_know
         organizations_cannot_sign_in
+        get_orgs_lists_all_of_the_site
+        get_users_orgs_permissions_returns_what_a_user_may_do
     }
+}
+
+async fn get_orgs_lists_all_of_the_site(cluster: &Cluster) {
+    let (ada, outsider, admin) = (cluster.user("ada").await, cluster.outsider().await, cluster.admin().await);
+    let name = unique("listed");
+    let made = ada.post("/orgs", &json!({"username": name, "full_name": "Listed"})).await.expect(201);
+    assert!(made.header("location").ends_with(&format!("/api/v1/orgs/{name}")), "{}", made.header("location"));
+    assert_eq!(ada.get(&format!("/orgs/{name}")).await.expect(200).json(), made.json());
+    ada.post("/orgs", &json!({})).await.refused_fields(&[("username", "required")]);
+    for (caller, path) in [(&outsider, "/orgs"), (&admin, "/orgs"), (&admin, "/admin/orgs")] {
+        let first = caller.get(&format!("{path}?limit=1")).await.expect(200);
+        assert_eq!(first.json().as_array().unwrap().len(), 1);
+        let total: i64 = first.header("x-total-count").parse().unwrap();
+        let mut found = false;
+        // Other tests delete organizations, which moves those of later pages.
+        for _ in 0..10 {
+            for page in 1..=(total / 100 + 1) {
+                let listed = caller.get(&format!("{path}?limit=100&page={page}")).await.expect(200);
+                found |= listed.each("username").contains(&name);
+            }
+            if found {
+                break;
+            }
+        }
+        assert!(found, "{path}");
+    }
+    cluster.anonymous().get("/orgs").await.refused(401);
+    outsider.get("/admin/orgs").await.refused(403);
+}
+
+async fn get_users_orgs_permissions_returns_what_a_user_may_do(cluster: &Cluster) {
+    let (ada, bob, outsider) = (cluster.user("ada").await, cluster.user("bob").await, cluster.outsider().await);
+    let name = ada.new_organization("acme").await;
+    let path = |user: &str| format!("/users/{user}/orgs/{}/permissions", name.to_uppercase());
+    let may = |owner: bool, write: bool| {
+        json!({
+            "is_owner": owner, "is_admin": owner, "can_write": write, "can_read": write, "can_create_repository": owner,
+        })
+    };
+    assert_eq!(ada.get(&path(&ada.name)).await.expect(200).json(), may(true, true));
+    assert_eq!(bob.get(&path(&bob.name)).await.expect(200).json(), may(false, false));
+    bob.get(&path(&ada.name)).await.refused(403);
+    let team = ada.new_team(&name, "crew", "write").await;
+    ada.put_nothing(&format!("{team}/members/{}", bob.name)).await.empty(204);
+    for caller in [&ada, &bob] {
+        assert_eq!(caller.get(&path(&bob.name.to_uppercase())).await.expect(200).json(), may(false, true));
+    }
+    outsider.get(&path("no-such-user")).await.refused(404);
+    outsider.get(&format!("/users/{}/orgs/no-such-org/permissions", outsider.name)).await.refused(404);
+    bob.with_scopes(&["repo:admin"]).await.get(&path(&bob.name)).await.refused_with_message(403, "`org`");
+    cluster.anonymous().get(&path(&bob.name)).await.refused(401);
 }
 
 fn shape(value: &Value) -> Vec<&str> {

@@ -141,7 +141,13 @@ async fn users_have_every_field_wherever_they_appear(cluster: &Cluster) {
         })
     };
     let profile = format!("/users/{}", ada.name.to_uppercase());
-    assert_eq!(ada.get("/user").await.expect(200).json(), expected(&ada.email));
+    let mut own = expected(&ada.email);
+    own["is_admin"] = json!(false);
+    assert_eq!(ada.get("/user").await.expect(200).json(), own);
+    let seen = cluster.admin().await.get(&profile).await.expect(200).json();
+    let more =
+        [("is_admin", "bool"), ("active", "bool"), ("login_name", "str"), ("website", "str"), ("location", "str")];
+    shaped(&seen, &[USER, &more, &[("visibility", "str"), ("created", "time")]].concat());
     assert_eq!(cluster.user("bob").await.get(&profile).await.expect(200).json(), expected(&ada.email));
     assert_eq!(cluster.anonymous().get(&profile).await.expect(200).json(), expected(""));
 }
@@ -175,7 +181,7 @@ async fn branches_and_commits_have_every_field(cluster: &Cluster) {
     let (first, second) = (id("main^1").await, id("main^2").await);
     let (site, api) =
         (format!("{}/{}/Shape", cluster.url, ada.name), format!("{}/api/v1/repos/{}/Shape", cluster.url, ada.name));
-    let account = ada.get("/user").await.expect(200).json();
+    let account = ada.profile().await;
     let (author, committer) = (("Tester", "tester@example.com"), ("Tester", ada.email.to_uppercase()));
     let message = "Merge <it>\n\nAll of it.\n";
     let commit = json!({
@@ -291,7 +297,7 @@ async fn a_written_file_is_shown_as_it_is_read(cluster: &Cluster) {
     assert_eq!(written["commit"], ada.get(&ada.repo("written", &format!("/commits/{sha}"))).await.expect(200).json());
     let author = &written["commit"]["commit"]["author"];
     assert_eq!((&author["name"], &author["email"]), (&json!("The ada"), &json!(ada.email)));
-    assert_eq!(written["commit"]["author"], ada.get("/user").await.expect(200).json());
+    assert_eq!(written["commit"]["author"], ada.profile().await);
     assert_eq!(written["commit"]["committer"], written["commit"]["author"]);
     let parent = git.run("work", &["rev-parse", "main"]).await;
     assert_eq!(written["commit"]["parents"][0]["sha"], parent, "a new branch starts at the default one");

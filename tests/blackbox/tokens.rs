@@ -202,7 +202,7 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
     let id = ada.new_repository("mine", json!({"private": true, "auto_init": true})).await["id"].as_i64().unwrap();
     let repo = ada.repo("mine", "");
     let cases: [(&str, [u16; 7]); 8] = [
-        // Read the repository, its issues and its hooks, write a file, list collaborators, list
+        // Read the repository, its issues and its hooks, write a file, list deploy keys, list
         // e-mail addresses, create an organization.
         ("repo:read", [200, 403, 403, 403, 403, 403, 403]),
         ("repo:write", [200, 403, 403, 201, 403, 403, 403]),
@@ -223,7 +223,7 @@ async fn a_token_opens_what_its_scopes_name(cluster: &Cluster) {
             user.get(&format!("{repo}/issues")).await.status.as_u16(),
             user.get(&format!("{repo}/hooks")).await.status.as_u16(),
             user.put(&format!("{repo}/contents/{}", unique("file")), &file).await.status.as_u16(),
-            user.get(&format!("{repo}/collaborators")).await.status.as_u16(),
+            user.get(&format!("{repo}/keys")).await.status.as_u16(),
             user.get("/user/emails").await.status.as_u16(),
             user.post("/user/orgs", &json!({"username": unique("scoped")})).await.status.as_u16(),
         ];

@@ -15,6 +15,7 @@ on_profiles! {
         get_users_search_shows_addresses_to_those_who_signed_in
         get_users_search_has_pages_of_at_most_fifty
         get_users_search_of_nothing_finds_nothing
+        get_users_search_finds_one_user_by_id
         get_user_returns_the_caller
         get_users_name_needs_no_credential_and_finds_organizations
         get_user_repos_lists_own_and_reachable_ones_with_real_permissions
@@ -99,10 +100,32 @@ async fn get_users_search_of_nothing_finds_nothing(cluster: &Cluster) {
     }
 }
 
+async fn get_users_search_finds_one_user_by_id(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let path = format!("/users/search?uid={}", ada.id);
+    let found = cluster.anonymous().get(&path).await.expect(200);
+    assert_eq!(
+        (found.json()["data"][0]["username"].clone(), found.header("x-total-count").as_str()),
+        (json!(ada.name), "1")
+    );
+    let details = |user: &Value| (user["active"].clone(), user["is_admin"].clone());
+    let seen = cluster.admin().await.get(&path).await.expect(200).json();
+    assert_eq!(details(&seen["data"][0]), (json!(true), json!(false)));
+    assert_eq!(details(&search(&ada, &format!("uid={}", ada.id)).await[0]), (Value::Null, Value::Null));
+    assert_eq!(names(&search(&ada, &format!("uid=0&q={}", ada.name)).await), [ada.name.as_str()]);
+    let organization = ada.new_organization("acme").await;
+    let id = ada.get(&format!("/orgs/{organization}")).await.expect(200).json()["id"].clone();
+    for absent in [format!("uid={id}"), "uid=999999999".to_owned(), format!("uid={}&page=2", ada.id)] {
+        assert!(search(&ada, &absent).await.is_empty(), "{absent}");
+    }
+    ada.get("/users/search?uid=x").await.refused_field("uid");
+}
+
 async fn get_user_returns_the_caller(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let me = ada.get("/user").await.expect(200).json();
-    assert_eq!((&me["id"], &me["email"]), (&json!(ada.id), &json!(ada.email)));
+    assert_eq!((&me["id"], &me["email"], &me["is_admin"]), (&json!(ada.id), &json!(ada.email), &json!(false)));
+    assert_eq!(cluster.admin().await.get("/user").await.expect(200).json()["is_admin"], true);
     cluster.anonymous().get("/user").await.refused(401);
 }
 

@@ -31,8 +31,8 @@ fn options() -> Options {
 }
 
 /// Operations that remove access, which are never rejected.
-const TAKE_ACCESS_AWAY: [&str; 5] =
-    ["DeletePublicKey", "DeleteDeployKey", "RemoveCollaborator", "RemoveMember", "DeleteHook"];
+const TAKE_ACCESS_AWAY: [&str; 6] =
+    ["DeletePublicKey", "DeleteDeployKey", "RemoveCollaborator", "RemoveMember", "RemoveRepositoryTeam", "DeleteHook"];
 
 /// A modifying request, and the operations that it performs.
 struct Write<'a> {
@@ -274,6 +274,11 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "UpdateTeam", "PATCH", team.clone(), json!({"description": "Changed"}));
     add(ada, "AddTeamMember", "PUT", format!("{team}/members/{}", bob.name), nothing());
     add(ada, "AddTeamRepository", "PUT", format!("{team}/repos/shared"), nothing());
+    let holder = ada.new_team(&org, "holder", "read").await;
+    ada.put_nothing(&format!("{holder}/repos/shared")).await.expect(204);
+    let teams = format!("/repos/{org}/shared/teams");
+    add(ada, "AddRepositoryTeam", "PUT", format!("{teams}/team"), nothing());
+    add(ada, "RemoveRepositoryTeam", "DELETE", format!("{teams}/holder"), nothing());
     let labels = format!("/orgs/{org}/labels");
     let label = ada.post(&labels, &json!({"name": "one", "color": "#ff0000"})).await.expect(201).json();
     let label = format!("{labels}/{}", id(&label));

@@ -41,6 +41,11 @@ impl User {
         format!("{}@noreply.{host}", self.name)
     }
 
+    /// The account as others see it.
+    pub(crate) async fn profile(&self) -> Value {
+        self.get(&format!("/users/{}", self.name)).await.expect(200).json()
+    }
+
     pub(crate) async fn new_organization(&self, stem: &str) -> String {
         let name = unique(stem);
         self.post("/user/orgs", &json!({ "username": name })).await.expect(201);

@@ -76,7 +76,7 @@ impl Case<'_> {
                 vec![organization, self.caller.user.name.clone()]
             }
             "orgs" | "org" => vec![organization, own(ABSENT), own(ABSENT)],
-            "teams" => vec![team, own(ABSENT)],
+            "teams" => vec![team, own(ABSENT), own(ABSENT)],
             "user" if rest.contains("keys") => vec![ABSENT_ID.to_string()],
             "users" if !rest.starts_with("/admin") => vec![fixture.owner.name.clone(), own(ABSENT)],
             _ => vec![own(ABSENT), own(ABSENT)],
