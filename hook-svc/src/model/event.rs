@@ -126,6 +126,23 @@ mod tests {
         assert_eq!(events.names().collect::<Vec<_>>(), ["push"]);
     }
 
+    /// A comment on a contract and the table of `docs/webhooks.md` name what `split.rs` makes.
+    #[test]
+    fn the_pages_name_every_event_that_is_sent() {
+        let split = include_str!("../rpc/split.rs").split("#[cfg(test)]").next().unwrap();
+        let page = include_str!("../../../docs/webhooks.md");
+        let contract = include_str!("../../../proto/ferrite/hook/v1/hook.proto");
+        let sent = |name: &str| split.contains(&format!("\"{name}\""));
+        let table = page.split("\n## ").find(|section| section.starts_with("Events\n")).unwrap();
+        for name in EVENT_NAMES {
+            assert_eq!(table.contains(&format!("\n| `{name}` |")), sent(name), "{name}");
+        }
+        let listed = contract.split("whole site: ").nth(1).unwrap().split(';').next().unwrap();
+        for name in EVENT_NAMES.into_iter().filter(|name| sent(name)) {
+            assert!(listed.contains(&format!("`{name}`")), "{name}: {listed}");
+        }
+    }
+
     #[test]
     fn unknown_names_are_refused() {
         for name in ["", "Push", "pushes", "push,issues", "*"] {
