@@ -28,8 +28,8 @@ const OTHER_OPERATIONS: [(&str, &str); 6] = [
     (operation::ARCHIVE, "Returns a revision as a zip or tar.gz archive."),
     (operation::ASSET, "Returns the content of a release file."),
     (operation::RENDER_MARKDOWN, "Renders Markdown as HTML."),
-    (operation::GET_SETTINGS, "Returns facts about this server. Credentials are not looked at."),
-    (operation::GET_VERSION, "Returns the version of this server. Credentials are not looked at."),
+    (operation::GET_SETTINGS, "Returns facts about this server. Credentials are ignored."),
+    (operation::GET_VERSION, "Returns the version of this server. Credentials are ignored."),
 ];
 
 pub(super) struct Contracts(Vec<FileDescriptorProto>);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::contracts::{Contracts, Rpc};
 use super::groups::group;
 use super::parameters::path_parameter;
+use super::summaries::summary;
 use crate::api::ConditionalWrite;
 use crate::{Capacity, Description, Route, Success};
 
@@ -209,7 +210,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
         let mut operation = json!({
             "operationId": id,
             "tags": [group(route.operation)],
-            "summary": rpc.about.first(),
+            "summary": summary(&id).or(rpc.about.first().map(String::as_str)),
             "x-rpc": route.operation,
             "security": security(row),
             "parameters": parameters(route, &id, row, &about, &conditions(route, routes)),
@@ -326,7 +327,12 @@ fn shared_parameters() -> Value {
     let text = json!({"type": "string"});
     let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"});
     json!({
-        "Idempotency-Key": {"name": "Idempotency-Key", "in": "header", "schema": key},
+        "Idempotency-Key": request_header(
+            "Idempotency-Key",
+            "A new text for each write. If the response is lost, repeat the request with the same key: it has no second effect. \
+             Responses are stored for 24 hours. Operations that are safe to repeat ignore it.",
+            &key,
+        ),
         "If-Match": request_header(
             "If-Match",
             "Entity tags from the `ETag` header of earlier GET responses of this path, or `*` for any. The write is done only if the \
@@ -374,7 +380,12 @@ fn field_error_schema() -> Schema {
     let text = json!({"type": "string"});
     json!({
         "type": "object",
-        "properties": {"field": text, "code": text, "message": text},
+        "description": "A refused field. The guide (`/docs/api/guide`, *Errors*) defines the codes.",
+        "properties": {
+            "field": text,
+            "code": {"type": "string", "description": "Why it is refused, for programs.", "examples": ["required"]},
+            "message": {"type": "string", "description": "The same for people."},
+        },
         "required": ["field", "code", "message"],
     })
 }
@@ -384,7 +395,17 @@ fn error_schema() -> Schema {
     let field_error = json!({"$ref": "#/components/schemas/FieldError"});
     json!({
         "type": "object",
-        "properties": {"message": text, "url": text, "errors": {"type": "array", "items": field_error}},
+        "properties": {
+            "message": {"type": "string", "description": "A summary for people; do not parse it."},
+            "reason": {
+                "type": "string",
+                "description": "Why, for programs: one of those that the operation lists for the status. Absent if the status and \
+                     `errors` say it all.",
+                "examples": ["BRANCH_PROTECTED"],
+            },
+            "url": {"type": "string", "description": "This operation in the reference."},
+            "errors": {"type": "array", "items": field_error, "description": "The refused fields."},
+        },
         "required": ["message", "url"],
     })
 }

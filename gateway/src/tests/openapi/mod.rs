@@ -7,4 +7,5 @@ mod contracts;
 mod document;
 mod groups;
 mod parameters;
+mod summaries;
 mod whole;
