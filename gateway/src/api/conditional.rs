@@ -255,7 +255,7 @@ impl ConditionalWrites {
             // A service of the previous version, which would ignore the precondition.
             (_, None) if !is_true => {
                 let error = ApiError::new(StatusCode::PRECONDITION_FAILED, "precondition failed");
-                let mut response = error.into_response();
+                let mut response = error.because("PRECONDITION_FAILED").into_response();
                 response.headers_mut().insert(ETAG, tag);
                 Err(Box::new(response))
             }

@@ -35,13 +35,14 @@ pub(crate) type ApiResult<T = Response> = Result<T, ApiError>;
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     message: Cow<'static, str>,
+    reason: Option<Cow<'static, str>>,
     errors: Vec<FieldError>,
     retry_after: Option<u64>,
     /// Whether a 401 asks for a password instead of a token.
     asks_for_password: bool,
     /// Whether the body is refused because it is compressed.
     is_compressed: bool,
-    moved_to: Option<PresentName>,
+    moved_to: Option<Box<PresentName>>,
 }
 
 /// The current name of a renamed repository, for a request with a former name.
@@ -86,6 +87,7 @@ impl ApiError {
         Self {
             status,
             message: message.into(),
+            reason: None,
             errors: Vec::new(),
             retry_after: None,
             asks_for_password: false,
@@ -94,12 +96,17 @@ impl ApiError {
         }
     }
 
+    /// Adds the reason that the contracts list for this failure.
+    pub(crate) fn because(self, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { reason: Some(reason.into()), ..self }
+    }
+
     pub(crate) fn bad_request(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
     pub(crate) fn credentials_required() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "credentials are required")
+        Self::new(StatusCode::UNAUTHORIZED, "credentials are required").because("CREDENTIALS_REQUIRED")
     }
 
     /// 401: a token was sent, but only a password is accepted.
@@ -115,11 +122,11 @@ impl ApiError {
     }
 
     pub(crate) fn bad_credentials() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "credentials are not valid")
+        Self::new(StatusCode::UNAUTHORIZED, "credentials are not valid").because("BAD_CREDENTIALS")
     }
 
     pub(crate) fn repository_not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, REPOSITORY_NOT_FOUND)
+        Self::new(StatusCode::NOT_FOUND, REPOSITORY_NOT_FOUND).because("REPOSITORY_NOT_FOUND")
     }
 
     pub(crate) fn not_found(message: &'static str) -> Self {
@@ -164,7 +171,7 @@ impl ApiError {
     }
 
     pub(crate) fn moved_to(&self) -> Option<&PresentName> {
-        self.moved_to.as_ref()
+        self.moved_to.as_deref()
     }
 
     /// Makes a 401 ask for a password. Other errors stay as they are.
@@ -208,7 +215,7 @@ impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
         let Some(reason) = reason(&status) else { return from_transport(&status) };
         if reason == "REPOSITORY_MOVED" {
-            return Self { moved_to: PresentName::of(&status), ..Self::repository_not_found() };
+            return Self { moved_to: PresentName::of(&status).map(Box::new), ..Self::repository_not_found() };
         }
         let http = http_status(status.code(), &reason);
         if http == StatusCode::INTERNAL_SERVER_ERROR || http == StatusCode::OK {
@@ -230,7 +237,9 @@ impl From<Status> for ApiError {
             StatusCode::CONFLICT => after,
             _ => None,
         };
-        Self { errors, retry_after, ..Self::new(http, message) }
+        let error = Self { errors, retry_after, ..Self::new(http, message) };
+        // The codes of the fields say what is wrong.
+        if matches!(reason.as_str(), "INVALID_REQUEST" | "INVALID_FIELDS") { error } else { error.because(reason) }
     }
 }
 
@@ -277,6 +286,8 @@ pub(crate) struct OperationId(pub(crate) &'static str);
 #[derive(Serialize)]
 struct ErrorBody<'a> {
     message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
     url: String,
     #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
     errors: &'a [FieldError],
@@ -289,7 +300,7 @@ pub(crate) fn render(response: Response, links: &Links) -> Response {
         Some(OperationId(id)) => format!("{}#{id}", links.docs()),
         None => links.docs(),
     };
-    let body = ErrorBody { message: &error.message, url, errors: &error.errors };
+    let body = ErrorBody { message: &error.message, reason: error.reason.as_deref(), url, errors: &error.errors };
     let bytes = json::encode(&body);
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);

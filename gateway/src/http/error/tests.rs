@@ -122,3 +122,18 @@ async fn an_error_is_an_object_with_message_and_url() {
     let expected = r#"{"message":"a \u003cb\u003e \u0026 c","url":"http://git.example.com/docs/api"}"#;
     assert_eq!(body, expected);
 }
+
+#[test]
+fn an_error_has_the_reason_of_the_service() {
+    let reason = |error: ApiError| error.reason.map(Cow::into_owned);
+    assert_eq!(reason(of(Kind::PermissionDenied, "BRANCH_PROTECTED")).as_deref(), Some("BRANCH_PROTECTED"));
+    for hidden in [of(Kind::NotFound, "REPOSITORY_NOT_FOUND"), of(Kind::NotFound, "REPOSITORY_MOVED")] {
+        assert_eq!(reason(hidden), reason(ApiError::repository_not_found()));
+    }
+    // Neither a fault of the installation nor a wrong field has one.
+    for (kind, name) in
+        [(Kind::Internal, "INTERNAL"), (Kind::Unauthenticated, "BAD_GRANT"), (Kind::InvalidArgument, "INVALID_REQUEST")]
+    {
+        assert_eq!(reason(of(kind, name)), None, "{name}");
+    }
+}
