@@ -8,7 +8,7 @@ use ferrite_proto::{
 };
 
 /// The action that a branch protection rule denies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// The rule does not list the account.
     #[error("you are not allowed to push to it")]
@@ -20,8 +20,11 @@ pub enum Denial {
     #[error("it cannot be deleted")]
     Delete,
     /// The commit lacks successful statuses that the rule requires.
-    #[error("required status checks have not succeeded")]
-    Checks,
+    #[error("required status checks have not succeeded: {missing}")]
+    Checks {
+        /// Names a few of the contexts.
+        missing: String,
+    },
 }
 
 /// An error of the git core.
@@ -64,10 +67,10 @@ pub enum GitError {
     #[error("the repository is a mirror and cannot be written")]
     MirrorReadOnly,
     /// The blob at the path is not the one that the caller expects.
-    #[error("the file has changed since the given blob")]
+    #[error("`sha`: does not match the current file")]
     StaleBlob,
     /// The blob of one of several files is not the one that the caller expects.
-    #[error("`files[{index}]` has changed since the given blob")]
+    #[error("`files[{index}].sha`: does not match the current file")]
     StaleFile {
         /// Index of the file in the request.
         index: usize,

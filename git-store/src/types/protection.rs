@@ -17,6 +17,8 @@ pub const MAX_RULES: usize = 50;
 pub const MAX_USERS: usize = 100;
 /// Maximum number of status contexts that one rule requires.
 pub const MAX_CONTEXTS: usize = 50;
+/// Maximum number of missing contexts that a refusal names.
+const MAX_NAMED_CONTEXTS: usize = 3;
 
 /// A branch name, or a pattern in which `*` matches any text, including slashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,19 +79,21 @@ pub struct RequiredChecks {
 }
 
 impl RequiredChecks {
-    /// Returns whether the newest statuses of a commit meet the requirement: each required context
-    /// was reported, and all that match it succeeded. `newest` has each context once, with whether
-    /// it succeeded.
+    /// Returns the required contexts that the newest statuses of a commit do not meet: those that
+    /// were not reported, and those of which a match did not succeed; `*` if every reported context
+    /// must succeed. `newest` has each context once, with whether it succeeded.
     #[must_use]
-    pub fn are_met(&self, newest: &[(String, bool)]) -> bool {
+    pub fn missing(&self, newest: &[(String, bool)]) -> Vec<&str> {
         let is_met = |required: &str| {
             let mut found = newest.iter().filter(|(context, _)| matches(required, context)).peekable();
             found.peek().is_some() && found.all(|(_, succeeded)| *succeeded)
         };
         if !self.are_required {
-            return true;
+            return Vec::new();
         }
-        if self.contexts.is_empty() { is_met("*") } else { self.contexts.iter().all(|context| is_met(context)) }
+        let any = self.contexts.is_empty().then_some("*");
+        let required = self.contexts.iter().map(String::as_str).chain(any);
+        required.filter(|context| !is_met(context)).collect()
     }
 }
 
@@ -194,6 +198,18 @@ impl EffectiveRule {
         }
         (is_deletion && !self.allow_delete).then_some(Denial::Delete)
     }
+
+    /// Returns the reason to deny a commit with these newest statuses (see
+    /// [`RequiredChecks::missing`]); `None` if it has all that are required.
+    pub fn deny_checks(&self, newest: &[(String, bool)]) -> Option<Denial> {
+        let missing: Vec<_> = self.checks.iter().flat_map(|checks| checks.missing(newest)).collect();
+        let named: Vec<_> = missing.iter().take(MAX_NAMED_CONTEXTS).map(|context| format!("`{context}`")).collect();
+        let rest = match missing.len() - named.len() {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        (!missing.is_empty()).then(|| Denial::Checks { missing: named.join(", ") + &rest })
+    }
 }
 
 /// The account that changes refs.
@@ -246,23 +262,36 @@ mod tests {
     #[test]
     fn each_required_context_is_reported_and_successful() {
         let newest = [("ci/build".to_owned(), true), ("ci/test".to_owned(), false), ("lint".to_owned(), true)];
-        for (contexts, is_met) in [
-            (&["lint"][..], true),
-            (&["lint", "ci/build"], true),
-            (&["ci/test"], false),
-            (&["ci/*"], false),
-            (&["l*"], true),
-            (&["other"], false),
-            (&["lint", "other"], false),
-            (&[], false),
+        for (contexts, missing) in [
+            (&["lint"][..], &[][..]),
+            (&["lint", "ci/build"], &[]),
+            (&["ci/test"], &["ci/test"]),
+            (&["ci/*"], &["ci/*"]),
+            (&["l*"], &[]),
+            (&["other"], &["other"]),
+            (&["lint", "other"], &["other"]),
+            (&[], &["*"]),
         ] {
             let contexts = contexts.iter().map(ToString::to_string).collect();
             let checks = RequiredChecks { are_required: true, contexts };
-            assert_eq!(checks.are_met(&newest), is_met, "{checks:?}");
+            assert_eq!(checks.missing(&newest), missing, "{checks:?}");
         }
         let any = RequiredChecks { are_required: true, contexts: Vec::new() };
-        assert!(any.are_met(&newest[..1]) && !any.are_met(&[]));
-        assert!(RequiredChecks::default().are_met(&[]));
+        assert_eq!((any.missing(&newest[..1]), any.missing(&[])), (vec![], vec!["*"]));
+        assert!(RequiredChecks::default().missing(&[]).is_empty());
+    }
+
+    #[test]
+    fn a_refusal_names_a_few_missing_contexts() {
+        let contexts = ["a", "b", "c", "d", "e"].map(str::to_owned);
+        let checks = vec![RequiredChecks { are_required: true, contexts: contexts.to_vec() }];
+        let rule = EffectiveRule { allow_force: false, allow_delete: false, admits: true, checks };
+        let newest = contexts.map(|context| (context, true));
+        let text = |newest: &[(String, bool)]| rule.deny_checks(newest).map(|denial| denial.to_string());
+        let begin = "required status checks have not succeeded: ";
+        assert_eq!(text(&newest), None);
+        assert_eq!(text(&newest[..3]), Some(format!("{begin}`d`, `e`")));
+        assert_eq!(text(&[]), Some(format!("{begin}`a`, `b`, `c` and 2 more")));
     }
 
     #[test]

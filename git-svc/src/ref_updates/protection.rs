@@ -80,16 +80,16 @@ impl BranchProtection {
         let mut moves = Vec::new();
         for (index, edit) in edits.iter().enumerate() {
             let Some(rule) = effective_rule(&rules, actor, edit) else { continue };
-            verdicts[index] = rule.deny(edit.new.is_none());
-            if let (None, Some(new)) = (verdicts[index], edit.new)
+            let mut verdict = rule.deny(edit.new.is_none());
+            if let (None, Some(new)) = (&verdict, edit.new)
                 && !rule.checks.is_empty()
-                && !self.has_checks(id, new, &rule).await?
             {
-                verdicts[index] = Some(Denial::Checks);
+                verdict = rule.deny_checks(&self.newest_statuses(id, new).await?);
             }
-            if let (None, false, Some(old), Some(new)) = (verdicts[index], rule.allow_force, edit.old, edit.new) {
+            if let (None, false, Some(old), Some(new)) = (&verdict, rule.allow_force, edit.old, edit.new) {
                 moves.push((index, old, new));
             }
+            verdicts[index] = verdict;
         }
         for index in self.find_forced(id, moves, commits).await? {
             verdicts[index] = Some(Denial::Force);
@@ -97,16 +97,14 @@ impl BranchProtection {
         Ok(verdicts)
     }
 
-    /// Returns whether the statuses that a rule requires of a commit have succeeded.
-    async fn has_checks(&self, id: RepositoryId, commit: Oid, rule: &EffectiveRule) -> Result<bool, DbError> {
+    /// Returns the contexts of a commit, each with whether its newest status is a success.
+    async fn newest_statuses(&self, id: RepositoryId, commit: Oid) -> Result<Vec<(String, bool)>, DbError> {
         let newest = self.statuses.newest(id, commit).await?.into_iter();
-        let newest: Vec<_> = newest
-            .map(|row| {
-                let succeeded = row.state() == StatusState::Success;
-                (row.context, succeeded)
-            })
-            .collect();
-        Ok(rule.checks.iter().all(|checks| checks.are_met(&newest)))
+        let newest = newest.map(|row| {
+            let succeeded = row.state() == StatusState::Success;
+            (row.context, succeeded)
+        });
+        Ok(newest.collect())
     }
 
     /// Returns the indexes of moves that remove commits.
@@ -142,7 +140,7 @@ impl BranchProtection {
 /// written. The caller must have held the repository's write lock since it read the rules.
 pub(crate) fn check_commit(rules: &Rules, actor: &Actor, edit: &RefEdit) -> Option<Denial> {
     let rule = effective_rule(rules, actor, edit)?;
-    rule.deny(false).or_else(|| (!rule.checks.is_empty()).then_some(Denial::Checks))
+    rule.deny(false).or_else(|| rule.deny_checks(&[]))
 }
 
 /// Returns the rule that applies to a user, if the ref is a protected branch.
