@@ -32,37 +32,9 @@ use crate::{
 };
 
 pub(crate) const MAX_CACHED_EPOCHS: u64 = 100_000;
-/// Operations allowed on mirrors: reads, and those that manage the mirror itself.
-const MIRROR_OPERATIONS: &[&str] = &[
-    operation::LIST_BRANCHES,
-    operation::GET_BRANCH,
-    operation::GET_COMMIT,
-    operation::GET_CONTENTS,
-    operation::LIST_PROTECTIONS,
-    operation::GET_PROTECTION,
-    operation::CREATE_STATUS,
-    operation::LIST_STATUSES,
-    operation::GET_COMBINED_STATUS,
-    operation::UPLOAD_PACK,
-    operation::RAW,
-    operation::ASSET,
-    operation::UPLOAD_ASSET,
-    operation::ARCHIVE,
-    operation::LIST_COMMITS,
-    operation::LIST_TAGS,
-    operation::GET_TREE,
-    operation::GET_BLOB,
-    operation::LIST_REFS,
-    operation::GET_REF,
-    operation::GET_TAG_OBJECT,
-    operation::COMPARE,
-    operation::GET_DIFF,
-    operation::DIFF,
-    operation::GET_TAG,
-    operation::GET_LANGUAGES,
-    operation::SYNC_MIRROR,
-    operation::UPDATE_MIRROR,
-];
+/// Writes that a mirror takes. They leave its branches and tags alone.
+const MIRROR_WRITES: [&str; 4] =
+    [operation::CREATE_STATUS, operation::UPLOAD_ASSET, operation::SYNC_MIRROR, operation::UPDATE_MIRROR];
 
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<Parts>);
@@ -158,7 +130,7 @@ impl AppState {
             return Err(GitError::WrongStore.into());
         }
         self.check_epoch(id, grant.epoch).await?;
-        if grant.is_mirror && !MIRROR_OPERATIONS.contains(&operation) {
+        if grant.is_mirror && operation::is_write(operation) && !MIRROR_WRITES.contains(&operation) {
             return Err(GitError::MirrorReadOnly.into());
         }
         Ok(grant)
