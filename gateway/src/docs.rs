@@ -5,6 +5,7 @@
 //! loading anything else.
 
 mod file;
+mod guide;
 mod page;
 mod schema;
 
@@ -40,7 +41,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 /// [`crate::Route`].
 static FILES: [(&str, LazyLock<File>); 8] = [
     ("/docs/api", LazyLock::new(|| File::rendered(HTML, &page::render(&document())))),
-    ("/docs/api/guide", LazyLock::new(|| File::text(TEXT, include_str!("../../docs/api.md")))),
+    ("/docs/api/guide", LazyLock::new(|| File::rendered(HTML, &guide::page()))),
     ("/docs/api/api.css", LazyLock::new(|| File::text(CSS, include_str!("../assets/api.css")))),
     ("/docs/api/api.js", LazyLock::new(|| File::text(JAVASCRIPT, include_str!("../assets/api.js")))),
     (

@@ -80,6 +80,22 @@ async fn the_page_loads_files_of_its_own_alone() {
 }
 
 #[tokio::test]
+async fn links_of_the_guide_lead_to_its_sections() {
+    let (response, body) = get_with("/docs/api/guide", &[]).await;
+    assert_eq!(response.headers()["content-type"], HTML);
+    let page = String::from_utf8(body.to_vec()).unwrap();
+    let anchors: BTreeSet<_> = values(&page, "id").into_iter().collect();
+    assert!(anchors.contains("errors") && page.contains("<table>"), "{page}");
+    let links = values(&page, "href");
+    assert!(links.contains(&"#conditional-requests"), "{links:?}");
+    for link in links {
+        let is_served = link.strip_prefix('#').map_or(link.contains("://"), |anchor| anchors.contains(anchor));
+        assert!(is_served || ["data:,", "api.css", "../api"].contains(&link), "{link}");
+    }
+    assert!(!page.contains("<script") && !page.contains(" style="));
+}
+
+#[tokio::test]
 async fn a_page_with_a_slash_at_its_end_is_found_without_it() {
     for (path, expected) in [("/docs/api/", "../api"), ("/docs/api/guide/", "../guide")] {
         let (moved, body) = get_with(path, &[]).await;
