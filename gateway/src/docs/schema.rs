@@ -3,12 +3,8 @@
 use serde_json::Value;
 
 /// Keywords that constrain a value, with the words before and after their value.
-const RULES: [(&str, &str, &str); 12] = [
+const RULES: [(&str, &str, &str); 8] = [
     ("format", "", ""),
-    ("minLength", "at least ", " characters"),
-    ("maxLength", "at most ", " characters"),
-    ("minItems", "at least ", " entries"),
-    ("maxItems", "at most ", " entries"),
     ("minimum", "from ", ""),
     ("maximum", "to ", ""),
     ("x-maximum", "capped at ", ""),
@@ -97,6 +93,17 @@ pub(super) fn kind(schema: &Value) -> String {
     }
 }
 
+/// Returns the bounds of a length, such as `1 to 50 characters`.
+fn size_rule(schema: &Value, keyword: &str, unit: &str) -> Option<String> {
+    let bound = |end: &str| schema[format!("{end}{keyword}")].as_u64();
+    match (bound("min"), bound("max")) {
+        (Some(min), Some(max)) => Some(format!("{min} to {max} {unit}")),
+        (Some(min), None) => Some(format!("at least {min} {unit}")),
+        (None, Some(max)) => Some(format!("at most {max} {unit}")),
+        (None, None) => None,
+    }
+}
+
 fn rules(schema: &Value) -> String {
     let rule = |(key, before, after): &(&str, &str, &str)| {
         let value = match &schema[*key] {
@@ -108,7 +115,11 @@ fn rules(schema: &Value) -> String {
         let value = if *key == "format" || !after.is_empty() { escape(&value) } else { code(&value) };
         Some(format!("{before}{value}{after}"))
     };
-    RULES.iter().filter_map(rule).collect::<Vec<_>>().join(", ")
+    let sizes = [("Length", "characters"), ("Items", "entries")];
+    let sizes = sizes.into_iter().filter_map(|(keyword, unit)| size_rule(schema, keyword, unit));
+    let rules: Vec<_> = RULES.iter().filter_map(rule).collect();
+    let (format, others) = rules.split_at(usize::from(schema["format"].is_string()));
+    format.iter().cloned().chain(sizes).chain(others.iter().cloned()).collect::<Vec<_>>().join(", ")
 }
 
 pub(super) fn row(name: &str, note: &str, schema: &Value, about: &str) -> String {
@@ -184,6 +195,8 @@ mod tests {
         let expected = "from <code>1</code>, default <code>30</code>, for example <code>7</code>";
         assert_eq!(rules(&schema), expected);
         assert_eq!(rules(&json!({"maxLength": 50})), "at most 50 characters");
+        let schema = json!({"format": "email", "minLength": 1, "maxLength": 255, "default": "x"});
+        assert_eq!(rules(&schema), "email, 1 to 255 characters, default <code>x</code>");
         assert_eq!([size(4 << 20), size(16 << 10), size(100)], ["4 MiB", "16 KiB", "100 bytes"]);
     }
 
