@@ -146,7 +146,14 @@ impl Kind for Integer {
     type Value = i64;
 
     fn read(name: &str, value: Value, mistakes: &mut Mistakes) -> Option<i64> {
-        value.as_i64().or_else(|| mistakes.add_type(name, "a whole number"))
+        if let Some(number) = value.as_i64() {
+            return Some(number);
+        }
+        // Beyond 64 bits the parser makes it a float.
+        if value.as_f64().is_some_and(|number| number.abs() >= 9.2e18) {
+            return mistakes.add(name, "out_of_range", "is out of range");
+        }
+        mistakes.add_type(name, "a whole number")
     }
 
     fn is_empty(value: &Value) -> bool {

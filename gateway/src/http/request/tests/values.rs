@@ -133,7 +133,7 @@ fn flags_are_true_or_false() {
 fn integers_have_64_bits_and_no_fraction() {
     let rows = |shown: fn(&str) -> String, zero: &str| {
         let others = ["7", "-7", "9223372036854775807"].map(|number| (number, shown(number))).to_vec();
-        [others, rows(&[("0", zero)])].concat()
+        [others, rows(&[("0", zero), ("9223372036854775808", "field out_of_range: is out of range")])].concat()
     };
     let twice = |text: &str| some(&some(text));
     assert_reads::<Required<Integer>>(NO_INTEGER, &[rows(plain, REQUIRED), of_absence(REQUIRED)].concat());
