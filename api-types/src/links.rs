@@ -229,6 +229,12 @@ impl RepositoryLinks {
         format!("{}/commits/{id}", self.html())
     }
 
+    /// Returns the URL of a commit page in the form that webhooks and branches have.
+    #[must_use]
+    pub fn commit_page(&self, id: &str) -> String {
+        format!("{}/commit/{id}", self.html())
+    }
+
     /// Returns the URL of a tree in the API.
     #[must_use]
     pub fn tree(&self, id: &str) -> String {

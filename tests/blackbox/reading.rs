@@ -47,7 +47,7 @@ async fn branches_are_listed_by_name_with_their_commits(cluster: &Cluster) {
     let commit = &branches[0]["commit"];
     assert_eq!((&commit["id"], &commit["message"]), (&json!(tip), &json!("Bytes\n\nMore <about> it\n")));
     assert_eq!(commit["author"], json!({"name": "Tester", "email": "tester@example.com", "username": ""}));
-    assert_eq!(commit["url"], format!("{}/{}/read/commits/{tip}", cluster.url, ada.name));
+    assert_eq!(commit["url"], format!("{}/{}/read/commit/{tip}", cluster.url, ada.name));
     assert_eq!((&commit["added"], &commit["removed"], &commit["modified"]), (&json!([]), &json!([]), &json!([])));
     assert!(commit["timestamp"].as_str().unwrap().ends_with('Z'));
     for wrong in ["light", "refs/heads/main", "nope", "-x", "main%00", "main/x"] {

@@ -209,7 +209,7 @@ async fn branches_and_commits_have_every_field(cluster: &Cluster) {
     let branch = json!({
         "name": "main",
         "commit": {
-            "id": head, "sha": head, "message": message, "url": format!("{site}/commits/{head}"),
+            "id": head, "sha": head, "message": message, "url": format!("{site}/commit/{head}"),
             "timestamp": "2026-01-03T02:04:05Z", "created": "2026-01-02T01:04:05Z",
             "author": {"name": author.0, "email": author.1, "username": ""},
             "committer": {"name": committer.0, "email": committer.1, "username": ada.name},

@@ -284,7 +284,7 @@ impl PayloadCommit {
         let author = require(commit.author, "author")?;
         let committer = require(commit.committer, "committer")?;
         Ok(Self {
-            url: urls.commit_html(&commit.id),
+            url: urls.commit_page(&commit.id),
             id: commit.id.clone(),
             sha: commit.id,
             message: text(&commit.message),

@@ -184,7 +184,7 @@ pub(super) fn payload_commit(
         modified: paths(&commit.modified),
         id: commit.id.clone(),
         message,
-        url: format!("{}/commit/{}", context.urls.html(), commit.id),
+        url: context.urls.commit_page(&commit.id),
         author: payload_signature(context.accounts, commit.author.as_ref(), cut),
         committer: payload_signature(context.accounts, commit.committer.as_ref(), cut),
         timestamp: time(Some(commit_time), "commit_time")?,
