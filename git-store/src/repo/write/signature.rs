@@ -54,9 +54,12 @@ impl Author {
     /// Validates name, address and time from `field` of the request. Strips the characters that git
     /// strips from the ends.
     pub fn exact(field: &str, name: &str, email: &str, time: impl Into<CommitTime>) -> Result<Self, GitError> {
-        let (name, email) = (trimmed(name), trimmed(email));
-        for (part, text) in [("name", name), ("email", email)] {
-            let refuse = |code, message| Err(GitError::invalid(&format!("{field}.{part}"), code, message));
+        for (part, given, other) in [("name", name, "email"), ("email", email, "name")] {
+            let text = trimmed(given);
+            let refuse = |code, message: &str| Err(GitError::invalid(&format!("{field}.{part}"), code, message));
+            if given.is_empty() {
+                return refuse("required", &format!("is required with `{field}.{other}`"));
+            }
             if text.is_empty() {
                 return refuse("required", "must contain more than spaces and punctuation");
             }
@@ -68,7 +71,7 @@ impl Author {
             }
             check_line(text, &format!("{field}.{part}")).map_err(GitError::Invalid)?;
         }
-        Self { name: name.to_owned(), email: email.to_owned(), time: 0.into() }.at(field, time)
+        Self { name: trimmed(name).to_owned(), email: trimmed(email).to_owned(), time: 0.into() }.at(field, time)
     }
 
     /// Sets the time from `field` of the request.
