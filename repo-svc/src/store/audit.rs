@@ -103,6 +103,9 @@ macro_rules! actions {
         }
 
         impl Action {
+            #[cfg(test)]
+            const WORDS: &[&str] = &[$($word),*];
+
             pub(crate) fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $word,)*
@@ -297,4 +300,27 @@ fn filtered(start: &'static str, filter: &AuditFilter) -> Query {
         query.push(" AND time_us < ").bind(until);
     }
     query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_lists_every_action() {
+        let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (kind, verb) in Action::WORDS.iter().filter_map(|word| word.split_once('.')) {
+            match kinds.last_mut() {
+                Some((last, verbs)) if *last == kind => verbs.push(verb),
+                _ => kinds.push((kind, vec![verb])),
+            }
+        }
+        let shown = kinds.iter().map(|(kind, verbs)| match verbs.as_slice() {
+            [verb] => format!("`{kind}.{verb}`"),
+            verbs => format!("`{kind}.{{{}}}`", verbs.join(",")),
+        });
+        let line = format!("Actions are {}.", shown.collect::<Vec<_>>().join(", "));
+        let page = include_str!("../../../docs/access.md").replace('\n', " ");
+        assert!(page.contains(&line), "docs/access.md has no: {line}");
+    }
 }
