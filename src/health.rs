@@ -20,7 +20,7 @@ const CHOOSE_FOLDER: &str =
 #[derive(Args, Debug)]
 pub(crate) struct HealthArgs {
     /// Address to check, `HOST:PORT` or `unix:PATH`; all processes of `ferrite up` by default.
-    #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
+    #[arg(long, env = "FERRITE_ADMIN_LISTEN", value_name = "HOST:PORT")]
     address: Option<Address>,
 
     /// Data folder of `ferrite up`.

@@ -21,19 +21,19 @@ pub struct Config {
     pub process: ProcessArgs,
 
     /// Addresses of repo-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_REPO_ADDRESS", default_value = "127.0.0.1:7001")]
+    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7001")]
     pub repo_address: ServiceAddresses,
 
     /// Addresses of issue-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
+    #[arg(long, env = "FERRITE_ISSUE_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7002")]
     pub issue_address: ServiceAddresses,
 
     /// Addresses of hook-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
+    #[arg(long, env = "FERRITE_HOOK_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7003")]
     pub hook_address: ServiceAddresses,
 
     /// Address of git-svc; with several stores `{store}.host:7004` or `git-0=HOST:PORT,…`.
-    #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
+    #[arg(long, env = "FERRITE_GIT_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7004")]
     pub git_address: StoreAddresses,
 
     /// Public addresses.
@@ -41,7 +41,7 @@ pub struct Config {
     pub site: SiteArgs,
 
     /// Listen address of SSH, `HOST:PORT`; SSH is off without it.
-    #[arg(long, env = "FERRITE_GATEWAY_SSH_LISTEN", requires = "ssh_host_key_folder")]
+    #[arg(long, env = "FERRITE_GATEWAY_SSH_LISTEN", value_name = "HOST:PORT", requires = "ssh_host_key_folder")]
     pub ssh_listen: Option<Address>,
 
     /// Folder of the SSH host keys, shared by all gateways; missing keys are created.
@@ -123,7 +123,7 @@ pub struct Config {
     pub tls_key_file: Option<PathBuf>,
 
     /// Listen address for plain HTTP, redirected to the public URL, which must be https.
-    #[arg(long, env = "FERRITE_GATEWAY_HTTP_REDIRECT_LISTEN")]
+    #[arg(long, env = "FERRITE_GATEWAY_HTTP_REDIRECT_LISTEN", value_name = "HOST:PORT")]
     pub http_redirect_listen: Option<Address>,
 }
 

@@ -27,11 +27,11 @@ pub struct Config {
     pub database: DatabaseArgs,
 
     /// Addresses of repo-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_REPO_ADDRESS")]
+    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_name = "HOST:PORT")]
     pub repo_address: ServiceAddresses,
 
     /// Address of git-svc; with several stores `{store}.host:7004` or `git-0=HOST:PORT,…`.
-    #[arg(long, env = "FERRITE_GIT_ADDRESS")]
+    #[arg(long, env = "FERRITE_GIT_ADDRESS", value_name = "HOST:PORT")]
     pub git_address: StoreAddresses,
 
     /// Public addresses.

@@ -19,15 +19,15 @@ pub struct Config {
     pub database: DatabaseArgs,
 
     /// Addresses of repo-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_REPO_ADDRESS")]
+    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_name = "HOST:PORT")]
     pub repo_address: ServiceAddresses,
 
     /// Addresses of hook-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
+    #[arg(long, env = "FERRITE_HOOK_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7003")]
     pub hook_address: ServiceAddresses,
 
     /// Address of git-svc; with several stores `{store}.host:7004` or `git-0=HOST:PORT,…`.
-    #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
+    #[arg(long, env = "FERRITE_GIT_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7004")]
     pub git_address: StoreAddresses,
 
     /// New issues per user and hour, 100 times as many for administrators; 0: no limit.

@@ -29,15 +29,15 @@ pub struct Config {
     pub grant_key_file: PathBuf,
 
     /// Addresses of issue-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
+    #[arg(long, env = "FERRITE_ISSUE_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7002")]
     pub issue_address: ServiceAddresses,
 
     /// Addresses of hook-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
+    #[arg(long, env = "FERRITE_HOOK_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7003")]
     pub hook_address: ServiceAddresses,
 
     /// Address of git-svc; with several stores `{store}.host:7004` or `git-0=HOST:PORT,…`.
-    #[arg(long, env = "FERRITE_GIT_ADDRESS", default_value = "127.0.0.1:7004")]
+    #[arg(long, env = "FERRITE_GIT_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7004")]
     pub git_address: StoreAddresses,
 
     /// Names of the git stores of a new installation, comma-separated.

@@ -47,7 +47,7 @@ pub(super) struct CreateUserArgs {
     )]
     password: Option<Secret>,
 
-    /// File with the password.
+    /// File with the password (or `FERRITE_USER_PASSWORD`).
     #[arg(long, env = "FERRITE_USER_PASSWORD_FILE", value_name = "FILE", value_parser = secret_file)]
     password_file: Option<Secret>,
 

@@ -42,15 +42,15 @@ pub struct Config {
     pub database: DatabaseArgs,
 
     /// Addresses of repo-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_REPO_ADDRESS")]
+    #[arg(long, env = "FERRITE_REPO_ADDRESS", value_name = "HOST:PORT")]
     pub repo_address: ServiceAddresses,
 
     /// Addresses of issue-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_ISSUE_ADDRESS", default_value = "127.0.0.1:7002")]
+    #[arg(long, env = "FERRITE_ISSUE_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7002")]
     pub issue_address: ServiceAddresses,
 
     /// Addresses of hook-svc, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_HOOK_ADDRESS", default_value = "127.0.0.1:7003")]
+    #[arg(long, env = "FERRITE_HOOK_ADDRESS", value_name = "HOST:PORT", default_value = "127.0.0.1:7003")]
     pub hook_address: ServiceAddresses,
 
     /// Folder of the repositories, created if missing.

@@ -23,11 +23,11 @@ const MAX_DRAIN_SECONDS: u64 = 300;
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
     /// Listen addresses, comma-separated: `HOST:PORT` or `unix:PATH`.
-    #[arg(long, env = "FERRITE_LISTEN", value_delimiter = ',', required = true)]
+    #[arg(long, env = "FERRITE_LISTEN", value_name = "HOST:PORT", value_delimiter = ',', required = true)]
     pub listen: Vec<Address>,
 
     /// Listen address for `/livez`, `/readyz` and `/metrics`; off by default.
-    #[arg(long, env = "FERRITE_ADMIN_LISTEN")]
+    #[arg(long, env = "FERRITE_ADMIN_LISTEN", value_name = "HOST:PORT")]
     pub admin_listen: Option<Address>,
 
     /// Time for running requests to finish at shutdown, in seconds.
@@ -143,7 +143,7 @@ pub struct GrpcTlsArgs {
     #[arg(long, env = "FERRITE_GRPC_CERTIFICATE_FILE", requires = "grpc_key_file")]
     pub grpc_certificate_file: Option<PathBuf>,
 
-    /// Private key of that certificate, a PEM file.
+    /// Private key of the gRPC certificate, a PEM file.
     #[arg(long, env = "FERRITE_GRPC_KEY_FILE", requires = "grpc_ca_file")]
     pub grpc_key_file: Option<PathBuf>,
 

@@ -69,7 +69,8 @@ impl<T: Copy + Display + FromStr<Err: Display> + PartialOrd> Numbers<T> {
             Err(error) if is_positive(text) && matches!(self.1, Bound::Unbounded) => Err(error.to_string()),
             // A number outside the type.
             Err(_) if is_number(text) => Err(format!("must be {self}")),
-            Err(error) => Err(error.to_string()),
+            Err(_) if text.parse::<f64>().is_ok() => Err("must be a whole number".to_owned()),
+            Err(_) => Err("must be a number".to_owned()),
         }
     }
 }
@@ -161,7 +162,8 @@ mod tests {
         assert!(reason("--bytes=-1").ends_with("must be at least 65,536"));
         assert!(reason("--bytes=18446744073709551616").ends_with("number too large to fit in target type"));
         assert!(reason("--wait=301").ends_with("must be 0 to 300"));
-        assert!(reason("--days=x").ends_with("invalid digit found in string"));
+        assert!(reason("--days=x").ends_with("must be a number"));
+        assert!(reason("--days=1.5").ends_with("must be a whole number"));
     }
 
     #[test]
