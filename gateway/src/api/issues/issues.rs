@@ -138,7 +138,7 @@ fields! {
         closed: OrDefault<Flag> = false,
         /// The id of the milestone; 0 for none.
         milestone: OrDefault<Integer> = 2,
-        /// The ids of labels of the repository.
+        /// The ids of labels of the repository; to add labels by name, use `POST …/labels` of the issue.
         labels: OrDefault<Integers<100>> = [5, 6],
     }
 }

@@ -55,7 +55,7 @@ fields! {
 fields! {
     /// Labels of an issue.
     struct IssueLabels | labels {
-        /// The ids or names of labels of the repository, or of the organization that owns it.
+        /// The ids or names of labels of the repository, or of the organization that owns it. A new issue takes only ids.
         labels: OrDefault<LabelReferences> = json!([5, "bug"]),
     }
 }

@@ -125,7 +125,7 @@ impl Fields for CheckedImport {
             ["uid", "repo_owner"].iter().any(|name| object.get(*name).is_some_and(|value| !is_empty(value)));
         let new = NewImport::read(object, mistakes);
         if !has_owner {
-            mistakes.note("uid", "required", "is required, or `repo_owner`");
+            mistakes.note("uid", "required", "this or `repo_owner` is required");
         }
         let new = new?;
         for name in new.unavailable_parts() {

@@ -89,7 +89,7 @@ filters! {
         uid: Integer = 7,
         /// Whether `uid` means only repositories that the account owns.
         exclusive: Flag = true,
-        /// `true` for only archived repositories, `false` for only others. The default is both.
+        /// `true`: only archived; `false`: only unarchived; default: both.
         archived: OptionalFlag = false,
         /// `true` for only private repositories, `false` for only public ones. The default is both.
         is_private: OptionalFlag = false,
