@@ -22,12 +22,12 @@ pub(crate) enum IssueError {
     MilestoneNotFound,
     #[error("label `{name}` already exists")]
     LabelExists { name: String },
-    #[error("label limit reached: {owner} can have 1,000 labels")]
+    #[error("label limit reached: {owner} can have at most 1,000 labels")]
     TooManyLabels {
         /// What the owner of the labels is.
         owner: &'static str,
     },
-    #[error("milestone limit reached: a repository can have 10,000 milestones")]
+    #[error("milestone limit reached: a repository can have at most 10,000 milestones")]
     TooManyMilestones,
     #[error("limit reached: {limit} {what} per hour")]
     HourlyLimit {

@@ -33,7 +33,7 @@ pub struct ImportArgs {
     #[arg(long, env = "FERRITE_GIT_MIGRATION_SLOWEST_BYTES", default_value_t = 16 << 10, value_parser = within::<u64>(0..))]
     pub migration_slowest_bytes: u64,
 
-    /// Concurrent imports, and as many again that made way for other users.
+    /// Concurrent imports, plus as many that were paused in favour of other users.
     #[arg(long, env = "FERRITE_GIT_MIGRATION_AT_ONCE", default_value_t = 2, value_parser = within::<u16>(1..=256))]
     pub migrations_at_once: u16,
 
@@ -45,7 +45,7 @@ pub struct ImportArgs {
     #[arg(long, env = "FERRITE_GIT_MIGRATION_USER_QUEUE", default_value_t = 100, value_parser = within::<u32>(1..))]
     pub migration_user_queue: u32,
 
-    /// Concurrent mirror syncs, and as many again that made way for other users.
+    /// Concurrent mirror syncs, plus as many that were paused in favour of other users.
     #[arg(long, env = "FERRITE_GIT_MIRROR_AT_ONCE", default_value_t = 4, value_parser = within::<u16>(1..=256))]
     pub mirrors_at_once: u16,
 }

@@ -15,7 +15,7 @@ pub struct MaintenanceArgs {
     #[arg(long = "upkeep-interval-seconds", env = "FERRITE_GIT_UPKEEP_INTERVAL_SECONDS", default_value = "60", value_parser = fractional_seconds())]
     pub interval: Duration,
 
-    /// New packs (or 16 times as many loose objects) at which a repository is consolidated.
+    /// Consolidate a repository once it has this many new packs, or 16 times as many loose objects.
     #[arg(long = "upkeep-packs", env = "FERRITE_GIT_UPKEEP_PACKS", default_value_t = 16, value_parser = within::<u64>(0..))]
     pub packs: u64,
 

@@ -75,8 +75,8 @@ impl LanguageTable {
         Ok(row.map(|(number,)| number))
     }
 
-    /// Returns up to 256 repositories of a store with ids above `after` that have an update which
-    /// no count has seen, ordered by id.
+    /// Returns up to 256 repositories of a store with ids above `after` that changed since their last
+    /// language count, ordered by id.
     pub(crate) async fn stale(&self, store: &str, after: RepositoryId) -> Result<Vec<RepositoryId>, DbError> {
         let rows: Vec<(i64,)> = self.db.all(STALE, &args![store, after]).await?;
         Ok(rows.into_iter().map(|(id,)| RepositoryId(id)).collect())

@@ -116,10 +116,10 @@ impl Replica {
         match (old, health) {
             // It may still be starting, like this process.
             (Health::Unknown, Health::Unreachable) => {
-                tracing::info!(%address, ?socket, "a replica cannot be reached yet");
+                tracing::info!(%address, ?socket, "replica is not reachable yet");
             }
-            (_, Health::Unreachable) => tracing::warn!(%address, ?socket, "a replica cannot be reached"),
-            (Health::Unreachable, _) => tracing::info!(%address, ?socket, "a replica can be reached again"),
+            (_, Health::Unreachable) => tracing::warn!(%address, ?socket, "replica is not reachable"),
+            (Health::Unreachable, _) => tracing::info!(%address, ?socket, "replica is reachable again"),
             _ => tracing::debug!(%address, ?socket, ?health, "a replica"),
         }
     }
