@@ -4,6 +4,7 @@
 
 use ferrite_outbound::{OutboundUrl, Policy, UrlRefusal};
 use ferrite_proto::error::FieldViolation;
+use url::Url;
 
 use super::kind::{Format, HookType};
 
@@ -23,6 +24,12 @@ pub(crate) fn parse(text: &str, policy: &Policy) -> Result<OutboundUrl, FieldVio
         };
         FieldViolation::new("config.url", code, refusal.to_string())
     })
+}
+
+/// Returns whether two URLs have the same scheme, host and port.
+pub(crate) fn have_same_origin(one: &str, other: &str) -> bool {
+    let origin = |text| Url::parse(text).map(|url| url.origin());
+    matches!((origin(one), origin(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Returns the URL for the audit log: without user, password, query and fragment. The path of a
@@ -59,6 +66,18 @@ mod tests {
             assert_eq!((violation.field.as_str(), violation.code), ("config.url", code), "{text:?}");
         }
         assert!(parse("https://user:word@example.com/a?b#c", &Policy::default()).is_ok());
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let old = "https://u:p@example.com/a?b";
+        for same in ["https://EXAMPLE.com:443/c", "https://example.com"] {
+            assert!(have_same_origin(old, same), "{same}");
+        }
+        for other in ["http://example.com/a?b", "https://example.com:444/", "https://example.org/", "nope"] {
+            assert!(!have_same_origin(old, other), "{other}");
+        }
+        assert!(!have_same_origin("nope", "nope"));
     }
 
     #[test]

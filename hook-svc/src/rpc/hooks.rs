@@ -144,10 +144,17 @@ async fn update_hook(state: &AppState, request: Request<UpdateHookRequest>) -> R
 
 fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64) -> Result<(), SealError> {
     hook.paused_reason = None;
-    if let Some(url) = change.url
-        && hook.url(sealer)?.expose() != url.expose()
-    {
-        hook.set_url(sealer, url.expose(), url.shown())?;
+    let mut authorization = change.authorization;
+    if let Some(url) = change.url {
+        let old = hook.url(sealer)?;
+        // Credentials stay with the host they were given for: whoever changes the URL need not know
+        // them.
+        if authorization == SecretChange::Keep && !url::have_same_origin(old.expose(), url.expose()) {
+            authorization = SecretChange::Remove;
+        }
+        if old.expose() != url.expose() {
+            hook.set_url(sealer, url.expose(), url.shown())?;
+        }
     }
     match change.secret {
         SecretChange::Keep => {}
@@ -167,7 +174,7 @@ fn apply(change: HookChange, hook: &mut StoredHook, sealer: &Sealer, now_us: i64
     if let Some(filter) = change.branch_filter {
         hook.branch_filter = filter;
     }
-    match change.authorization {
+    match authorization {
         SecretChange::Keep => {}
         SecretChange::Remove => hook.remove_authorization(),
         SecretChange::Set(value) => {

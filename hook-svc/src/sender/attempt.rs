@@ -14,6 +14,7 @@ use tracing::Instrument;
 use super::Sender;
 use super::message::{Envelope, Message, logged_request_headers, logged_response_headers};
 use super::schedule::{Facts, HookState, effect, retry_after};
+use super::sent_secrets::SentSecrets;
 use crate::error::HookError;
 use crate::payload::{delivery_text, event_type_of};
 use crate::store::StoredHook;
@@ -42,12 +43,14 @@ struct Exchange {
     body: Option<Bytes>,
     result: Result<Response, String>,
     is_silent: bool,
+    secrets: SentSecrets,
 }
 
 impl Exchange {
     /// A delivery that failed before it was sent, because of the hook or the event.
     fn unsent(error: &str) -> Self {
-        Self { headers: "[]".to_owned(), body: None, result: Err(error.to_owned()), is_silent: false }
+        let (headers, result) = ("[]".to_owned(), Err(error.to_owned()));
+        Self { headers, body: None, result, is_silent: false, secrets: SentSecrets::default() }
     }
 }
 
@@ -91,8 +94,8 @@ impl Sender {
             request_body: body.map(kept),
             is_request_cut: body.is_some_and(|body| body.len() > MAX_KEPT_BODY_BYTES),
             response_status: response.map(|response| i64::from(response.status.as_u16())),
-            response_headers: response.map(|response| logged_response_headers(&response.headers)),
-            response_body: response.map(|response| kept(&response.body)),
+            response_headers: response.map(|response| logged_response_headers(&response.headers, &exchange.secrets)),
+            response_body: response.map(|response| kept(&exchange.secrets.hide(&response.body))),
             is_response_cut: response.is_some_and(Response::is_body_cut),
             error: exchange.result.as_ref().err().cloned(),
         };
@@ -144,12 +147,19 @@ impl Sender {
         let Ok(message) = envelope.message(text) else {
             return Ok(Exchange::unsent("cannot build the request headers"));
         };
-        Ok(self.send(&url, message, trace_parent.as_deref().unwrap_or_default()).await)
+        let secrets = SentSecrets::of(&url, authorization.as_ref());
+        Ok(self.send(&url, message, secrets, trace_parent.as_deref().unwrap_or_default()).await)
     }
 
     /// Sends a request. Continues the trace of the request that caused the event, if it was
     /// sampled.
-    async fn send(&self, url: &OutboundUrl, mut message: Message, trace_parent: &str) -> Exchange {
+    async fn send(
+        &self,
+        url: &OutboundUrl,
+        mut message: Message,
+        secrets: SentSecrets,
+        trace_parent: &str,
+    ) -> Exchange {
         let span = telemetry::continued_span("webhook delivery", "client", trace_parent);
         let trace_parent = span.in_scope(telemetry::trace_parent);
         if !trace_parent.is_empty() && message.headers.set("traceparent", &trace_parent).is_err() {
@@ -164,6 +174,6 @@ impl Sender {
             Err(error) => matches!(error, SendError::TimedOut | SendError::ConnectTimedOut),
         };
         let result = result.map_err(|error| error.to_string());
-        Exchange { headers: logged_headers, body: Some(body), result, is_silent }
+        Exchange { headers: logged_headers, body: Some(body), result, is_silent, secrets }
     }
 }

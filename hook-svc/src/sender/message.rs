@@ -11,6 +11,7 @@ use ferrite_outbound::{HeaderRefusal, Headers};
 use ring::hmac::{Context, HMAC_SHA256, Key};
 use url::form_urlencoded;
 
+use super::sent_secrets::SentSecrets;
 use crate::model::{ContentType, standard_webhooks_key};
 
 const USER_AGENT: &str = concat!("Ferrite/", env!("CARGO_PKG_VERSION"));
@@ -123,10 +124,10 @@ pub(super) fn logged_request_headers(headers: &Headers) -> String {
     logged(headers.iter(), &SECRET_REQUEST_HEADERS)
 }
 
-pub(super) fn logged_response_headers(headers: &http::HeaderMap) -> String {
-    let values: Vec<_> =
-        headers.iter().map(|(name, value)| (name, String::from_utf8_lossy(value.as_bytes()))).collect();
-    logged(values.iter().map(|(name, value)| (name.as_str(), value.as_ref())), &SECRET_RESPONSE_HEADERS)
+pub(super) fn logged_response_headers(headers: &http::HeaderMap, secrets: &SentSecrets) -> String {
+    let shown = |value: &http::HeaderValue| String::from_utf8_lossy(&secrets.hide(value.as_bytes())).into_owned();
+    let values: Vec<_> = headers.iter().map(|(name, value)| (name, shown(value))).collect();
+    logged(values.iter().map(|(name, value)| (name.as_str(), value.as_str())), &SECRET_RESPONSE_HEADERS)
 }
 
 /// Returns name-value pairs as JSON, without the secret headers.
@@ -278,7 +279,7 @@ mod tests {
         let mut headers = http::HeaderMap::new();
         headers.append("set-cookie", "session=1".parse().unwrap());
         headers.append("x-b", http::HeaderValue::from_bytes(b"caf\xe9").unwrap());
-        assert_eq!(logged_response_headers(&headers), "[[\"x-b\",\"caf\u{fffd}\"]]");
+        assert_eq!(logged_response_headers(&headers, &SentSecrets::default()), "[[\"x-b\",\"caf\u{fffd}\"]]");
     }
 
     fn signature(secrets: &[&str], id: &str, timestamp: &str, body: &[u8]) -> String {

@@ -9,6 +9,7 @@ mod in_flight;
 mod message;
 mod purge;
 mod schedule;
+mod sent_secrets;
 #[cfg(test)]
 mod tests;
 

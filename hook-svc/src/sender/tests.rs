@@ -239,7 +239,8 @@ impl Bench {
 async fn a_delivery_is_sent_signed_and_logged_without_secrets() {
     on_each_schema(&crate::migrations(), |db| async move {
         let receiver = Receiver::start(|_, _| {
-            "HTTP/1.1 201 Created\r\nSet-Cookie: a=b\r\nX-Id: 7\r\nContent-Length: 2\r\n\r\nok".to_owned()
+            let headers = "Set-Cookie: a=b\r\nX-Id: 7\r\nX-Echo: Basic YWRhOmh1bnRlcjI=\r\nContent-Length: 10";
+            format!("HTTP/1.1 201 Created\r\n{headers}\r\n\r\nhunter2 ok")
         })
         .await;
         let bench = Bench::start(db, "127.0.0.1", "");
@@ -270,7 +271,7 @@ async fn a_delivery_is_sent_signed_and_logged_without_secrets() {
 
         let [attempt] = attempts.as_slice() else { panic!("{attempts:?}") };
         assert_eq!(attempt.request_body.as_deref(), Some(text.as_bytes()));
-        assert_eq!(attempt.response_body.as_deref(), Some(b"ok".as_slice()));
+        assert_eq!(attempt.response_body.as_deref(), Some(b"*** ok".as_slice()));
         assert!(attempt.shown_url.contains("ada:***@") && attempt.error.is_none());
         let log = format!("{attempt:?}").to_lowercase();
         for secret in ["s3cr3t", "hunter2", "ywrhomh1", "a=b", "signature", "cookie", "authorization"] {

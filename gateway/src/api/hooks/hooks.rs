@@ -113,7 +113,8 @@ fields! {
         /// The branches whose events are sent, as a glob; `*` for all. An empty text changes
         /// nothing.
         branch_filter: NonEmpty<Text<255>> = "main",
-        /// The header `Authorization` of deliveries. An empty text changes nothing.
+        /// The header `Authorization` of deliveries. An empty text changes nothing. A change of the
+        /// URL's scheme, host or port removes the header unless it is sent again.
         authorization_header: NonEmpty<Text<4096>> = "Bearer another-token",
         /// Whether the header `Authorization` is no longer sent.
         drop_authorization_header: OrDefault<Flag> = false,

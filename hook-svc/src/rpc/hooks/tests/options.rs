@@ -49,6 +49,30 @@ async fn the_header_is_shown_without_its_credentials_and_changed_by_what_names_i
 }
 
 #[tokio::test]
+async fn the_header_goes_to_no_other_host() {
+    on_each_url(|url| async move {
+        let service = Service::start(&url).await;
+        let hook = service.create(&admin(), with_header("Bearer hunter3")).await.unwrap();
+        let moved = async |url: &str, value: Option<&str>| {
+            let authorization_header = value.map(str::to_owned);
+            let change = UpdateHookRequest { authorization_header, ..change(&hook, &[("url", url)]) };
+            let changed = update(&service, change).await.unwrap();
+            (changed.authorization_header.clone(), value_of(&service, &changed).await.unwrap_or_default())
+        };
+        let expected = |shown: &str, value: &str| (shown.to_owned(), value.to_owned());
+        let (first, other) = ("https://one.example.com/a", "https://two.example.com/a");
+        moved(first, Some("Bearer hunter4")).await;
+        assert_eq!(moved("https://one.example.com/b", None).await, expected("Bearer ***", "Bearer hunter4"));
+        // The shown value is not the header.
+        assert_eq!(moved(other, Some("Bearer ***")).await, expected("", ""));
+        assert_eq!(moved(first, Some("Bearer hunter5")).await, expected("Bearer ***", "Bearer hunter5"));
+        assert_eq!(moved("http://one.example.com/a", None).await, expected("", ""));
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_key_tells_headers_apart_and_keeps_none() {
     on_each_url(|url| async move {
         let service = Service::start(&url).await;
