@@ -64,7 +64,7 @@ pub struct Grant {
     #[serde(default)]
     pub issue_reach: IssueReach,
     /// The access behind a push, which repo-svc checks again before refs move. `None` for other
-    /// operations.
+    /// operations, whose callers have an access token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reauthorization: Option<Reauthorization>,
     /// Limits of the accounts that the operation counts for. None in grants without this claim.
@@ -246,6 +246,19 @@ impl Grant {
     #[must_use]
     pub fn user_id(&self) -> Option<UserId> {
         self.user.as_ref().map(|user| UserId(user.id))
+    }
+
+    /// Returns the request to repo-svc to check the granted access again. `None` for a caller without
+    /// an access token, unless the grant names the access.
+    #[must_use]
+    pub fn reauthorization(&self) -> Option<ReauthorizeAccessRequest> {
+        let token = self.user.as_ref().map_or(0, |user| user.token_id);
+        let of_token = || {
+            let credential = Credential::Token(token);
+            Reauthorization { repository: self.repository, is_wiki: false, is_git: false, credential }
+        };
+        let access = self.reauthorization.clone().or_else(|| (token != 0).then(of_token));
+        Some(access?.request(self.operation.clone()))
     }
 
     /// Returns the id of the account whose limits apply; `None` for anonymous callers.

@@ -1,7 +1,9 @@
 //! A caller that has lost access is refused by every process on the next call, with and without
 //! Redis.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrite_core::{Clock, Secret};
 use ferrite_proto::grant::Verifier;
@@ -11,6 +13,7 @@ use ferrite_rpc::auth::{TokenCache, TokenHash};
 use ferrite_rpc::redis::RedisServer;
 use reqwest::Method;
 use serde_json::json;
+use sqlx::{Connection, PgConnection};
 use tonic::Code;
 
 use crate::direct::{Proof, list};
@@ -43,6 +46,16 @@ mod alone {
             @profile production Production
             a_revoked_token_fails_everywhere_with_redis_up_and_stopped(Options::default())
             access_is_lost_at_once_with_redis_stopped(Options::default())
+        }
+    }
+
+    /// Production profile only: no other process can lock a table of the embedded one.
+    mod with_locks {
+        use super::*;
+
+        on_own_installations! {
+            @profile production Production
+            a_write_that_waits_has_no_effect_after_the_loss_of_access(Options::default())
         }
     }
 }
@@ -227,6 +240,26 @@ async fn a_removed_collaborator_loses_access_at_once(cluster: &Cluster) {
     interfaces.are_not_found("removed").await;
     ada.put(&path, &admin).await.empty(204);
     interfaces.are_open().await;
+}
+
+/// Holds back writes to branches by a lock on a table that they read.
+async fn a_write_that_waits_has_no_effect_after_the_loss_of_access(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    guarded(&ada).await;
+    let collaborator = ada.repo("guarded", &format!("/collaborators/{}", bob.name));
+    ada.put(&collaborator, &json!({"permission": "write"})).await.empty(204);
+    let mut connection = PgConnection::connect(cluster.database(Role::Git)).await.unwrap();
+    let mut lock = connection.begin().await.unwrap();
+    sqlx::query("LOCK TABLE protections IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+    let path = ada.repo("guarded", "/contents/late");
+    let body = json!({"message": "too late", "content": ""});
+    let mut put = pin!(bob.post(&path, &body));
+    // It begins, and waits for longer than writes may without another check.
+    assert!(tokio::time::timeout(Duration::from_secs(2), put.as_mut()).await.is_err());
+    ada.delete(&collaborator).await.empty(204);
+    lock.rollback().await.unwrap();
+    put.await.refused(404);
+    ada.get(&path).await.refused(404);
 }
 
 async fn a_demoted_collaborator_loses_rights_at_once(cluster: &Cluster) {

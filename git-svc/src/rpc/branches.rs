@@ -159,7 +159,7 @@ pub(super) async fn rename_branch(
     request: Request<RenameBranchRequest>,
 ) -> Result<RenameBranchResponse, RpcError> {
     let write = RefWrite::begin(state, &request, request.get_ref().repository_id, "RenameBranch").await?;
-    let by = AuditContext::of(&Caller::of(&request), &write.grant, request.metadata());
+    let by = AuditContext::of(&Caller::of(&request), &write.access.grant, request.metadata());
     let request = request.into_inner();
     let new = BranchName::parse(request.new_name.as_bytes()).map_err(|error| error.of("name"))?;
     let old = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;

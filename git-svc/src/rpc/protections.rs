@@ -15,7 +15,7 @@ use git_store::types::{
 };
 use tonic::Request;
 
-use super::{authorize, encode, finish, statuses::check_context_of};
+use super::{authorize, encode, finish, ref_writes::WriteAccess, statuses::check_context_of};
 use crate::{ref_updates::AuditContext, rpc_error::RpcError, state::AppState};
 
 service!(ProtectionService for AppState {
@@ -58,11 +58,11 @@ async fn set_protection(
 ) -> Result<SetProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
-    let grant = state.authorize(&caller, id).await?;
-    let by = AuditContext::of(&caller, &grant, request.metadata());
+    let access = WriteAccess::of(state, &caller, id).await?;
+    let by = AuditContext::of(&caller, &access.grant, request.metadata());
     let request = request.into_inner();
     let rule = parse(request, state.clock.now_us())?;
-    finish(state, async move |state| set(&state, id, rule, by).await).await
+    finish(state, async move |state| set(&state, id, rule, &access, by).await).await
 }
 
 /// Stores a rule under the repository's write lock, so that every later ref change is checked
@@ -71,6 +71,7 @@ async fn set(
     state: &AppState,
     id: RepositoryId,
     mut rule: Rule,
+    access: &WriteAccess,
     by: AuditContext,
 ) -> Result<SetProtectionResponse, RpcError> {
     let guard = state.updater.lock(id).await?;
@@ -86,6 +87,7 @@ async fn set(
     }
     rule.created_us = old.map_or(rule.created_us, |old| old.created_us);
     let is_new = old.is_none();
+    access.confirm(state).await?;
     let delivered = state.updater.set_rule(&guard, &mut rule, by).await?;
     drop(guard);
     delivered.await;
@@ -146,8 +148,8 @@ async fn update_protection(
 ) -> Result<UpdateProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
-    let grant = state.authorize(&caller, id).await?;
-    let by = AuditContext::of(&caller, &grant, request.metadata());
+    let access = WriteAccess::of(state, &caller, id).await?;
+    let by = AuditContext::of(&caller, &access.grant, request.metadata());
     let mut request = request.into_inner();
     let users = request.push_user_ids.take().map(|users| parse_users(users.ids)).transpose()?;
     let contexts = request.required_contexts.take().map(|list| parse_contexts(list.contexts)).transpose()?;
@@ -162,6 +164,7 @@ async fn update_protection(
         rule.users = users.unwrap_or(rule.users);
         rule.checks.contexts = contexts.unwrap_or(rule.checks.contexts);
         rule.updated_us = state.clock.now_us();
+        access.confirm(&state).await?;
         let delivered = state.updater.set_rule(&guard, &mut rule, by).await?;
         drop(guard);
         delivered.await;
@@ -176,21 +179,23 @@ async fn delete_protection(
 ) -> Result<DeleteProtectionResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
-    let grant = state.authorize(&caller, id).await?;
-    let by = AuditContext::of(&caller, &grant, request.metadata());
+    let access = WriteAccess::of(state, &caller, id).await?;
+    let by = AuditContext::of(&caller, &access.grant, request.metadata());
     let request = request.into_inner();
-    finish(state, async move |state| delete(&state, id, request, by).await).await
+    finish(state, async move |state| delete(&state, id, request, &access, by).await).await
 }
 
 async fn delete(
     state: &AppState,
     id: RepositoryId,
     request: DeleteProtectionRequest,
+    access: &WriteAccess,
     by: AuditContext,
 ) -> Result<DeleteProtectionResponse, RpcError> {
     let guard = state.updater.lock(id).await?;
     let rule = named(state, id, request.protection_id, &request.pattern).await?;
     require_version(Some(&rule))?;
+    access.confirm(state).await?;
     let delivered = state.updater.remove_rule(&guard, &rule, by).await?;
     drop(guard);
     delivered.await;

@@ -1,7 +1,7 @@
 //! Steps shared by the RPCs that create, rename and delete branches and tags: authorization,
 //! idempotency, branch protection, and the ref transaction.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ferrite_db::idempotency::{IdempotencyKey, Stored};
 use ferrite_proto::{grant::Grant, id::RepositoryId};
@@ -11,6 +11,7 @@ use git_store::{
     types::{error::GitError, protection::Actor},
 };
 use prost::Message;
+use tokio::time::Instant;
 use tonic::Request;
 
 use super::finish;
@@ -21,10 +22,39 @@ use crate::{
     state::AppState,
 };
 
+/// A write that took longer than this until it takes effect, mostly because it waited for others,
+/// asks repo-svc again.
+const MAX_GRANT_AGE: Duration = Duration::from_millis(250);
+
+/// The caller's access to a repository, with the time when it was checked.
+pub(super) struct WriteAccess {
+    pub(super) grant: Arc<Grant>,
+    checked: Instant,
+}
+
+impl WriteAccess {
+    /// Authorizes a request to change `repository`.
+    pub(super) async fn of(state: &AppState, caller: &Caller, repository: RepositoryId) -> Result<Self, RpcError> {
+        let grant = state.authorize(caller, repository).await?;
+        Ok(Self { grant, checked: Instant::now() })
+    }
+
+    /// Checks the access again if the last check was a while ago. Called right before the write
+    /// takes effect.
+    pub(super) async fn confirm(&self, state: &AppState) -> Result<(), RpcError> {
+        if self.checked.elapsed() > MAX_GRANT_AGE
+            && let Some(access) = self.grant.reauthorization()
+        {
+            state.authorizer.reauthorize(access).await?;
+        }
+        Ok(())
+    }
+}
+
 /// An authorized request to change refs: repository, user and idempotency key.
 pub(super) struct RefWrite {
     pub(super) repository: RepositoryId,
-    pub(super) grant: Arc<Grant>,
+    pub(super) access: WriteAccess,
     pub(super) actor: Actor,
     key: Option<IdempotencyKey>,
 }
@@ -39,10 +69,10 @@ impl RefWrite {
         name: &'static str,
     ) -> Result<Self, RpcError> {
         let repository = RepositoryId(repository);
-        let grant = state.authorize(&Caller::of(request), repository).await?;
-        let actor = Actor::of(&grant);
+        let access = WriteAccess::of(state, &Caller::of(request), repository).await?;
+        let actor = Actor::of(&access.grant);
         let key = IdempotencyKey::of(request, actor.user, name)?;
-        Ok(Self { repository, grant, actor, key })
+        Ok(Self { repository, access, actor, key })
     }
 
     /// Runs `work` in its own task, so that it completes even if the caller disconnects.
@@ -87,9 +117,9 @@ impl RefWrite {
         }
     }
 
-    /// Applies a change of refs and stores the response for the idempotency key. `short` is the
-    /// short name of the ref. `rename_by` is set for the rename of a branch. `field` has the new
-    /// name, for the error if it collides with another ref.
+    /// Confirms the access, applies a change of refs and stores the response for the idempotency
+    /// key. `short` is the short name of the ref. `rename_by` is set for the rename of a branch.
+    /// `field` has the new name, for the error if it collides with another ref.
     pub(super) async fn apply<A: Message>(
         &self,
         state: &AppState,
@@ -99,6 +129,7 @@ impl RefWrite {
         rename_by: Option<AuditContext>,
         response: &A,
     ) -> Result<(), RpcError> {
+        self.access.confirm(state).await?;
         let subject = CommitSubject { branch: short.to_vec(), ..CommitSubject::default() };
         let stored = self.key.as_ref().map(|key| IdempotentResponse { key, message: response, subject });
         let applied = match rename_by {

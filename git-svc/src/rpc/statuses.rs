@@ -20,7 +20,7 @@ use git_store::{
 use tonic::Request;
 use url::Url;
 
-use super::{authorize, decode, encode, finish};
+use super::{authorize, decode, encode, finish, ref_writes::WriteAccess};
 use crate::{
     db::{NewStatus, StatusRow, StatusTable},
     rpc_error::RpcError,
@@ -45,12 +45,12 @@ async fn create_status(
 ) -> Result<CreateStatusResponse, RpcError> {
     let caller = Caller::of(&request);
     let id = RepositoryId(request.get_ref().repository_id);
-    let grant = state.authorize(&caller, id).await?;
-    let user = grant.user_id().map_or(0, |user| user.0);
+    let access = WriteAccess::of(state, &caller, id).await?;
+    let user = user_of(&access);
     let key = IdempotencyKey::of(&request, user, "CreateStatus")?;
     let request = request.into_inner();
     finish(state, async move |state| {
-        let create = async { create(&state, id, user, request, key.as_ref()).await };
+        let create = async { create(&state, id, &access, request, key.as_ref()).await };
         once(&state.db, key.as_ref(), create).await
     })
     .await
@@ -59,7 +59,7 @@ async fn create_status(
 async fn create(
     state: &AppState,
     id: RepositoryId,
-    user: i64,
+    access: &WriteAccess,
     request: CreateStatusRequest,
     key: Option<&IdempotencyKey>,
 ) -> Result<CreateStatusResponse, RpcError> {
@@ -73,7 +73,9 @@ async fn create(
         return Err(GitError::Invalid(violation).into());
     }
     let commit = find(state, id, &revision).await?;
+    let user = user_of(access);
     let status = NewStatus { commit: commit.id, context, state: outcome, target_url, description, user };
+    access.confirm(state).await?;
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     let status = encode_status(StatusTable::add(&mut tx, id, status, now).await??);
@@ -87,6 +89,10 @@ async fn create(
     tx.commit().await?;
     state.updater.wake_relay();
     Ok(response)
+}
+
+fn user_of(access: &WriteAccess) -> i64 {
+    access.grant.user_id().map_or(0, |user| user.0)
 }
 
 /// Cuts a commit message for the event of a status.

@@ -67,7 +67,7 @@ async fn add_tag(state: &AppState, request: Request<AddTagRequest>) -> Result<Ad
         None
     } else {
         let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
-        Some(TagDraft::new(name.clone(), author(&write.grant, seconds), message)?)
+        Some(TagDraft::new(name.clone(), author(&write.access.grant, seconds), message)?)
     };
     let tag = NewTag { name, target: Revision::parse(&target)?, draft };
     write.run(state, async move |state, write| add(&state, &write, tag).await).await
@@ -90,7 +90,7 @@ async fn add(state: &AppState, write: &RefWrite, tag: NewTag) -> Result<AddTagRe
         None => read::commit(repo, &target),
     };
     let commit = state.pool.run(id, job).await?;
-    if let (Some(draft), Some(quota)) = (&tag.draft, write.grant.limits.bytes)
+    if let (Some(draft), Some(quota)) = (&tag.draft, write.access.grant.limits.bytes)
         && draft.message().len() as u64 >= quota.left()
     {
         return Err(quota_exceeded(quota).into());

@@ -52,6 +52,8 @@ mod protection;
 #[cfg(test)]
 mod push;
 #[cfg(test)]
+mod queued_writes;
+#[cfg(test)]
 mod races;
 #[cfg(test)]
 mod refusals;

@@ -31,7 +31,10 @@ use tonic::Request;
 use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::{CommitSubject, IdempotentResponse, protection::check_commit},
-    rpc::{decode, encode, finish, ref_writes},
+    rpc::{
+        decode, encode, finish,
+        ref_writes::{WriteAccess, author},
+    },
     rpc_error::RpcError,
     state::AppState,
 };
@@ -42,7 +45,7 @@ const MAX_ATTEMPTS: usize = 5;
 /// An authorized commit request: repository, user and idempotency key.
 pub(super) struct CommitContext {
     repository: RepositoryId,
-    grant: Arc<Grant>,
+    access: WriteAccess,
     actor: Actor,
     key: Option<IdempotencyKey>,
     /// Total size of the files in the commit.
@@ -59,10 +62,10 @@ pub(super) async fn begin<T: Message>(
     name: &'static str,
 ) -> Result<CommitContext, RpcError> {
     let repository = RepositoryId(repository);
-    let grant = state.authorize(&Caller::of(request), repository).await?;
-    let actor = Actor::of(&grant);
+    let access = WriteAccess::of(state, &Caller::of(request), repository).await?;
+    let actor = Actor::of(&access.grant);
     let key = IdempotencyKey::of(request, actor.user, name)?;
-    Ok(CommitContext { repository, grant, actor, key, content_bytes: 0, begins_branch: false })
+    Ok(CommitContext { repository, access, actor, key, content_bytes: 0, begins_branch: false })
 }
 
 impl CommitContext {
@@ -73,7 +76,7 @@ impl CommitContext {
 
     /// Checks that the commit fits into the owner's quota.
     fn check_quota(&self) -> Result<(), GitError> {
-        match self.grant.limits.bytes {
+        match self.access.grant.limits.bytes {
             Some(quota) if self.content_bytes >= quota.left() => Err(quota_exceeded(quota)),
             _ => Ok(()),
         }
@@ -94,8 +97,8 @@ impl CommitContext {
             branch: decode::branch("branch", branch)?,
             new_branch: decode::branch("new_branch", new_branch)?,
             message,
-            author: identity("author", author, &self.grant, seconds)?,
-            committer: identity("committer", committer, &self.grant, seconds)?,
+            author: identity("author", author, &self.access.grant, seconds)?,
+            committer: identity("committer", committer, &self.access.grant, seconds)?,
             signoff,
         })
     }
@@ -183,6 +186,7 @@ async fn run<A: Message + Default>(
         };
         let response = respond(prepared);
         let stored = context.key.as_ref().map(|key| IdempotentResponse { key, message: &response, subject });
+        context.access.confirm(state).await?;
         tries -= 1;
         match state.updater.apply(&guard, &change, stored).await {
             Ok(delivered) => {
@@ -245,7 +249,7 @@ fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64)
         |date| CommitTime { seconds: date.seconds, offset_minutes: given.date_offset_minutes },
     );
     if given.name.is_empty() && given.email.is_empty() {
-        return ref_writes::author(grant, 0).at(field, time);
+        return author(grant, 0).at(field, time);
     }
     Author::exact(field, &given.name, &given.email, time)
 }

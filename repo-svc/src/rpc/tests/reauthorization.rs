@@ -3,6 +3,7 @@
 use ferrite_db::args;
 use ferrite_proto::grant::Credential;
 use ferrite_proto::operation::{RAW, RECEIVE_PACK, UPLOAD_PACK};
+use ferrite_proto::repo::reauthorize_access_request::Credential as CredentialId;
 use ferrite_proto::repo::{ReauthorizeAccessRequest, ResolveAccessRequest};
 use tonic::Code;
 
@@ -18,9 +19,14 @@ async fn given(harness: &Harness, token: &str, request: ResolveAccessRequest) ->
     let response = harness.access().resolve_access(with_token(request, token)).await.unwrap().into_inner();
     let access = response.reauthorization.unwrap();
     let (grant, _) = harness.trust().verifier.verify(&response.grant).unwrap();
+    let again = grant.reauthorization();
     // Only the grant for a push names its credential.
     let named = grant.reauthorization.map(|named| named.request(grant.operation.clone()));
     assert_eq!(named, (grant.operation == RECEIVE_PACK).then(|| access.clone()));
+    // The id of an access token is in every grant.
+    if !access.is_git && matches!(access.credential, Some(CredentialId::TokenId(_))) {
+        assert_eq!(again, Some(access.clone()));
+    }
     access
 }
 
