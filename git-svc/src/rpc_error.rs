@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ferrite_db::{DbError, idempotency::IdempotencyError};
 use ferrite_events::DeliveryError;
-use ferrite_proto::error::{FieldViolation, Kind, ServiceError, to_status};
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError, first_violation, to_status};
 use ferrite_rpc::auth::AuthError;
 use git_store::types::error::GitError;
 use tonic::Status;
@@ -16,6 +16,9 @@ pub(crate) enum RpcError {
     Auth(#[from] AuthError),
     #[error(transparent)]
     Git(GitError),
+    /// Fields of the request are invalid.
+    #[error("{}", first_violation(.0))]
+    Fields(Vec<FieldViolation>),
     /// The idempotency key was used for a different request, or could not be checked.
     #[error(transparent)]
     Idempotency(#[from] IdempotencyError),
@@ -51,7 +54,7 @@ impl RpcError {
             Self::Git(error) => Some(error),
             Self::Idempotency(error) => Some(error),
             Self::Delivery(error) => Some(error),
-            Self::Store(_) => None,
+            Self::Fields(_) | Self::Store(_) => None,
         }
     }
 
@@ -73,6 +76,7 @@ impl RpcError {
 impl ServiceError for RpcError {
     fn classify(&self) -> (Kind, &'static str) {
         match self {
+            Self::Fields(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
             Self::Store(error) => error.classify(),
             _ => self.inner().map_or((Kind::Internal, "INTERNAL"), ServiceError::classify),
         }
@@ -83,7 +87,10 @@ impl ServiceError for RpcError {
     }
 
     fn violations(&self) -> Vec<FieldViolation> {
-        self.inner().map(ServiceError::violations).unwrap_or_default()
+        match self {
+            Self::Fields(violations) => violations.clone(),
+            _ => self.inner().map(ServiceError::violations).unwrap_or_default(),
+        }
     }
 
     fn retry_after(&self) -> Option<Duration> {

@@ -29,6 +29,7 @@ const TRIM: &str = "DELETE FROM statuses WHERE repository_id = $1 AND commit_id 
      (SELECT id FROM statuses WHERE repository_id = $1 AND commit_id = $2 AND context = $3 ORDER BY id DESC LIMIT $4)";
 const COLUMNS: &str =
     "SELECT id, commit_id, context, state, target_url, description, user_id, created_us FROM statuses";
+const BY_ID: &str = " WHERE repository_id = $1 AND id = $2";
 const NEWEST: &str =
     " WHERE id IN (SELECT MAX(id) FROM statuses WHERE repository_id = $1 AND commit_id = $2 GROUP BY context)";
 const DELETE_ALL: &str = "DELETE FROM statuses WHERE repository_id = $1";
@@ -106,6 +107,13 @@ impl StatusTable {
         let (id,): (i64,) = tx.one(ADD, &args).await?;
         tx.execute(TRIM, &args![repository, commit_id.as_str(), context.as_str(), KEPT_PER_CONTEXT]).await?;
         Ok(Ok(StatusRow { id, commit_id, context, state, target_url, description, user_id: user, created_us: now_us }))
+    }
+
+    /// Returns a status of a repository by its id.
+    pub(crate) async fn find(&self, repository: RepositoryId, id: i64) -> Result<Option<StatusRow>, DbError> {
+        let mut query = Query::new(COLUMNS);
+        query.push(BY_ID);
+        self.db.optional(query.sql(), &args![repository, id]).await
     }
 
     /// Returns a page of the statuses of a commit, and their number.
@@ -204,6 +212,8 @@ mod tests {
             }
             let lint = add(&db, one, status(commit, "lint", StatusState::Failure), 20).await.unwrap();
             add(&db, one, status(other, "build", StatusState::Error), 21).await.unwrap();
+            assert_eq!(table.find(one, lint.id).await.unwrap().as_ref(), Some(&lint));
+            assert_eq!(table.find(RepositoryId(2), lint.id).await.unwrap(), None);
             let page = |number, size| Page { number, size };
             let (all, total) = table.list(one, commit, None, false, page(1, 50)).await.unwrap();
             assert_eq!((all.len(), total, &all[0]), (11, 11, &lint));

@@ -83,7 +83,7 @@ pub(super) async fn create_branch(
 ) -> Result<CreateBranchResponse, RpcError> {
     let write = RefWrite::begin(state, &request, request.get_ref().repository_id, "CreateBranch").await?;
     let request = request.into_inner();
-    let name = BranchName::parse(request.name.as_bytes()).map_err(|error| error.of("new_branch_name"))?;
+    let name = decode::new_name("new_branch_name", &request.name)?;
     let start = Revision::parse(&request.revision)?;
     write.run(state, async move |state, write| create(&state, &write, name, start).await).await
 }
@@ -161,7 +161,7 @@ pub(super) async fn rename_branch(
     let write = RefWrite::begin(state, &request, request.get_ref().repository_id, "RenameBranch").await?;
     let by = AuditContext::of(&Caller::of(&request), &write.access.grant, request.metadata());
     let request = request.into_inner();
-    let new = BranchName::parse(request.new_name.as_bytes()).map_err(|error| error.of("name"))?;
+    let new = decode::new_name("name", &request.new_name)?;
     let old = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
     write.run(state, async move |state, write| rename(&state, &write, old, new, by).await).await
 }

@@ -2,11 +2,40 @@
 
 use git_store::{
     repo::{objects::full_id, refs::Page},
-    types::{error::GitError, name::BranchName},
+    types::{
+        error::GitError,
+        name::{BranchName, check_new_name},
+    },
 };
 use git2::Oid;
 
+use crate::rpc_error::RpcError;
+
 const MAX_PAGE_SIZE: usize = 1000;
+
+/// The errors of the fields of one request, which are reported together.
+#[derive(Debug, Default)]
+pub(super) struct FieldErrors(Vec<GitError>);
+
+impl FieldErrors {
+    /// Unwraps a checked value. Collects an error and returns `None`.
+    pub(super) fn take<T>(&mut self, checked: Result<T, GitError>) -> Option<T> {
+        checked.map_err(|error| self.0.push(error)).ok()
+    }
+
+    /// Returns the error of the request: one that is not about the form of a field, such as
+    /// `TooLarge`, or else all invalid fields.
+    pub(super) fn into_error(self) -> RpcError {
+        let mut violations = Vec::with_capacity(self.0.len());
+        for error in self.0 {
+            match error {
+                GitError::Invalid(violation) => violations.push(violation),
+                other => return other.into(),
+            }
+        }
+        RpcError::Fields(violations)
+    }
+}
 
 pub(super) fn parse_page(number: i32, size: i32) -> Result<Page, GitError> {
     let number = usize::try_from(number).ok().filter(|number| *number >= 1);
@@ -26,6 +55,14 @@ pub(super) fn branch(field: &str, name: &str) -> Result<Option<BranchName>, GitE
         return Ok(None);
     }
     BranchName::parse(name.as_bytes()).map(Some).map_err(|error| error.of(field))
+}
+
+/// Parses the short name of a branch or tag in `field`, which the request creates. The rules for
+/// branch names also keep a tag from being mistaken for something else.
+pub(super) fn new_name(field: &str, name: &str) -> Result<BranchName, GitError> {
+    let parsed = BranchName::parse(name.as_bytes()).map_err(|error| error.of(field))?;
+    check_new_name(parsed.as_bytes(), field)?;
+    Ok(parsed)
 }
 
 /// Parses the blob id in `field`; `None` if it is empty.

@@ -15,7 +15,7 @@ use git_store::types::{
 };
 use tonic::Request;
 
-use super::{authorize, encode, finish, ref_writes::WriteAccess, statuses::check_context_of};
+use super::{authorize, decode::FieldErrors, encode, finish, ref_writes::WriteAccess, statuses::check_context_of};
 use crate::{ref_updates::AuditContext, rpc_error::RpcError, state::AppState};
 
 service!(ProtectionService for AppState {
@@ -99,18 +99,22 @@ fn require_version(rule: Option<&Rule>) -> Result<(), DbError> {
     Ok(version::require(rule.cloned().map(encode::protection).as_ref())?)
 }
 
-fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, GitError> {
+fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, RpcError> {
+    let mut errors = FieldErrors::default();
+    let pattern = errors.take(Pattern::parse(&request.pattern));
+    let users = errors.take(parse_users(request.push_user_ids));
+    let contexts = errors.take(parse_contexts(request.required_contexts));
+    let (Some(pattern), Some(users), Some(contexts)) = (pattern, users, contexts) else {
+        return Err(errors.into_error());
+    };
     Ok(Rule {
         id: 0,
-        pattern: Pattern::parse(&request.pattern)?,
+        pattern,
         allow_force: request.allow_force,
         allow_delete: request.allow_delete,
         forbids_push: request.forbids_push,
-        users: parse_users(request.push_user_ids)?,
-        checks: RequiredChecks {
-            are_required: request.requires_checks,
-            contexts: parse_contexts(request.required_contexts)?,
-        },
+        users,
+        checks: RequiredChecks { are_required: request.requires_checks, contexts },
         created_us: now_us,
         updated_us: now_us,
     })
@@ -151,8 +155,10 @@ async fn update_protection(
     let access = WriteAccess::of(state, &caller, id).await?;
     let by = AuditContext::of(&caller, &access.grant, request.metadata());
     let mut request = request.into_inner();
-    let users = request.push_user_ids.take().map(|users| parse_users(users.ids)).transpose()?;
-    let contexts = request.required_contexts.take().map(|list| parse_contexts(list.contexts)).transpose()?;
+    let mut errors = FieldErrors::default();
+    let users = errors.take(request.push_user_ids.take().map(|users| parse_users(users.ids)).transpose());
+    let contexts = errors.take(request.required_contexts.take().map(|list| parse_contexts(list.contexts)).transpose());
+    let (Some(users), Some(contexts)) = (users, contexts) else { return Err(errors.into_error()) };
     finish(state, async move |state| {
         let guard = state.updater.lock(id).await?;
         let mut rule = named(&state, id, 0, &request.pattern).await?;

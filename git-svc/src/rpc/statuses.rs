@@ -1,7 +1,7 @@
 //! The RPCs of commit statuses.
 
 use ferrite_core::{text::check_line, timestamp};
-use ferrite_db::idempotency::{IdempotencyKey, once};
+use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, once_or_rebuild};
 use ferrite_listener::service;
 use ferrite_proto::{
     error::FieldViolation,
@@ -13,10 +13,7 @@ use ferrite_proto::{
     id::RepositoryId,
 };
 use ferrite_rpc::auth::Caller;
-use git_store::{
-    repo::{read, revision::Revision},
-    types::error::GitError,
-};
+use git_store::repo::{read, revision::Revision};
 use tonic::Request;
 use url::Url;
 
@@ -50,8 +47,13 @@ async fn create_status(
     let key = IdempotencyKey::of(&request, user, "CreateStatus")?;
     let request = request.into_inner();
     finish(state, async move |state| {
-        let create = async { create(&state, id, &access, request, key.as_ref()).await };
-        once(&state.db, key.as_ref(), create).await
+        let state = &state;
+        let create = async { create(state, id, &access, request, key.as_ref()).await };
+        let rebuild = |status: i64| async move {
+            let found = state.statuses.find(id, status).await?.ok_or(IdempotencyError::NotKept)?;
+            Ok(CreateStatusResponse { status: Some(encode_status(found)) })
+        };
+        once_or_rebuild(&state.db, key.as_ref(), rebuild, create).await
     })
     .await
 }
@@ -69,8 +71,9 @@ async fn create(
     let outcome = StatusState::try_from(outcome).unwrap_or_default();
     let checks =
         [check_state(outcome), check_context(&context), check_url(&target_url), check_description(&description)];
-    if let Some(violation) = checks.into_iter().flatten().next() {
-        return Err(GitError::Invalid(violation).into());
+    let violations: Vec<_> = checks.into_iter().flatten().collect();
+    if !violations.is_empty() {
+        return Err(RpcError::Fields(violations));
     }
     let commit = find(state, id, &revision).await?;
     let user = user_of(access);
@@ -82,9 +85,10 @@ async fn create(
     let commit = encode::commit(read::CommitInfo { message: first_lines(commit.message), ..commit });
     let fact = StatusCreated { status: Some(status.clone()), commit: Some(commit) };
     state.updater.announce(&mut tx, id, Fact::StatusCreated(fact)).await?;
+    let status_id = status.id;
     let response = CreateStatusResponse { status: Some(status) };
     if let Some(key) = key {
-        key.store(&mut tx, &response, now).await?;
+        key.store_with_subject(&mut tx, &response, &status_id, now).await?;
     }
     tx.commit().await?;
     state.updater.wake_relay();
@@ -165,6 +169,9 @@ pub(super) fn check_context_of(field: &str, context: &str) -> Option<FieldViolat
 }
 
 fn check_context(context: &str) -> Option<FieldViolation> {
+    if context.trim().is_empty() {
+        return Some(FieldViolation::new("context", "invalid", "must not be blank"));
+    }
     check_context_of("context", context)
 }
 

@@ -22,7 +22,7 @@ use git2::Repository;
 use tonic::Request;
 
 use super::{
-    authorize, encode,
+    authorize, decode, encode,
     ref_writes::{RefWrite, author},
 };
 use crate::{
@@ -61,8 +61,7 @@ impl NewTag {
 async fn add_tag(state: &AppState, request: Request<AddTagRequest>) -> Result<AddTagResponse, RpcError> {
     let write = RefWrite::begin(state, &request, request.get_ref().repository_id, "AddTag").await?;
     let AddTagRequest { tag_name, target, message, .. } = request.into_inner();
-    // The rules for branch names also keep a tag from being mistaken for something else.
-    let name = BranchName::parse(tag_name.as_bytes()).map_err(|error| error.of("tag_name"))?;
+    let name = decode::new_name("tag_name", &tag_name)?;
     let draft = if message.trim().is_empty() {
         None
     } else {

@@ -24,6 +24,8 @@ mod diffs;
 #[cfg(test)]
 mod fetch;
 #[cfg(test)]
+mod fields;
+#[cfg(test)]
 mod grants;
 #[cfg(test)]
 mod harness;

@@ -32,7 +32,9 @@ use crate::{
     db::{RefTransaction, UpdateKind},
     ref_updates::{CommitSubject, IdempotentResponse, protection::check_commit},
     rpc::{
-        decode, encode, finish,
+        decode,
+        decode::FieldErrors,
+        encode, finish,
         ref_writes::{WriteAccess, author},
     },
     rpc_error::RpcError,
@@ -82,25 +84,25 @@ impl CommitContext {
         }
     }
 
-    /// Checks the fields and builds a draft. Author and committer default to the user of the grant.
+    /// Checks the fields and builds a draft; `None` with `errors`. Author and committer default to
+    /// the user of the grant.
     pub(super) fn draft(
         &mut self,
         state: &AppState,
+        errors: &mut FieldErrors,
         [branch, new_branch]: [&str; 2],
         message: String,
         [author, committer]: [Option<CommitIdentity>; 2],
         signoff: bool,
-    ) -> Result<CommitDraft, GitError> {
+    ) -> Option<CommitDraft> {
         self.begins_branch = !new_branch.is_empty();
         let seconds = i64::try_from(state.clock.now_secs()).unwrap_or(i64::MAX);
-        Ok(CommitDraft {
-            branch: decode::branch("branch", branch)?,
-            new_branch: decode::branch("new_branch", new_branch)?,
-            message,
-            author: identity("author", author, &self.access.grant, seconds)?,
-            committer: identity("committer", committer, &self.access.grant, seconds)?,
-            signoff,
-        })
+        let branch = errors.take(decode::branch("branch", branch));
+        let new_branch = errors.take(decode::branch("new_branch", new_branch));
+        let author = errors.take(identity("author", author, &self.access.grant, seconds));
+        let committer = errors.take(identity("committer", committer, &self.access.grant, seconds));
+        let (branch, new_branch, author, committer) = (branch?, new_branch?, author?, committer?);
+        Some(CommitDraft { branch, new_branch, message, author, committer, signoff })
     }
 }
 

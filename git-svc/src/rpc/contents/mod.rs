@@ -30,7 +30,7 @@ use git_store::{
 use git2::Oid;
 use tonic::Request;
 
-use super::{authorize, decode, encode};
+use super::{authorize, decode, decode::FieldErrors, encode};
 use crate::{rpc_error::RpcError, state::AppState};
 
 /// Returns the file or directory at a path. An invalid path yields `PathNotFound`, like a missing
@@ -101,10 +101,12 @@ pub(super) async fn create_contents(
     let mut context = commit::begin(state, &request, request.get_ref().repository_id, "CreateContents").await?;
     let request = request.into_inner();
     let (branches, people) = ([request.branch.as_str(), &request.new_branch], [request.author, request.committer]);
-    let draft = context.draft(state, branches, request.message, people, request.signoff)?;
-    commit::check_file_size(state, request.content.len())?;
+    let mut errors = FieldErrors::default();
+    let draft = context.draft(state, &mut errors, branches, request.message, people, request.signoff);
+    let size = errors.take(commit::check_file_size(state, request.content.len()));
     let context = context.with_content(request.content.len());
-    let path = TreePath::strict(&request.path).map_err(|error| error.of("path"))?;
+    let path = errors.take(strict_path("path", &request.path));
+    let (Some(draft), Some(()), Some(path)) = (draft, size, path) else { return Err(errors.into_error()) };
     let content = inline(&request.content);
     let file = FileChange { path, operation: Operation::Create(request.content), expected_blob: None };
     let respond = |mut prepared: PreparedCommit| {
@@ -132,13 +134,18 @@ pub(super) async fn put_contents(
     let request = request.into_inner();
     let id = RepositoryId(request.repository_id);
     let (branches, people) = ([request.branch.as_str(), &request.new_branch], [request.author, request.committer]);
-    let draft = context.draft(state, branches, request.message, people, request.signoff)?;
+    let mut errors = FieldErrors::default();
+    let draft = context.draft(state, &mut errors, branches, request.message, people, request.signoff);
     let content_bytes = request.content.as_ref().map_or(0, Bytes::len);
-    commit::check_file_size(state, content_bytes)?;
+    let size = errors.take(commit::check_file_size(state, content_bytes));
     let context = context.with_content(content_bytes);
-    let expected_blob = decode::blob("sha", &request.expected_blob_id)?;
-    let path = TreePath::strict(&request.path).map_err(|error| error.of("path"))?;
-    let from = moved_from("from_path", &request.from_path, &path)?;
+    let expected_blob = errors.take(decode::blob("sha", &request.expected_blob_id));
+    let path = errors.take(strict_path("path", &request.path));
+    let from = path.as_ref().and_then(|path| errors.take(moved_from("from_path", &request.from_path, path)));
+    let (Some(draft), Some(()), Some(expected_blob), Some(path), Some(from)) = (draft, size, expected_blob, path, from)
+    else {
+        return Err(errors.into_error());
+    };
     let content = match (&from, request.content) {
         (Some(_), content) => content,
         (None, None) if !request.from_path.is_empty() => return Err(is_required("content").into()),
@@ -186,7 +193,11 @@ fn moved_from(field: &str, from: &[u8], path: &TreePath) -> Result<Option<TreePa
     if from.is_empty() || from == path.as_bytes() {
         return Ok(None);
     }
-    TreePath::strict(from).map(Some).map_err(|error| error.of(field))
+    strict_path(field, from).map(Some)
+}
+
+fn strict_path(field: &str, path: &[u8]) -> Result<TreePath, GitError> {
+    TreePath::strict(path).map_err(|error| error.of(field))
 }
 
 fn is_required(field: &str) -> GitError {
@@ -200,12 +211,14 @@ pub(super) async fn delete_contents(
     let mut context = commit::begin(state, &request, request.get_ref().repository_id, "DeleteContents").await?;
     let request = request.into_inner();
     let (branches, people) = ([request.branch.as_str(), &request.new_branch], [request.author, request.committer]);
-    let draft = context.draft(state, branches, request.message, people, request.signoff)?;
-    let delete = DeleteFile {
-        expected_blob: decode::blob("sha", &request.expected_blob_id)?,
-        path: TreePath::strict(&request.path).map_err(|error| error.of("path"))?,
-        draft,
+    let mut errors = FieldErrors::default();
+    let draft = context.draft(state, &mut errors, branches, request.message, people, request.signoff);
+    let expected_blob = errors.take(decode::blob("sha", &request.expected_blob_id));
+    let path = errors.take(strict_path("path", &request.path));
+    let (Some(draft), Some(expected_blob), Some(path)) = (draft, expected_blob, path) else {
+        return Err(errors.into_error());
     };
+    let delete = DeleteFile { path, expected_blob, draft };
     let respond = |prepared| {
         let (commit, branch) = commit::result(prepared);
         DeleteContentsResponse { commit, branch }
@@ -222,16 +235,22 @@ pub(super) async fn change_files(
     let mut context = commit::begin(state, &request, request.get_ref().repository_id, "ChangeFiles").await?;
     let request = request.into_inner();
     let (branches, people) = ([request.branch.as_str(), &request.new_branch], [request.author, request.committer]);
-    let draft = context.draft(state, branches, request.message, people, request.signoff)?;
+    let mut errors = FieldErrors::default();
+    let draft = context.draft(state, &mut errors, branches, request.message, people, request.signoff);
     let content_bytes = request.files.iter().filter_map(|file| file.content.as_ref()).map(Bytes::len).sum();
     let context = context.with_content(content_bytes);
     // One file above the limit is enough to reject the request.
     let files = request.files.into_iter().take(MAX_FILES + 1).enumerate();
     let files = files.map(|(index, file)| {
-        file.content.iter().try_for_each(|content| commit::check_file_size(state, content.len()))?;
-        parse_change(index, &file)
+        let size = errors.take(commit::check_file_size(state, file.content.as_ref().map_or(0, Bytes::len)));
+        let change = parse_change(&mut errors, index, &file);
+        size.and(change)
     });
-    let files = files.collect::<Result<Vec<_>, _>>()?;
+    // Not short-circuiting, so that the wrong fields of all files are found.
+    let files: Vec<_> = files.collect();
+    let (Some(draft), Some(files)) = (draft, files.into_iter().collect::<Option<Vec<_>>>()) else {
+        return Err(errors.into_error());
+    };
     let change = ChangeFiles { files, draft };
     let respond = |mut prepared: PreparedCommit| {
         let entries = std::mem::take(&mut prepared.entries).into_iter().map(encode::entry).collect();
@@ -243,18 +262,28 @@ pub(super) async fn change_files(
     commit::commit(state, context, written, move |repo| write::change_files(repo, &change), respond).await
 }
 
-fn parse_change(index: usize, file: &git::FileChange) -> Result<FileChange, GitError> {
+/// Checks the change of one file; `None` with `errors`.
+fn parse_change(errors: &mut FieldErrors, index: usize, file: &git::FileChange) -> Option<FileChange> {
     let field = |name: &str| format!("files[{index}].{name}");
+    let path = errors.take(strict_path(&field("path"), &file.path));
+    let expected_blob = errors.take(decode::blob(&field("sha"), &file.expected_blob_id));
+    let (path, expected_blob) = (path?, expected_blob?);
+    let operation = errors.take(parse_operation(&field, file, &path, expected_blob.is_some()))?;
+    Some(FileChange { path, operation, expected_blob })
+}
+
+fn parse_operation(
+    field: &dyn Fn(&str) -> String,
+    file: &git::FileChange,
+    path: &TreePath,
+    expects_blob: bool,
+) -> Result<Operation, GitError> {
     let refuse = |name: &str, message: &str| GitError::invalid(&field(name), "invalid", message);
-    let path = TreePath::strict(&file.path).map_err(|error| error.of(&field("path")))?;
-    let expected_blob = decode::blob(&field("sha"), &file.expected_blob_id)?;
     let kind = file.operation();
     let from = match kind {
-        FileOperation::Move | FileOperation::Rename => {
-            Some(TreePath::strict(&file.from_path).map_err(|error| error.of(&field("from_path")))?)
-        }
+        FileOperation::Move | FileOperation::Rename => Some(strict_path(&field("from_path"), &file.from_path)?),
         FileOperation::Create | FileOperation::Update | FileOperation::Upload | FileOperation::Delete => {
-            moved_from(&field("from_path"), &file.from_path, &path)?
+            moved_from(&field("from_path"), &file.from_path, path)?
         }
         FileOperation::Unspecified => {
             let message = "must be create, update, upload, delete, move or rename";
@@ -263,7 +292,7 @@ fn parse_change(index: usize, file: &git::FileChange) -> Result<FileChange, GitE
     };
     let has_content = file.content.as_ref().is_some_and(|content| !content.is_empty());
     let content = || file.content.clone().ok_or_else(|| is_required(&field("content")));
-    let operation = match (kind, from) {
+    Ok(match (kind, from) {
         (FileOperation::Delete, _) if has_content => {
             return Err(refuse("content", "must not be set when deleting a file"));
         }
@@ -277,12 +306,11 @@ fn parse_change(index: usize, file: &git::FileChange) -> Result<FileChange, GitE
         (FileOperation::Rename, Some(from)) => Operation::Move(from, None),
         (FileOperation::Move, Some(from)) => Operation::Move(from, file.content.clone()),
         (_, Some(from)) => Operation::Move(from, Some(content()?)),
-        (FileOperation::Create, None) if expected_blob.is_some() => {
+        (FileOperation::Create, None) if expects_blob => {
             return Err(refuse("sha", "is only allowed for existing files"));
         }
         (FileOperation::Create, None) => Operation::Create(content()?),
         (FileOperation::Update, None) => Operation::Update(content()?),
         (_, None) => Operation::Put(content()?),
-    };
-    Ok(FileChange { path, operation, expected_blob })
+    })
 }
