@@ -66,6 +66,10 @@ async fn rules_are_kept_by_their_pattern(cluster: &Cluster) {
     let named = ada.post(&rules(&ada, "kept", ""), &named).await.expect(201).json();
     assert_eq!((&named["pattern"], &named["push_users"]), (&json!("v*"), &json!([bob.name])));
     assert_eq!(ada.get(&rules(&ada, "kept", "/v*")).await.expect(200).json(), named);
+    let none = json!({"push_whitelist_usernames": []});
+    ada.patch(&rules(&ada, "kept", "/v*"), &none).await.refused_field("push_whitelist_usernames");
+    let off = json!({"enable_push_whitelist": false, "push_whitelist_usernames": []});
+    assert_eq!(ada.patch(&rules(&ada, "kept", "/v*"), &off).await.expect(200).json()["push_users"], json!([]));
     let twice = json!({"pattern": "v*", "rule_name": "v*"});
     ada.post(&rules(&ada, "kept", ""), &twice).await.expect(200);
     for (body, field) in [
@@ -77,6 +81,7 @@ async fn rules_are_kept_by_their_pattern(cluster: &Cluster) {
         (json!({"pattern": "refs/heads/x"}), "pattern"),
         (json!({"pattern": "x".repeat(201)}), "pattern"),
         (json!({"pattern": "x", "push_users": ["never-was"]}), "push_users"),
+        (json!({"pattern": "x", "enable_push_whitelist": true}), "push_whitelist_usernames"),
         (json!({"pattern": "x", "push_users": "ada"}), "push_users"),
         (json!({"pattern": "x", "push_users": vec!["ada"; 101]}), "push_users"),
         (json!({"pattern": "x", "allow_force": "yes"}), "allow_force"),

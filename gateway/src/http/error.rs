@@ -170,6 +170,17 @@ impl ApiError {
         Self::invalid(vec![FieldError::new(field, code, message)])
     }
 
+    /// Puts `errors` in place of those of a field, at the end. Returns an error without that field
+    /// unchanged.
+    pub(crate) fn with_field(mut self, field: &str, errors: Vec<FieldError>) -> Self {
+        let count = self.errors.len();
+        self.errors.retain(|error| error.field != field);
+        match self.errors.len() == count {
+            true => self,
+            false => Self::invalid(self.errors.into_iter().chain(errors).collect()),
+        }
+    }
+
     pub(crate) fn moved_to(&self) -> Option<&PresentName> {
         self.moved_to.as_deref()
     }

@@ -167,7 +167,11 @@ async fn update_protection(
         rule.allow_delete = request.allow_delete.unwrap_or(rule.allow_delete);
         rule.forbids_push = request.forbids_push.unwrap_or(rule.forbids_push);
         rule.checks.are_required = request.requires_checks.unwrap_or(rule.checks.are_required);
+        let had_users = !rule.users.is_empty();
         rule.users = users.unwrap_or(rule.users);
+        if rule.users.is_empty() && !rule.forbids_push {
+            check_no_users(request.requires_push_users, request.keeps_push_users && had_users)?;
+        }
         rule.checks.contexts = contexts.unwrap_or(rule.checks.contexts);
         rule.updated_us = state.clock.now_us();
         access.confirm(&state).await?;
@@ -177,6 +181,16 @@ async fn update_protection(
         Ok(UpdateProtectionResponse { protection: Some(encode::protection(rule)) })
     })
     .await
+}
+
+/// Checks that a rule may list no users, which opens the branch to everyone with write permission.
+fn check_no_users(requires_users: bool, loses_users: bool) -> Result<(), GitError> {
+    let message = match (requires_users, loses_users) {
+        (true, _) => "must name a user if `enable_push_whitelist` is true; `enable_push: false` forbids all pushes",
+        (false, true) => "must name a user; `enable_push_whitelist: false` lets everyone with write permission push",
+        (false, false) => return Ok(()),
+    };
+    Err(GitError::invalid("push_whitelist_usernames", "required", message))
 }
 
 async fn delete_protection(

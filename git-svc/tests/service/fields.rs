@@ -92,6 +92,41 @@ async fn a_refused_status_or_rule_names_all_wrong_fields() {
 }
 
 #[tokio::test]
+async fn a_changed_rule_loses_its_users_only_on_purpose() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let mut rules = ProtectionServiceClient::new(service.channel());
+    let change = |users: Option<&[i64]>, requires_push_users, keeps_push_users| UpdateProtectionRequest {
+        repository_id: id,
+        pattern: "main".into(),
+        push_user_ids: users.map(|ids| UserIds { ids: ids.to_vec() }),
+        requires_push_users,
+        keeps_push_users,
+        ..UpdateProtectionRequest::default()
+    };
+    for (users, before, change, is_refused) in [
+        (vec![8], "listed", change(Some(&[]), false, true), true),
+        (vec![8], "listed", change(Some(&[9]), true, true), false),
+        (vec![8], "listed", change(None, true, false), false),
+        (vec![8], "listed", change(Some(&[]), false, false), false),
+        (vec![], "open", change(None, true, false), true),
+        (vec![], "open", change(Some(&[]), false, true), false),
+    ] {
+        let set = SetProtectionRequest { push_user_ids: users, ..rule(id, "main") };
+        rules.set_protection(service.with_grant(id, set)).await.unwrap();
+        let changed = rules.update_protection(service.with_grant(id, change.clone())).await;
+        match is_refused {
+            true => refused(changed, &["push_whitelist_usernames"]),
+            false => assert!(changed.is_ok(), "{before} {change:?}"),
+        }
+    }
+    // Nobody may push, so that the branch is not open.
+    let set = SetProtectionRequest { forbids_push: true, ..rule(id, "main") };
+    rules.set_protection(service.with_grant(id, set)).await.unwrap();
+    rules.update_protection(service.with_grant(id, change(None, true, false))).await.unwrap();
+}
+
+#[tokio::test]
 async fn new_branches_and_tags_have_no_characters_that_mislead() {
     let service = Service::start().await;
     let id = service.create().await;

@@ -15,6 +15,7 @@ use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
 use serde::Serialize;
 use serde_json::Value;
+use tonic::Status;
 
 use crate::api::access::ResolvedAccess;
 use crate::api::call::{ApiCall, Authenticated, operations};
@@ -104,10 +105,12 @@ fields! {
         allow_delete: Optional<Flag> = false,
         /// Whether anybody can push to the branch; true by default.
         enable_push: Optional<Flag> = true,
-        /// Whether only the listed users can push. False clears the list.
+        /// Whether only the listed users can push; true needs a list that is not empty. False clears
+        /// the list.
         enable_push_whitelist: Optional<Flag> = true,
         /// The users who can push to the branch. If empty, everyone with write permission can. Also
-        /// accepted under Gitea's name, `push_whitelist_usernames`.
+        /// accepted under Gitea's name, `push_whitelist_usernames`; an empty list under that name
+        /// opens no rule that lists users, unless `enable_push_whitelist` is false.
         push_users | "push_whitelist_usernames": Optional<Listed<100>> = ["bob"],
         /// Whether a commit needs successful statuses before it can be pushed to the branch; false
         /// by default. A commit made through the API has none, so it is refused.
@@ -118,29 +121,55 @@ fields! {
     }
 }
 
+/// The request that has settings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Write {
+    /// Absent settings have their default.
+    Whole,
+    /// Absent settings stay as they are.
+    Partial {
+        /// Whether the list of users is empty under Gitea's name only. Gitea allows nobody then, and
+        /// an empty list allows everyone here.
+        empties_whitelist: bool,
+    },
+}
+
 /// What a rule can be changed to.
 struct Settings {
     allow_force: Option<bool>,
     allow_delete: Option<bool>,
     forbids_push: Option<bool>,
     push_users: Option<Vec<String>>,
+    requires_push_users: bool,
+    keeps_push_users: bool,
     requires_checks: Option<bool>,
     required_contexts: Option<Vec<String>>,
 }
 
 impl ProtectionSettings {
     /// Reads the settings, and checks those that depend on each other.
-    fn settings(self, mistakes: &mut Mistakes) -> Settings {
+    fn settings(self, write: Write, mistakes: &mut Mistakes) -> Settings {
         let has_users = self.push_users.as_ref().is_some_and(|users| !users.is_empty());
         if self.enable_push_whitelist == Some(false) && has_users {
             mistakes.note("enable_push_whitelist", "invalid", "must be true if users are listed");
         }
+        let requires_push_users = self.enable_push_whitelist == Some(true) && self.enable_push != Some(false);
+        let lists_none = self.push_users.as_ref().map_or(write == Write::Whole, Vec::is_empty);
+        if requires_push_users && lists_none {
+            let message =
+                "must name a user if `enable_push_whitelist` is true; use `enable_push: false` to forbid all pushes";
+            mistakes.note("push_whitelist_usernames", "required", message);
+        }
+        let empties_whitelist = matches!(write, Write::Partial { empties_whitelist: true });
+        let keeps_push_users = empties_whitelist && self.enable_push_whitelist != Some(false);
         let push_users = if self.enable_push_whitelist == Some(false) { Some(Vec::new()) } else { self.push_users };
         Settings {
             allow_force: self.allow_force,
             allow_delete: self.allow_delete,
             forbids_push: self.enable_push.map(|is_open| !is_open),
             push_users,
+            requires_push_users,
+            keeps_push_users,
             requires_checks: self.enable_status_check,
             required_contexts: self.status_check_contexts,
         }
@@ -159,7 +188,7 @@ fn refuse_without_effect(object: &JsonObject, mistakes: &mut Mistakes) {
     };
     for name in WITHOUT_EFFECT {
         if object.get(name).is_some_and(|value| !is_empty(value)) {
-            mistakes.note(name, "unsupported", "is not supported");
+            mistakes.note(name, "invalid", "is not supported");
         }
     }
 }
@@ -274,7 +303,7 @@ async fn create(
         if pattern.as_ref().zip(rule_name.as_ref()).is_some_and(|(pattern, name)| pattern != name) {
             mistakes.note("rule_name", "invalid", "must be the same as `pattern`");
         }
-        Some((pattern.or(rule_name)?, settings.settings(mistakes)))
+        Some((pattern.or(rule_name)?, settings.settings(Write::Whole, mistakes)))
     });
     let ((pattern, rule), _permit) = read.await?;
     let access = call.confirm(access, operation::SET_PROTECTION).await?;
@@ -287,14 +316,20 @@ async fn replace(
     body: RequestBody<ReplacedProtection>,
 ) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
     let access = call.access(&path, operation::SET_PROTECTION).await?;
-    let read = body.read_with(&call.body_limits, |object, mistakes| read_named(path.rest, object, mistakes));
+    let read =
+        body.read_with(&call.body_limits, |object, mistakes| read_named(path.rest, Write::Whole, object, mistakes));
     let ((pattern, rule), _permit) = read.await?;
     let access = call.confirm(access, operation::SET_PROTECTION).await?;
     set(&call, &access, pattern, rule).await
 }
 
 /// Reads the settings of the rule in the path.
-fn read_named(path: Vec<u8>, object: &mut JsonObject, mistakes: &mut Mistakes) -> Option<(String, Settings)> {
+fn read_named(
+    path: Vec<u8>,
+    write: Write,
+    object: &mut JsonObject,
+    mistakes: &mut Mistakes,
+) -> Option<(String, Settings)> {
     let pattern = String::from_utf8(path).ok();
     let pattern = pattern.or_else(|| mistakes.add("pattern", "invalid", "must be UTF-8"));
     refuse_without_effect(object, mistakes);
@@ -305,7 +340,7 @@ fn read_named(path: Vec<u8>, object: &mut JsonObject, mistakes: &mut Mistakes) -
             mistakes.note(name, "invalid", "must be the pattern in the path");
         }
     }
-    Some((in_path, settings.settings(mistakes)))
+    Some((in_path, settings.settings(write, mistakes)))
 }
 
 /// Changes the given settings of a rule.
@@ -315,13 +350,16 @@ async fn update(
     body: RequestBody<ReplacedProtection>,
 ) -> ApiResult<Json<Protection>> {
     let access = call.access(&path, operation::UPDATE_PROTECTION).await?;
-    let read = body.read_with(&call.body_limits, |object, mistakes| read_named(path.rest, object, mistakes));
+    let read = body.read_with(&call.body_limits, |object, mistakes| {
+        let is_empty = |users: &Value| users.as_array().is_some_and(Vec::is_empty);
+        let empties_whitelist = object.get("push_whitelist_usernames").is_some_and(is_empty)
+            && !object.get("push_users").is_some_and(Value::is_array);
+        read_named(path.rest, Write::Partial { empties_whitelist }, object, mistakes)
+    });
     let ((pattern, rule), _permit) = read.await?;
     let access = call.confirm(access, operation::UPDATE_PROTECTION).await?;
-    let push_user_ids = match &rule.push_users {
-        Some(names) => Some(UserIds { ids: user_ids(&call, names).await? }),
-        None => None,
-    };
+    let users = PushUsers::find(&call, rule.push_users.as_deref().unwrap_or_default()).await?;
+    let push_user_ids = rule.push_users.is_some().then(|| UserIds { ids: users.ids.clone() });
     let request = UpdateProtectionRequest {
         repository_id: access.id,
         pattern,
@@ -331,9 +369,11 @@ async fn update(
         forbids_push: rule.forbids_push,
         requires_checks: rule.requires_checks,
         required_contexts: rule.required_contexts.map(|contexts| StatusContexts { contexts }),
+        requires_push_users: rule.requires_push_users,
+        keeps_push_users: rule.keeps_push_users,
     };
     let request = call.request_with_grant(&access.grant, request);
-    let response = call.clients.protections().update_protection(request).await?.into_inner();
+    let response = users.checked(call.clients.protections().update_protection(request).await)?.into_inner();
     Ok(Json(convert_one(&call, response.protection).await?))
 }
 
@@ -356,19 +396,19 @@ async fn set(
     pattern: String,
     rule: Settings,
 ) -> ApiResult<Either<Created<Protection>, Json<Protection>>> {
-    let push_user_ids = user_ids(call, &rule.push_users.unwrap_or_default()).await?;
+    let users = PushUsers::find(call, &rule.push_users.unwrap_or_default()).await?;
     let request = SetProtectionRequest {
         repository_id: access.id,
         pattern,
         allow_force: rule.allow_force.unwrap_or_default(),
         allow_delete: rule.allow_delete.unwrap_or_default(),
-        push_user_ids,
+        push_user_ids: users.ids.clone(),
         forbids_push: rule.forbids_push.unwrap_or_default(),
         requires_checks: rule.requires_checks.unwrap_or_default(),
         required_contexts: rule.required_contexts.unwrap_or_default(),
     };
     let request = call.request_with_grant(&access.grant, request);
-    let response = call.clients.protections().set_protection(request).await?.into_inner();
+    let response = users.checked(call.clients.protections().set_protection(request).await)?.into_inner();
     let rule = convert_one(call, response.protection).await?;
     if !response.is_new {
         return Ok(Either::Second(Json(rule)));
@@ -377,23 +417,44 @@ async fn set(
     Ok(Either::First(Created::at(location, rule)))
 }
 
-/// Returns the ids of the users with these names. 422 for unknown names.
-async fn user_ids(call: &ApiCall, names: &[String]) -> Result<Vec<i64>, ApiError> {
-    if names.is_empty() {
-        return Ok(Vec::new());
+/// The users who may push, by their ids.
+struct PushUsers {
+    /// An unknown user has the id zero, with which git-svc refuses the rule.
+    ids: Vec<i64>,
+    /// The errors of unknown users.
+    unknown: Vec<FieldError>,
+}
+
+impl PushUsers {
+    async fn find(call: &ApiCall, names: &[String]) -> Result<Self, ApiError> {
+        let mut users = Self { ids: Vec::with_capacity(names.len()), unknown: Vec::new() };
+        if names.is_empty() {
+            return Ok(users);
+        }
+        let request = GetUsersRequest { usernames: names.to_vec(), ..Default::default() };
+        let found = call.clients.accounts().get_users(call.request(request)).await?.into_inner();
+        let accounts = found.users.into_iter().filter(|user| !user.is_organization);
+        let known: HashMap<_, _> = accounts.map(|user| (user.username.to_lowercase(), user.id)).collect();
+        for name in names {
+            let id = known.get(&name.to_lowercase()).copied();
+            users.ids.push(id.unwrap_or_default());
+            if id.is_none() {
+                let message = format!("user `{name}` does not exist");
+                users.unknown.push(FieldError::new("push_users", "unknown", message));
+            }
+        }
+        Ok(users)
     }
-    let request = GetUsersRequest { usernames: names.to_vec(), ..Default::default() };
-    let found = call.clients.accounts().get_users(call.request(request)).await?.into_inner();
-    let users = found.users.into_iter().filter(|user| !user.is_organization);
-    let known: HashMap<_, _> = users.map(|user| (user.username.to_lowercase(), user.id)).collect();
-    let (mut ids, mut errors) = (Vec::with_capacity(names.len()), Vec::new());
-    for name in names {
-        match known.get(&name.to_lowercase()) {
-            Some(id) => ids.push(*id),
-            None => errors.push(FieldError::new("push_users", "unknown", format!("user `{name}` does not exist"))),
+
+    /// Returns the response of git-svc. Its error names the unknown users after all other fields.
+    fn checked<T>(self, response: Result<T, Status>) -> Result<T, ApiError> {
+        match response {
+            Ok(response) if self.unknown.is_empty() => Ok(response),
+            Ok(_) => Err(ApiError::invalid(self.unknown)),
+            Err(status) if self.unknown.is_empty() => Err(status.into()),
+            Err(status) => Err(ApiError::from(status).with_field("push_user_ids", self.unknown)),
         }
     }
-    if errors.is_empty() { Ok(ids) } else { Err(ApiError::invalid(errors)) }
 }
 
 /// Converts rules, with the names of their accounts.

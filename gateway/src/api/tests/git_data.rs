@@ -2,6 +2,7 @@ use std::fmt::Debug;
 
 use axum::body::Body;
 use ferrite_core::timestamp;
+use ferrite_proto::error::{FieldViolation, Kind, ServiceError};
 use ferrite_proto::git::{self, ObjectType};
 use ferrite_proto::{error, repo};
 use http::Request;
@@ -17,6 +18,26 @@ pub(super) const ACCESS: &str = "AccessService/ResolveAccess";
 pub(super) const DATA: &str = "ferrite.git.v1.GitDataService";
 pub(super) const GIT: &str = "ferrite.git.v1.GitService";
 const RULES: &str = "ferrite.git.v1.ProtectionService";
+const WHITELIST: &str = "push_whitelist_usernames";
+
+/// An error of git-svc that names these fields.
+#[derive(Debug, thiserror::Error)]
+#[error("fields are wrong")]
+struct Refused(Vec<FieldViolation>);
+
+impl ServiceError for Refused {
+    fn classify(&self) -> (Kind, &'static str) {
+        (Kind::InvalidArgument, "INVALID_FIELDS")
+    }
+
+    fn domain(&self) -> &'static str {
+        "git"
+    }
+
+    fn violations(&self) -> Vec<FieldViolation> {
+        self.0.clone()
+    }
+}
 
 pub(super) struct Case {
     gateway: TestGateway,
@@ -351,6 +372,15 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         ("POST", "/branch_protections", json!({"pattern": "x", "rule_name": 7}), &["rule_name"]),
         ("PUT", "/branch_protections/x", json!({"rule_name": "y"}), &["rule_name"]),
         ("PUT", "/branch_protections/x", json!({"pattern": "y", "rule_name": "y"}), &["pattern", "rule_name"]),
+        // Nobody may push in Gitea, and everyone here.
+        ("POST", "/branch_protections", json!({"pattern": "x", "enable_push_whitelist": true}), &[WHITELIST]),
+        ("PUT", "/branch_protections/x", json!({"enable_push_whitelist": true, "push_users": []}), &[WHITELIST]),
+        (
+            "PATCH",
+            "/branch_protections/x",
+            json!({"enable_push_whitelist": true, "push_whitelist_usernames": []}),
+            &[WHITELIST],
+        ),
     ] {
         let (status, refused, _) = case.send(method, path, &body).await;
         let errors = refused["errors"].as_array().unwrap();
@@ -358,11 +388,15 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         assert_eq!((status, named.as_slice()), (422, fields), "{method} {body}");
         assert!(case.script.take_request::<git::SetProtectionRequest>(&rpc).is_none());
     }
+    // git-svc refuses the id zero, and names all other wrong fields too.
+    let violations = ["pattern", "push_user_ids"].map(|field| FieldViolation::new(field, "invalid", "is wrong"));
+    case.script.fail(&rpc, error::to_status(&Refused(violations.to_vec())));
     let body = json!({"pattern": "x", "push_users": ["bob", "eve"]});
     let (status, refused, _) = case.send("POST", "/branch_protections", &body).await;
-    let error = &refused["errors"][0];
-    assert_eq!((status, &error["field"], &error["code"]), (422, &json!("push_users"), &json!("unknown")));
-    assert!(case.script.take_request::<git::SetProtectionRequest>(&rpc).is_none());
+    let errors = [0_usize, 1].map(|at| (&refused["errors"][at]["field"], &refused["errors"][at]["code"]));
+    let expected = [("pattern", "invalid"), ("push_users", "unknown")].map(|(field, code)| (json!(field), json!(code)));
+    assert_eq!((status, errors), (422, [(&expected[0].0, &expected[0].1), (&expected[1].0, &expected[1].1)]));
+    assert_eq!(case.script.take_request::<git::SetProtectionRequest>(&rpc).unwrap().push_user_ids, [3, 0]);
 
     let rpc = format!("{RULES}/ListProtections");
     case.script.respond(&rpc, &git::ListProtectionsResponse { protections: vec![rule(vec![3, 9])] });
