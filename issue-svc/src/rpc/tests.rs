@@ -112,9 +112,13 @@ async fn a_milestone_is_found_by_its_title_if_none_has_the_id() {
             let found = client.clone().get_milestone(ada().request(GET_MILESTONE, request)).await?;
             Ok::<_, Status>(found.into_inner().milestone.unwrap().id)
         };
-        for (id, title, expected) in
-            [(i64::MAX, "V1", ids[1]), (i64::MAX, "\u{e4}RGER", ids[2]), (ids[0], "v1", ids[0]), (ids[0], "", ids[0])]
-        {
+        for (id, title, expected) in [
+            (i64::MAX, "V1", ids[0]),
+            (i64::MAX, "v1", ids[1]),
+            (i64::MAX, "\u{e4}RGER", ids[2]),
+            (ids[0], "v1", ids[0]),
+            (ids[0], "", ids[0]),
+        ] {
             assert_eq!(get(id, title).await.unwrap(), expected, "{id} {title}");
         }
         for (id, title) in [(i64::MAX, "v2"), (i64::MAX, ""), (i64::MAX, "a\0")] {

@@ -111,7 +111,7 @@ impl IssueTable {
     }
 
     /// Returns the id of the milestone that a text names by its id, or else by its title: of several
-    /// the newest. Compares all titles here, because the databases fold only ASCII case.
+    /// the newest, first among those in the same case. Compares all titles here, because the databases fold only ASCII case.
     pub(crate) async fn milestone_named(
         &self,
         reader: Reader<'_>,
