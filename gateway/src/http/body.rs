@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{Extensions, HeaderMap, StatusCode};
 use ferrite_api_types::schema::Shape;
+use ferrite_core::headers::single_header;
 use futures_util::StreamExt;
 use http_body::Body as _;
 use serde_json::{Map, Value};
@@ -213,9 +214,10 @@ impl BodyDeadline {
     }
 }
 
-/// Whether the content type is JSON. A missing one counts as JSON.
+/// Whether the content type is JSON. A missing one counts as JSON, a repeated one does not.
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE) else { return true };
+    let Ok(value) = single_header(headers, CONTENT_TYPE) else { return false };
+    let Some(value) = value else { return true };
     value.to_str().is_ok_and(|value| value.is_empty() || is_json_type(&essence(value)))
 }
 
@@ -294,6 +296,8 @@ mod tests {
             assert!(is_json(&headers));
             headers.insert(CONTENT_TYPE, value.parse().unwrap());
             assert_eq!(is_json(&headers), expected, "{value}");
+            headers.append(CONTENT_TYPE, value.parse().unwrap());
+            assert!(!is_json(&headers), "{value} twice");
         }
     }
 

@@ -82,7 +82,8 @@ shape! {
         /// The target. Only for symbolic links.
         #[serde(skip_serializing_if = "Option::is_none")]
         target: Option<String>,
-        /// The repository. Only for submodules.
+        /// The repository, as the submodule names it; empty if that is neither a path nor an address
+        /// of `http`, `https`, `ssh` or `git`. Only for submodules.
         #[serde(skip_serializing_if = "Option::is_none")]
         submodule_git_url: Option<String>,
         sha: String,
@@ -154,7 +155,7 @@ impl Content {
             path: text(&entry.path),
             content: entry.content.filter(|_| is_file).map(|content| STANDARD.encode(content)),
             target,
-            submodule_git_url: (kind == ContentKind::Submodule).then(|| entry.submodule_url.unwrap_or_default()),
+            submodule_git_url: (kind == ContentKind::Submodule).then(|| submodule_url(entry.submodule_url)),
             sha: entry.id,
             download_url: download.unwrap_or_default(),
             links: ContentLinks { git: git.clone(), this: this.clone(), html: html.clone() },
@@ -163,6 +164,22 @@ impl Content {
             html_url: html,
         })
     }
+}
+
+/// Returns the URL of a submodule for a response. Clients may show it as a link, so it must not have
+/// a scheme such as `javascript`.
+fn submodule_url(written: Option<String>) -> String {
+    let is_safe = |url: &String| match url.split_once(':') {
+        // Browsers drop control characters in a scheme.
+        _ if url.contains(char::is_control) => false,
+        Some((scheme, rest)) if rest.starts_with("//") => {
+            ["http", "https", "ssh", "git"].iter().any(|known| known.eq_ignore_ascii_case(scheme))
+        }
+        // `user@host:path`, `host.example:path` or a path, which are no scheme.
+        Some((start, _)) => start.contains(['@', '.', '/']),
+        None => true,
+    };
+    written.filter(is_safe).unwrap_or_default()
 }
 
 impl Contents {
@@ -334,8 +351,24 @@ mod tests {
         let directory = to_json(entry(git::EntryKind::Directory, None));
         assert!(directory["git_url"].as_str().unwrap().contains("/git/trees/"));
         assert!(directory.get("target").is_none());
-        let module =
-            to_json(git::TreeEntry { submodule_url: Some("u".into()), ..entry(git::EntryKind::Submodule, None) });
-        assert_eq!(module["submodule_git_url"], "u");
+        let module = |url: &str| {
+            let entry = git::TreeEntry { submodule_url: Some(url.into()), ..entry(git::EntryKind::Submodule, None) };
+            to_json(entry)["submodule_git_url"].clone()
+        };
+        for url in
+            ["u", "../other.git", "https://h/a", "SSH://git@h/a", "git@h:a/b", "h.example:a/b", "git://h/a", "/srv/a:b"]
+        {
+            assert_eq!(module(url), url);
+        }
+        for url in [
+            "javascript:alert(1)",
+            "JavaScript://%0aalert(1)",
+            "java\nscript:alert(1)",
+            " javascript:x",
+            "data:,x",
+            "file:///etc",
+        ] {
+            assert_eq!(module(url), "", "{url}");
+        }
     }
 }
