@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_api_types::schema::{Schema, Schemas};
-use ferrite_proto::operation::Operation;
+use ferrite_proto::operation::{self, Operation};
 use ferrite_proto::{Rule, Scope};
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -18,6 +18,21 @@ use crate::{Capacity, Description, Route, Success};
 const OF_ALL: [u16; 2] = [500, 503];
 const COMMON: [u16; 5] = [401, 404, 422, 500, 503];
 const OF_BODIES: [u16; 4] = [400, 408, 413, 415];
+
+/// Writes that ignore an `Idempotency-Key`, because repeating them is safe.
+const WITHOUT_KEY: [&str; 11] = [
+    operation::STAR_REPOSITORY,
+    operation::UNSTAR_REPOSITORY,
+    operation::WATCH_REPOSITORY,
+    operation::UNWATCH_REPOSITORY,
+    operation::FOLLOW_USER,
+    operation::UNFOLLOW_USER,
+    operation::SET_PROTECTION,
+    operation::UPDATE_PROTECTION,
+    operation::DELETE_PROTECTION,
+    operation::DELETE_EMAILS,
+    operation::SYNC_MIRROR,
+];
 
 fn table_row(route: &Route) -> &'static Operation {
     let capacity = match route.capacity {
@@ -74,7 +89,7 @@ fn parameters(route: &Route, id: &str, row: &Operation, about: &Description, con
             .map(move |one| json!({"name": one.name, "in": place, "description": one.about, "schema": one.schema}))
     });
     // Responses of operations with a password are not stored, because one of them has a secret.
-    let takes_key = row.is_write && row.rule != Rule::Password;
+    let takes_key = row.is_write && row.rule != Rule::Password && !WITHOUT_KEY.contains(&route.operation);
     let shared = takes_key.then_some("Idempotency-Key").into_iter().chain(conditions.iter().copied());
     let shared = shared.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
     in_path.chain(others).chain(shared).collect()
