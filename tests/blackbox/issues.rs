@@ -36,11 +36,12 @@ async fn post_issues_responds_with_the_issue_as_it_is_read(cluster: &Cluster) {
     let issue = ada.post(&format!("{repo}/issues"), &body).await.expect(201).json();
     let expected = json!({
         "id": issue["id"], "number": 1, "user": ada.profile().await, "title": "It breaks",
-        "body": "Badly.", "labels": [], "milestone": null, "assignee": null, "state": "open", "comments": 0,
+        "body": "Badly.", "labels": [], "milestone": null, "assignee": null, "assignees": [], "state": "open", "comments": 0,
         "created_at": issue["created_at"], "updated_at": issue["created_at"], "closed_at": null,
-        "html_url": format!("{}/{}/tracker/issues/1", cluster.url, ada.name),
+        "html_url": format!("{}/{}/tracker/issues/1", cluster.url, ada.name), "repository": issue["repository"],
     });
     assert_eq!(issue, expected);
+    assert_eq!(issue["repository"]["full_name"], format!("{}/tracker", ada.name));
     assert_eq!(ada.issue(&repo, 1).await, issue);
     assert_eq!(ada.issue(&repo.replace("tracker", "TRACKER"), 1).await, issue);
     assert_eq!(ada.get(&format!("{repo}/issues")).await.expect(200).json(), json!([issue]));

@@ -147,6 +147,8 @@ async fn a_repository_that_leaves_an_organization_loses_its_labels(cluster: &Clu
     let moved = ada.post(&format!("{repo}/transfer"), &json!({"new_owner": ada.name})).await.expect(202).json();
     assert_eq!(moved["owner"]["username"], ada.name.as_str());
     let mine = ada.repo("tools", "");
+    let is_own = |labels: &Value| labels.as_array().is_some_and(|labels| labels.len() == 1);
+    ada.eventually(&format!("{mine}/issues/1/labels"), is_own).await;
     has(&ada, &mine, &["own"]).await;
     lists(&ada, &mine, "bug", &[]).await;
     lists(&ada, &mine, "own", &[1]).await;

@@ -82,10 +82,24 @@ async fn post_user_orgs_makes_an_organization_owned_by_the_caller(cluster: &Clus
     let name = unique("Acme");
     let body = json!({
         "username": name, "full_name": "Acme Works", "description": "Anvils", "website": "https://acme.example",
-        "location": "Here", "visibility": "ignored",
+        "location": "Here", "unknown": "ignored",
     });
     let made = ada.post("/user/orgs", &body).await.expect(201).json();
-    assert_eq!(shape(&made), ["avatar_url", "description", "full_name", "id", "location", "username", "website"]);
+    let fields = [
+        "avatar_url",
+        "description",
+        "email",
+        "full_name",
+        "id",
+        "location",
+        "name",
+        "repo_admin_change_team_access",
+        "username",
+        "visibility",
+        "website",
+    ];
+    assert_eq!(shape(&made), fields);
+    assert_eq!((&made["visibility"], &made["email"]), (&json!("public"), &json!("")));
     for field in ["username", "full_name", "description", "website", "location"] {
         assert_eq!(made[field], body[field], "{field}");
     }

@@ -149,7 +149,7 @@ async fn users_have_every_field_wherever_they_appear(cluster: &Cluster) {
         [("is_admin", "bool"), ("active", "bool"), ("login_name", "str"), ("website", "str"), ("location", "str")];
     shaped(&seen, &[USER, &more, &[("visibility", "str"), ("created", "time")]].concat());
     assert_eq!(cluster.user("bob").await.get(&profile).await.expect(200).json(), expected(&ada.email));
-    assert_eq!(cluster.anonymous().get(&profile).await.expect(200).json(), expected(""));
+    assert_eq!(cluster.anonymous().get(&profile).await.expect(200).json(), expected(&ada.no_reply_address()));
 }
 
 /// Creates a repository of `ada` with a merge. Its author has no account; its committer is `ada`,

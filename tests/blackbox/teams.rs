@@ -61,8 +61,14 @@ async fn post_orgs_teams_makes_a_team(cluster: &Cluster) {
         let id = made["id"].as_i64().unwrap();
         let shape = json!({
             "id": id, "name": body["name"], "description": "Of people", "permission": expected,
+            "includes_all_repositories": false, "can_create_org_repo": false, "organization": made["organization"],
+            "units": made["units"], "units_map": made["units_map"],
         });
         assert_eq!(made, shape);
+        assert_eq!(
+            (&made["organization"]["username"], &made["units_map"]["repo.code"]),
+            (&json!(name), &json!(expected))
+        );
         assert_eq!(ada.get(&format!("/teams/{id}")).await.expect(200).json(), shape);
         assert_eq!(ada.get(&format!("/teams/{id}/members")).await.expect(200).json(), json!([]));
     }
