@@ -19,7 +19,7 @@ pub use convert::{State, Time};
 pub use issue::{Issue, Label};
 pub use milestone::Milestone;
 pub use repository::{Permissions, Repository, Viewer};
-pub use user::{Accounts, User};
+pub use user::{Accounts, User, Visibility};
 
 /// A shape with long texts, which lists may cut off.
 pub trait LongTexts {

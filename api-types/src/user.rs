@@ -21,6 +21,27 @@ crate::shape! {
         /// for organizations.
         pub email: String,
         avatar_url: String,
+        visibility: Visibility,
+    }
+}
+
+crate::word_shape! {
+    /// Who may see an account: everyone, signed-in users, or its members. Users are `public`.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Visibility {
+        Public = "public",
+        Limited = "limited",
+        Private = "private",
+    }
+}
+
+impl From<repo::Visibility> for Visibility {
+    fn from(visibility: repo::Visibility) -> Self {
+        match visibility {
+            repo::Visibility::Unspecified | repo::Visibility::Public => Self::Public,
+            repo::Visibility::Limited => Self::Limited,
+            repo::Visibility::Private => Self::Private,
+        }
     }
 }
 
@@ -28,6 +49,7 @@ impl User {
     /// Converts an account.
     #[must_use]
     pub fn new(user: repo::User, links: &Links) -> Self {
+        let visibility = user.visibility().into();
         // Clients of Gitea tell organizations from users by an empty address.
         let is_shown = user.is_organization || !user.email.is_empty();
         let email = if is_shown { user.email } else { links.no_reply_address(&user.username) };
@@ -38,6 +60,7 @@ impl User {
             full_name: user.full_name,
             email,
             avatar_url: links.avatar(user.id),
+            visibility,
         }
     }
 

@@ -43,7 +43,8 @@ async fn get_repos_collaborators_lists_the_users_that_were_added(cluster: &Clust
     assert_eq!(listed.each("username"), [bob.name.clone(), eve.name.clone()], "by id, without the owner");
     let expected = json!({
         "id": bob.id, "username": bob.name, "login": bob.name, "full_name": "The bob", "email": bob.email,
-        "avatar_url": format!("{}/avatars/{}", cluster.url, bob.id), "permissions": may(true, true),
+        "avatar_url": format!("{}/avatars/{}", cluster.url, bob.id), "visibility": "public",
+        "permissions": may(true, true),
     });
     assert_eq!(listed.json()[0], expected);
     assert_eq!(listed.json()[1]["permissions"], may(false, false));

@@ -55,6 +55,12 @@ impl Hidden {
         let body = json!({"visibility": visibility});
         let shown = self.ada.patch(&format!("/orgs/{}", self.name), &body).await.expect(200).json();
         assert_eq!(shown["visibility"], visibility);
+        let account = self.ada.get(&format!("/users/{}", self.name)).await.expect(200).json();
+        let repository = self.ada.get(&self.repo).await.expect(200).json();
+        assert_eq!(
+            (&account["visibility"], &repository["owner"]["visibility"]),
+            (&shown["visibility"], &shown["visibility"])
+        );
     }
 
     fn library(&self) -> &str {

@@ -29,6 +29,7 @@ const USER: &[(&str, &str)] = &[
     ("full_name", "str"),
     ("email", "str"),
     ("avatar_url", "url"),
+    ("visibility", "str"),
 ];
 
 const REPOSITORY: &[(&str, &str)] = &[
@@ -138,6 +139,7 @@ async fn users_have_every_field_wherever_they_appear(cluster: &Cluster) {
     let expected = |email: &str| {
         json!({
             "id": ada.id, "username": ada.name, "login": ada.name, "full_name": "The ada", "email": email, "avatar_url": url,
+            "visibility": "public",
         })
     };
     let profile = format!("/users/{}", ada.name.to_uppercase());

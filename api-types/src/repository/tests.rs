@@ -58,7 +58,8 @@ fn a_repository_has_the_shape_of_the_contract() {
         "full_name": "",
         "id": 1,
         "login": "bob",
-        "username": "bob"
+        "username": "bob",
+        "visibility": "public"
       },
       "permissions": {
         "admin": false,

@@ -346,5 +346,6 @@ fn user_of(identity: Identity) -> repo::User {
         is_organization: false,
         is_admin: identity.is_admin,
         details: None,
+        visibility: repo::Visibility::Public.into(),
     }
 }

@@ -5,6 +5,7 @@ use ferrite_proto::id::UserId;
 use super::name::UserName;
 use super::text::{Email, FullName, Password};
 use super::violations::Violations;
+use super::visibility::Visibility;
 use crate::error::RepoError;
 
 /// An account: a user or an organization.
@@ -20,13 +21,16 @@ pub struct User {
     pub is_organization: bool,
     /// True for an administrator of the site.
     pub is_admin: bool,
+    /// Who may see an organization. Users are public.
+    pub(crate) visibility: Visibility,
 }
 
 impl User {
     /// A placeholder for an account that cannot be shown.
     pub(crate) fn ghost(id: UserId) -> Self {
         let [username, full_name, email] = ["ghost", "", ""].map(str::to_owned);
-        Self { id, username, full_name, email, is_organization: false, is_admin: false }
+        let visibility = Visibility::Public;
+        Self { id, username, full_name, email, is_organization: false, is_admin: false, visibility }
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
         is_organization: user.is_organization,
         is_admin: user.is_admin,
         details: None,
+        visibility: repo::Visibility::from(user.visibility).into(),
     }
 }
 
@@ -41,6 +42,7 @@ pub(super) fn identity(identity: &repo::Identity) -> repo::User {
         is_organization: false,
         is_admin: identity.is_admin,
         details: None,
+        visibility: repo::Visibility::Public.into(),
     }
 }
 
@@ -105,6 +107,7 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         is_organization: row.owner_kind == "organization",
         is_admin: row.owner_is_admin,
         details: None,
+        visibility: owner_visibility,
     };
     repo::Repository {
         id: row.id,

@@ -40,7 +40,7 @@ pub(super) const SEARCH_COLUMNS: SearchColumns = SearchColumns {
         [" AND (instr(name_key, ", ") > 0 OR instr(full_name_key, ", ") > 0)"],
     ],
 };
-const FIND: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin FROM users u WHERE ";
+const FIND: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin, u.visibility FROM users u WHERE ";
 const FIND_ACTIVE_USER: &str =
     "SELECT id, kind, name, full_name, email, is_admin FROM users WHERE name_key = $1 AND is_active AND kind = 'user'";
 /// Parts of the statement of [`AccountTable::find_many`], each with its own index; a list of keys
@@ -73,6 +73,9 @@ struct UserRow {
     full_name: String,
     email: String,
     is_admin: bool,
+    /// Statements that read only users leave it out.
+    #[sqlx(default)]
+    visibility: i64,
 }
 
 impl<'r, R: sqlx::Row> sqlx::FromRow<'r, R> for User
@@ -80,9 +83,10 @@ where
     UserRow: sqlx::FromRow<'r, R>,
 {
     fn from_row(row: &'r R) -> Result<Self, sqlx::Error> {
-        let UserRow { id, kind, name, full_name, email, is_admin } = UserRow::from_row(row)?;
+        let UserRow { id, kind, name, full_name, email, is_admin, visibility } = UserRow::from_row(row)?;
         let is_organization = kind == "organization";
-        Ok(Self { id: UserId(id), username: name, full_name, email, is_organization, is_admin })
+        let visibility = Visibility::from_number(visibility);
+        Ok(Self { id: UserId(id), username: name, full_name, email, is_organization, is_admin, visibility })
     }
 }
 
@@ -90,7 +94,6 @@ where
 struct FoundRow {
     #[sqlx(flatten)]
     user: User,
-    visibility: i64,
     /// The folded address that matched.
     email_key: Option<String>,
 }
@@ -274,10 +277,10 @@ impl AccountTable {
             return Ok(Arc::new(found));
         }
         let rows: Vec<FoundRow> = self.db.lookup_all(query.sql(), query.args()).await?;
-        for FoundRow { user, visibility, email_key } in rows {
+        for FoundRow { user, email_key } in rows {
             found.email_owners.extend(email_key.map(|key| (key, user.id.0)));
             if found.users.last().is_none_or(|last| last.id != user.id) {
-                if Visibility::from_number(visibility) != Visibility::Public {
+                if user.visibility != Visibility::Public {
                     found.hidden.push(user.id.0);
                 }
                 found.users.push(user);

@@ -11,7 +11,7 @@ use super::profiles::drop_unverified;
 use super::sql::{Locking, locking, or_taken};
 use super::stars_and_watches::subtract_user;
 use crate::error::RepoError;
-use crate::model::User;
+use crate::model::{User, Visibility};
 
 const LOCK_USER: Locking = locking!(
     "SELECT id, name, name_key, full_name, email, website, location, is_active, is_admin, repository_limit \
@@ -73,6 +73,7 @@ impl From<UserRecord> for User {
             email: row.email,
             is_organization: false,
             is_admin: row.is_admin,
+            visibility: Visibility::Public,
         }
     }
 }

@@ -54,8 +54,6 @@ shape! {
         login_name: String,
         website: String,
         location: String,
-        /// Who sees the account: everybody, which is `public`.
-        visibility: &'static str,
         created: Time,
     }
 }
@@ -83,7 +81,6 @@ impl AccountDetails {
             login_name: username.to_owned(),
             website: details.website,
             location: details.location,
-            visibility: "public",
             created: Time::new(details.create_time, "create_time")?,
         })
     }
@@ -134,13 +131,13 @@ mod tests {
     fn an_account_is_a_user_with_what_the_caller_sees_of_it() {
         let mut expected = json!({
             "id": 3, "username": "bob", "login": "bob", "full_name": "", "email": "bob@noreply.h",
-            "avatar_url": "http://h/avatars/3",
+            "avatar_url": "http://h/avatars/3", "visibility": "public",
         });
         assert_eq!(shown(None, None), expected);
         expected["is_admin"] = json!(true);
         assert_eq!(shown(None, Some(true)), expected);
         let more = json!({
-            "active": true, "login_name": "bob", "website": "", "location": "Here", "visibility": "public",
+            "active": true, "login_name": "bob", "website": "", "location": "Here",
             "created": "1970-01-01T00:00:01Z",
         });
         expected.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

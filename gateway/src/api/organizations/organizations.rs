@@ -1,3 +1,4 @@
+use ferrite_api_types::Visibility;
 use ferrite_api_types::convert::require;
 use ferrite_api_types::links::Links;
 use ferrite_proto::operation;
@@ -49,26 +50,6 @@ ferrite_api_types::shape! {
         visibility: Visibility,
         /// Whether administrators of its repositories may give them to its teams.
         repo_admin_change_team_access: bool,
-    }
-}
-
-ferrite_api_types::word_shape! {
-    /// Who may see an organization: everyone, signed-in users, or its members.
-    #[derive(Clone, Copy, Debug)]
-    enum Visibility {
-        Public = "public",
-        Limited = "limited",
-        Private = "private",
-    }
-}
-
-impl From<repo::Visibility> for Visibility {
-    fn from(visibility: repo::Visibility) -> Self {
-        match visibility {
-            repo::Visibility::Unspecified | repo::Visibility::Public => Self::Public,
-            repo::Visibility::Limited => Self::Limited,
-            repo::Visibility::Private => Self::Private,
-        }
     }
 }
 

@@ -300,6 +300,7 @@ mod tests {
             "author": {
                 "id": 0, "username": "ghost", "login": "ghost", "full_name": "",
                 "email": "ghost@noreply.git.example.com", "avatar_url": "http://git.example.com/avatars/0",
+                "visibility": "public",
             },
             "assets": [{
                 "id": 4, "name": "a b.zip", "size": 3, "download_count": 2, "created_at": "1970-01-01T00:00:00Z",

@@ -126,7 +126,7 @@ mod tests {
         };
         let expected = json!({
             "id": 3, "username": "bob", "login": "bob", "full_name": "", "email": "bob@noreply.h",
-            "avatar_url": "http://h/avatars/3",
+            "avatar_url": "http://h/avatars/3", "visibility": "public",
             "permissions": {"admin": false, "push": true, "pull": true},
         });
         assert_eq!(serde_json::to_value(Collaborator::new(message, &links).unwrap()).unwrap(), expected);

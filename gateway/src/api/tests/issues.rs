@@ -56,6 +56,7 @@ async fn an_issue_has_the_shape_of_the_contract() {
     let ghost = json!({
         "id": 4, "username": "ghost", "login": "ghost", "full_name": "",
         "email": "ghost@noreply.git.example.com", "avatar_url": "http://git.example.com/avatars/4",
+        "visibility": "public",
     });
     let milestone = json!({
         "id": 9, "title": "v1", "description": "", "state": "closed", "open_issues": 1, "closed_issues": 2,

@@ -30,7 +30,7 @@ pub(super) fn bob() -> repo::User {
 pub(super) fn shown_bob() -> Value {
     json!({
         "id": 3, "username": "Bob", "login": "Bob", "full_name": "", "email": "bob@example.com",
-        "avatar_url": "http://git.example.com/avatars/3",
+        "avatar_url": "http://git.example.com/avatars/3", "visibility": "public",
     })
 }
 

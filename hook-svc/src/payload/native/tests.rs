@@ -97,14 +97,29 @@ fn add_our_fields(repository: &mut Value) {
     }
 }
 
+/// Adds the field of users that Gogs does not send, wherever they are.
+fn add_visibility(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(add_visibility),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(add_visibility);
+            if fields.contains_key("avatar_url") {
+                fields.insert("visibility".to_owned(), json!("public"));
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Asserts that the payload equals the recording except for `differences`. Repositories that are
-/// not forks have no `parent`, and all have the fields that Gogs does not send.
+/// not forks have no `parent`, and all have the fields that Gogs does not send, as users have.
 fn assert_recorded(payload: &str, name: &str, differences: &[Difference]) {
     let mut expected = recorded::json(name);
     set(&mut expected, "/repository/parent", None);
     for place in ["/repository", "/forkee", "/forkee/parent"] {
         expected.pointer_mut(place).into_iter().filter(|found| found.is_object()).for_each(add_our_fields);
     }
+    add_visibility(&mut expected);
     for (path, value) in differences {
         set(&mut expected, path, value.clone());
     }
@@ -335,11 +350,16 @@ fn a_change_of_a_repository_has_the_values_before_it() {
     let payload: Value = serde_json::from_str(&payload).unwrap();
     assert_eq!((&payload["action"], &payload["changes"]), (&json!("deleted"), &json!({})));
 
-    let acme = repo::User { is_organization: true, ..user(4, "acme", "") };
+    let visibility = repo::Visibility::Limited.into();
+    let acme = repo::User { is_organization: true, visibility, ..user(4, "acme", "") };
     let owned = repo::Repository { owner: Some(acme), ..hooked(&recorded::json("native-push")) };
     let context = Context::new(owned, 2, &accounts, &links()).unwrap();
     let payload: Value = serde_json::from_str(&repository(&context, "created", &[]).unwrap()).unwrap();
     assert_eq!((&payload["organization"]["login"], &payload["sender"]["id"]), (&json!("acme"), &json!(2)));
+    assert_eq!(
+        (&payload["organization"]["visibility"], &payload["sender"]["visibility"]),
+        (&json!("limited"), &json!("public"))
+    );
 }
 
 #[test]

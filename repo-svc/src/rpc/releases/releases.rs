@@ -24,7 +24,7 @@ use super::assets::encode_asset;
 use super::{find_visible, lock, lock_by_tag, lock_tags, sees_drafts, storage};
 use crate::access::Viewer;
 use crate::error::RepoError;
-use crate::model::{ReleaseChange, ReleaseFields, User};
+use crate::model::{ReleaseChange, ReleaseFields, User, Visibility};
 use crate::rpc::authorized::Authorized;
 use crate::rpc::{change, encode, lookup, repeat, versions};
 use crate::state::AppState;
@@ -421,5 +421,6 @@ fn author(row: &Release) -> Option<User> {
         email: row.author_email.clone()?,
         is_organization: false,
         is_admin: row.author_is_admin?,
+        visibility: Visibility::Public,
     })
 }
