@@ -17,6 +17,7 @@ pub mod operation;
 mod permission;
 pub mod raw;
 mod rule;
+mod gitea_scopes;
 mod scope;
 mod serve;
 mod service_role;
@@ -25,6 +26,7 @@ mod status_state;
 
 pub use permission::Permission;
 pub use rule::{Capacity, RequiredRole, Rule, Unit};
+pub use gitea_scopes::{GITEA_SCOPES, GiteaScope};
 pub use scope::{Scope, Scopes, UnknownScope};
 pub use service_role::ServiceRole;
 use sha2::{Digest, Sha256};

@@ -50,7 +50,7 @@ async fn post_tokens_with_a_name_alone_responds_with_name_and_value(cluster: &Cl
         let mut body = json!({"name": unique("plain")});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let made = ada.make_token(&body).await.expect(201).json();
-        assert_eq!(keys(&made), ["name", "sha1"], "{made}");
+        assert_eq!(keys(&made), ["id", "name", "sha1", "token_last_eight"], "{made}");
         assert_eq!(made["name"], body["name"]);
         ada.with_token(made["sha1"].as_str()).get("/user/emails").await.expect(200);
     }
@@ -66,13 +66,23 @@ async fn post_tokens_returns_scopes_and_repositories(cluster: &Cluster) {
         "repositories": [full_name],
     });
     let made = ada.make_token(&body).await.expect(201).json();
-    assert_eq!(keys(&made), ["expires_at", "name", "repositories", "scopes", "sha1"], "{made}");
+    assert_eq!(
+        keys(&made),
+        ["expires_at", "id", "name", "repositories", "scopes", "sha1", "token_last_eight"],
+        "{made}"
+    );
     assert_eq!(made["scopes"], json!(["repo:read", "issue"]));
     assert_eq!(made["expires_at"], expires_at);
     assert_eq!(made["repositories"], json!([format!("{}/Some", ada.name)]));
     let scoped = ada.make_token(&json!({"name": "scoped", "scopes": ["user"]})).await.expect(201).json();
-    assert_eq!(keys(&scoped), ["expires_at", "name", "scopes", "sha1"], "{scoped}");
+    assert_eq!(keys(&scoped), ["expires_at", "id", "name", "scopes", "sha1", "token_last_eight"], "{scoped}");
     assert_eq!(scoped["expires_at"], Value::Null);
+    let ids: Vec<_> =
+        ada.token_list().await.json().as_array().unwrap().iter().map(|token| token["id"].clone()).collect();
+    assert_eq!(ids[..2], [scoped["id"].clone(), made["id"].clone()]);
+    let named_as_in_gitea = json!({"name": "gitea", "scopes": ["write:repository", "read:user"]});
+    let made = ada.make_token(&named_as_in_gitea).await.expect(201).json();
+    assert_eq!(made["scopes"], json!(["repo:admin", "hook"]));
 }
 
 async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
@@ -84,7 +94,9 @@ async fn post_tokens_names_the_field_that_is_wrong(cluster: &Cluster) {
         body[field] = value;
         ada.make_token(&body).await
     };
-    for wrong in [json!(["nonsense"]), json!(["repo:read", "repo"]), json!(["REPO:READ"]), json!([""])] {
+    for wrong in
+        [json!(["nonsense"]), json!(["repo:read", "repo"]), json!(["REPO:READ"]), json!(["read:issue"]), json!([""])]
+    {
         with("scopes", wrong).await.refused_field("scopes");
     }
     let body = json!({"name": "", "scopes": ["nonsense", "issue", "more"], "expires_at": "2020-01-02T03:04:05Z"});
@@ -146,11 +158,25 @@ async fn get_tokens_returns_everything_but_the_value(cluster: &Cluster) {
     let listed = response.json();
     assert_eq!(
         keys(&listed[0]),
-        ["created_at", "expires_at", "id", "last_used_at", "name", "repositories", "scopes", "sha1"]
+        [
+            "created_at",
+            "expires_at",
+            "id",
+            "last_used_at",
+            "name",
+            "repositories",
+            "scopes",
+            "sha1",
+            "token_last_eight"
+        ]
     );
     assert_eq!(listed[0]["scopes"], json!(["repo:read", "repo:write"]));
     assert_eq!(listed[0]["repositories"], json!([made["full_name"]]));
-    assert_eq!(keys(&listed[1]), ["created_at", "expires_at", "id", "last_used_at", "name", "scopes", "sha1"]);
+    assert_eq!(
+        keys(&listed[1]),
+        ["created_at", "expires_at", "id", "last_used_at", "name", "scopes", "sha1", "token_last_eight"]
+    );
+    assert_eq!(listed[1]["token_last_eight"], value[32..]);
     assert_eq!((&listed[1]["last_used_at"], &listed[1]["expires_at"]), (&Value::Null, &Value::Null));
     assert_eq!(
         listed[1]["scopes"],

@@ -2,7 +2,7 @@
 
 use ferrite_core::text::is_control_or_direction;
 use ferrite_proto::error::FieldViolation;
-use ferrite_proto::{Scope, Scopes};
+use ferrite_proto::{GiteaScope, Scope, Scopes};
 
 use super::name::lookup_key;
 
@@ -23,28 +23,56 @@ fn echo(text: &str) -> String {
     text.chars().filter(|char| !is_control_or_direction(*char)).take(MAX_ECHO_CHARS).collect()
 }
 
+/// A word of a client: the name of a scope here, or one of Gitea.
+enum Word {
+    Own(Scope),
+    OfGitea(GiteaScope),
+}
+
+impl Word {
+    fn parse(word: &str) -> Option<Self> {
+        word.parse().map(Self::Own).ok().or_else(|| GiteaScope::named(word).map(Self::OfGitea))
+    }
+}
+
 /// No words mean all scopes, or all scopes of repositories if the token is limited.
 pub(crate) fn parse_scopes(words: &[String], is_limited: bool, field: &str) -> Result<Scopes, FieldViolation> {
+    let refuse = |code, message: String| FieldViolation::new(field, code, message);
+    let all: &[Scope] = if is_limited { &REPOSITORY_SCOPES } else { &Scope::ALL };
     if words.is_empty() {
-        return Ok(if is_limited { REPOSITORY_SCOPES.into_iter().collect() } else { Scopes::all() });
+        return Ok(all.iter().copied().collect());
     }
-    let is_unknown = |word: &&String| word.parse::<Scope>().is_err();
-    let unknown = words.iter().filter(is_unknown).take(MAX_ECHOED_WORDS).map(|word| format!("`{}`", echo(word)));
-    let unknown: Vec<_> = unknown.collect();
-    let refuse_unknown = || {
+    let unknown = words.iter().filter(|word| Word::parse(word).is_none()).take(MAX_ECHOED_WORDS);
+    let unknown: Vec<_> = unknown.map(|word| format!("`{}`", echo(word))).collect();
+    if !unknown.is_empty() {
         let scopes = if unknown.len() == 1 { "scope" } else { "scopes" };
-        FieldViolation::new(field, "unknown", format!("unknown {scopes} {}", unknown.join(", ")))
-    };
-    let scope = |word: &String| {
-        let scope = word.parse::<Scope>().map_err(|_| refuse_unknown())?;
+        return Err(refuse("unknown", format!("unknown {scopes} {}", unknown.join(", "))));
+    }
+    let mut scopes = Vec::new();
+    for word in words {
+        let own;
+        let meant: &[Scope] = match Word::parse(word) {
+            Some(Word::Own(scope)) => {
+                own = [scope];
+                &own
+            }
+            Some(Word::OfGitea(GiteaScope::Scopes(meant))) => meant,
+            Some(Word::OfGitea(GiteaScope::All)) => all,
+            Some(Word::OfGitea(GiteaScope::OnlyIn(scope))) => {
+                let message = format!("must not contain `{word}`: use `{scope}`, which can also write");
+                return Err(refuse("invalid", message));
+            }
+            None => &[],
+        };
         // A key added with such a token has the limits of the token.
-        if is_limited && scope != Scope::Key && !REPOSITORY_SCOPES.contains(&scope) {
-            let message = format!("must not contain `{scope}`: the token is limited to repositories");
-            return Err(FieldViolation::new(field, "invalid", message));
+        let is_allowed = |scope: &Scope| *scope == Scope::Key || REPOSITORY_SCOPES.contains(scope);
+        if is_limited && !meant.iter().all(is_allowed) {
+            let message = format!("must not contain `{word}`: the token is limited to repositories");
+            return Err(refuse("invalid", message));
         }
-        Ok(scope)
-    };
-    words.iter().map(scope).collect()
+        scopes.extend_from_slice(meant);
+    }
+    Ok(scopes.into_iter().collect())
 }
 
 /// Takes seconds and nanoseconds since 1970, or `None` for no expiry. Returns microseconds; zero
@@ -122,7 +150,7 @@ mod tests {
         let parse = |words: &[&str]| parse_scopes(&texts(words), false, "scopes");
         assert_eq!(parse(&[]), Ok(Scopes::all()));
         assert_eq!(parse(&["issue", "repo:read", "issue"]), Ok([Scope::RepoRead, Scope::Issue].into_iter().collect()));
-        for bad in ["", "all", "REPO:READ", "repo", " issue", "repo:read,issue", "\0"] {
+        for bad in ["", "ALL", "read:package", "REPO:READ", "repo", " issue", "repo:read,issue", "\0"] {
             let violation = parse(&["issue", bad]).unwrap_err();
             assert_eq!((violation.field.as_str(), violation.code), ("scopes", "unknown"), "{bad:?}");
         }
@@ -132,6 +160,20 @@ mod tests {
             (message(&["no"]).as_str(), message(&["no", "issue", "nor"]).as_str()),
             ("unknown scope `no`", "unknown scopes `no`, `nor`")
         );
+    }
+
+    #[test]
+    fn names_of_gitea_open_no_more_than_there() {
+        let parse = |words: &[&str], is_limited| parse_scopes(&texts(words), is_limited, "scopes");
+        assert_eq!(parse(&["all", "issue"], false), Ok(Scopes::all()));
+        assert_eq!(parse(&["all"], true), Ok(REPOSITORY_SCOPES.into_iter().collect()));
+        let wanted = ["write:repository", "read:user", "write:issue", "read:organization", "read:misc"];
+        assert_eq!(parse(&wanted, true), Ok([Scope::RepoAdmin, Scope::Hook, Scope::Issue].into_iter().collect()));
+        assert_eq!(parse(&["read:user"], false), Ok(Scopes::default()), "which every token may read");
+        for (word, is_limited) in [("read:issue", false), ("read:admin", false), ("write:user", true)] {
+            let violation = parse(&[word], is_limited).unwrap_err();
+            assert_eq!((violation.field.as_str(), violation.code), ("scopes", "invalid"), "{word}");
+        }
     }
 
     #[test]

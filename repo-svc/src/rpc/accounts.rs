@@ -10,7 +10,7 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::account_service_server::AccountService;
 use ferrite_proto::repo::{self, *};
-use ferrite_rpc::auth::{Caller, TokenHash};
+use ferrite_rpc::auth::Caller;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use tonic::Request;
@@ -138,7 +138,7 @@ async fn create_access_token(
     let now = state.clock.now_us();
     let mut tx = state.db.begin().await?;
     owner.confirm(state, &mut tx).await?;
-    let row = state.tokens.insert(&mut tx, owner.id(), &new, &TokenHash::of(&value), now).await?;
+    let row = state.tokens.insert(&mut tx, owner.id(), &new, &value, now).await?;
     let row = row.ok_or_else(|| RepoError::TokenExists(new.name.as_str().to_owned()))?;
     let entry = Entry {
         actor: &authorized.actor_as(owner.identity()),

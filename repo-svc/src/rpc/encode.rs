@@ -177,6 +177,7 @@ pub(super) fn token(row: TokenRow, names: &HashMap<i64, RepositoryName>) -> repo
         create_time: Some(timestamp(row.created_us)),
         name: row.name,
         digest: row.digest,
+        last_eight: row.last_eight,
     }
 }
 

@@ -19,10 +19,10 @@ const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.reposi
 const IDENTITY_BY_ID: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
      u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
      WHERE t.id = $1 AND u.is_active AND (t.expire_us = 0 OR t.expire_us > $2)";
-const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, digest, created_us, scopes, expire_us, repository_ids) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING \
-     RETURNING id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids";
-const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids FROM access_tokens \
+const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, digest, created_us, scopes, expire_us, repository_ids, \
+     last_eight) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING \
+     RETURNING id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids, last_eight";
+const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids, last_eight FROM access_tokens \
      WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1";
 /// Locks the tokens, so that no key is bound to one after its keys were released.
@@ -79,6 +79,12 @@ impl From<IdentityRow> for Identity {
     }
 }
 
+/// Returns the last digits of a token, which are stored and shown. The other 32 of its 40 digits
+/// keep it secret.
+fn last_eight(token: &str) -> &str {
+    token.len().checked_sub(8).and_then(|start| token.get(start..)).unwrap_or_default()
+}
+
 /// Parses comma-separated ids. Skips invalid ones, so that a broken list grants less, not more.
 fn ids(list: Option<&str>) -> Vec<i64> {
     list.unwrap_or_default().split(',').filter_map(|id| id.parse().ok()).collect()
@@ -106,6 +112,8 @@ pub(crate) struct TokenRow {
     pub(crate) expire_us: i64,
     pub(crate) last_use_us: i64,
     repository_ids: Option<String>,
+    /// Empty for tokens of early versions.
+    pub(crate) last_eight: String,
 }
 
 impl TokenRow {
@@ -158,16 +166,17 @@ impl TokenTable {
         Ok(row.map(Identity::from))
     }
 
-    /// Creates a token in the caller's transaction. Returns `None` if the user already has one with
+    /// Stores the hash of a token in the caller's transaction. Returns `None` if the user already has one with
     /// this name.
     pub(crate) async fn insert(
         &self,
         tx: &mut Tx,
         user: UserId,
         new: &NewToken,
-        hash: &TokenHash,
+        token: &str,
         now_us: i64,
     ) -> Result<Option<TokenRow>, DbError> {
+        let hash = TokenHash::of(token);
         let mut digest = hash.to_hex();
         digest.truncate(DIGEST_DIGITS);
         let only = new.only.as_ref().map(|only| only.iter().map(|id| id.0.to_string()).collect::<Vec<_>>().join(","));
@@ -181,6 +190,7 @@ impl TokenTable {
             new.scopes.bits(),
             new.expire_us,
             only,
+            last_eight(token),
         ];
         tx.optional(INSERT, &args).await
     }

@@ -7,9 +7,9 @@ use ferrite_api_types::shape;
 use ferrite_proto::repo::{
     self, BasicCredential, CreateAccessTokenRequest, DeleteAccessTokenRequest, ListAccessTokensRequest,
 };
-use ferrite_proto::{Scope, Scopes, operation};
+use ferrite_proto::{GITEA_SCOPES, GiteaScope, Scope, Scopes, operation};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::call::{ApiCall, BasicAuth, operations};
 use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;
@@ -39,7 +39,7 @@ fields! {
     }
 }
 
-/// Names of scopes. repo-svc rejects unknown ones.
+/// Names of scopes, ours and those of Gitea. repo-svc rejects unknown ones.
 enum ScopeNames {}
 
 impl Kind for ScopeNames {
@@ -49,8 +49,11 @@ impl Kind for ScopeNames {
         <Texts as Kind>::read(name, value, mistakes)
     }
 
-    fn schema(schemas: &mut Schemas) -> Schema {
-        <Vec<ScopeName> as Shape>::schema(schemas)
+    fn schema(_: &mut Schemas) -> Schema {
+        let own = Scope::ALL.map(Scope::as_str).into_iter();
+        let of_gitea = GITEA_SCOPES.into_iter().filter(|(_, scope)| !matches!(scope, GiteaScope::OnlyIn(_)));
+        let names: Vec<_> = own.chain(of_gitea.map(|(name, _)| name)).collect();
+        json!({"type": "array", "items": words(&names)})
     }
 }
 
@@ -67,10 +70,20 @@ shape! {
     /// An access token.
     #[derive(Clone, Debug, Serialize)]
     struct AccessToken {
+        id: i64,
         name: String,
         /// The token itself right after its creation, later a digest that cannot be used to sign
         /// in.
         sha1: String,
+        /// The last eight digits of the token; empty for a token of an early version.
+        token_last_eight: String,
+    }
+}
+
+impl AccessToken {
+    /// Converts a token, with its value or a digest in place of it.
+    fn new(token: repo::AccessToken, sha1: String) -> Self {
+        Self { id: token.id, name: token.name, sha1, token_last_eight: token.last_eight }
     }
 }
 
@@ -115,7 +128,7 @@ shape! {
 impl NewToken {
     fn new(mut token: repo::AccessToken, value: String) -> Result<Self, MissingField> {
         let limits = TokenLimits::take(&mut token)?;
-        Ok(Self { token: AccessToken { name: token.name, sha1: value }, limits })
+        Ok(Self { token: AccessToken::new(token, value), limits })
     }
 }
 
@@ -123,7 +136,6 @@ shape! {
     /// A token in its owner's list, with a digest in place of its value.
     #[derive(Clone, Debug, Serialize)]
     struct ListedToken {
-        id: i64,
         #[serde(flatten)]
         token: AccessToken,
         created_at: Time,
@@ -136,12 +148,11 @@ shape! {
 
 impl ListedToken {
     fn new(mut token: repo::AccessToken) -> Result<Self, MissingField> {
-        let limits = TokenLimits::take(&mut token)?;
+        let (limits, digest) = (TokenLimits::take(&mut token)?, std::mem::take(&mut token.digest));
         Ok(Self {
-            id: token.id,
             created_at: Time::new(token.create_time, "create_time")?,
             last_used_at: Time::optional(token.last_use_time, "last_use_time")?,
-            token: AccessToken { name: token.name, sha1: token.digest },
+            token: AccessToken::new(token, digest),
             limits,
         })
     }
@@ -185,9 +196,8 @@ async fn create(
     let response = call.clients.accounts().create_access_token(request).await.map_err(password_error)?.into_inner();
     let token = require(response.token, "token")?;
     if is_plain {
-        // A request with only a name gets the response that older clients expect.
-        let token = AccessToken { name: token.name, sha1: response.value };
-        return Ok(Either::First(Created::at(location, token)));
+        // Older clients send only a name, and expect no more in the response.
+        return Ok(Either::First(Created::at(location, AccessToken::new(token, response.value))));
     }
     Ok(Either::Second(Created::at(location, NewToken::new(token, response.value)?)))
 }
@@ -234,6 +244,7 @@ mod tests {
             id: 7,
             name: "ci".into(),
             digest: "d".into(),
+            last_eight: "89abcdef".into(),
             create_time: Some(Timestamp { seconds: 1, nanos: 0 }),
             scopes: scopes.to_proto(),
             ..Default::default()
@@ -244,7 +255,7 @@ mod tests {
     fn a_listed_token_has_everything_but_its_value() {
         let plain = serde_json::to_value(ListedToken::new(token()).unwrap()).unwrap();
         let expected = json!({
-            "id": 7, "name": "ci", "sha1": "d", "created_at": "1970-01-01T00:00:01Z", "last_used_at": null,
+            "id": 7, "name": "ci", "sha1": "d", "token_last_eight": "89abcdef", "created_at": "1970-01-01T00:00:01Z", "last_used_at": null,
             "scopes": ["repo:read", "issue"], "expires_at": null,
         });
         assert_eq!(plain, expected);
@@ -261,7 +272,7 @@ mod tests {
             ..token()
         };
         let expected = json!({
-            "name": "ci", "sha1": "secret", "scopes": ["repo:read", "issue"], "expires_at": "1970-01-01T00:00:02Z",
+            "id": 7, "name": "ci", "sha1": "secret", "token_last_eight": "89abcdef", "scopes": ["repo:read", "issue"], "expires_at": "1970-01-01T00:00:02Z",
             "repositories": ["bob/demo"],
         });
         assert_eq!(serde_json::to_value(NewToken::new(made, "secret".into()).unwrap()).unwrap(), expected);
@@ -269,8 +280,9 @@ mod tests {
 
     #[test]
     fn scopes_are_described_by_their_names() {
-        let names: Vec<_> = Scope::ALL.map(Scope::as_str).into();
-        let expected = json!({"type": "array", "items": {"type": "string", "enum": names}});
-        assert_eq!(<ScopeNames as Kind>::schema(&mut Schemas::default()), expected);
+        let schema = <ScopeNames as Kind>::schema(&mut Schemas::default());
+        let names: Vec<_> = schema["items"]["enum"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert_eq!(names[..Scope::ALL.len()], Scope::ALL.map(Scope::as_str));
+        assert!(names.contains(&"write:repository") && !names.contains(&"read:issue"), "{names:?}");
     }
 }

@@ -14,15 +14,21 @@ use crate::router;
 const BASIC: &str = "Basic YWRhOnNlY3JldA==";
 
 #[tokio::test]
-async fn a_request_with_only_a_name_gets_only_a_name_and_a_token() {
+async fn a_request_with_only_a_name_gets_no_scopes() {
     let (gateway, script) = Script::gateway().await;
-    let made = repo::AccessToken { name: "ci".into(), create_time: Some(timestamp(0)), ..Default::default() };
+    let made = repo::AccessToken {
+        id: 7,
+        name: "ci".into(),
+        create_time: Some(timestamp(0)),
+        last_eight: "89abcdef".into(),
+        ..Default::default()
+    };
     let response = repo::CreateAccessTokenResponse { token: Some(made), value: "v".into() };
     script.respond("AccountService/CreateAccessToken", &response);
     let basic = Some(BASIC);
     for body in [r#"{"name":"ci"}"#, r#"{"name":"ci","scopes":[],"expires_at":null,"repositories":null}"#] {
         let (status, _, text) = gateway.send("POST", "/users/ada/tokens", basic, body).await;
-        assert_eq!((status, text.as_str()), (201, r#"{"name":"ci","sha1":"v"}"#));
+        assert_eq!((status, text.as_str()), (201, r#"{"id":7,"name":"ci","sha1":"v","token_last_eight":"89abcdef"}"#));
     }
     let body =
         r#"{"name":"ci","scopes":["repo:read"],"expires_at":"2026-01-02T01:04:05Z","repositories":["bob/demo"]}"#;
