@@ -31,7 +31,7 @@ async fn post_repos_keys_responds_with_the_key_as_it_is_stored(cluster: &Cluster
     let id = made["id"].as_i64().unwrap();
     let url = format!("{}/api/v1/repos/{}/deployed/keys/{id}", cluster.url, ada.name);
     let expected = json!({
-        "id": id, "key": key, "url": url, "title": "ci", "created_at": made["created_at"], "read_only": true,
+        "id": id, "key": key, "url": url, "title": "ci", "fingerprint": made["fingerprint"], "created_at": made["created_at"], "read_only": true,
     });
     assert_eq!(made, expected);
     assert!(made["created_at"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')), "{made}");

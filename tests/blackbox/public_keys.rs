@@ -17,6 +17,7 @@ on_profiles! {
         get_users_keys_lists_the_keys_of_any_user
         get_user_keys_id_finds_own_keys_only
         delete_user_keys_frees_the_key
+        administrators_read_and_remove_the_keys_of_others
     }
 }
 
@@ -28,8 +29,10 @@ async fn post_user_keys_responds_with_the_key_as_it_is_stored(cluster: &Cluster)
     let made = ada.post(PATH, &json!({"title": "laptop", "key": format!("\n  {key}  \r\n")})).await.expect(201).json();
     let mut fields: Vec<_> = made.as_object().unwrap().keys().map(String::as_str).collect();
     fields.sort_unstable();
-    assert_eq!(fields, ["created_at", "id", "key", "title", "token", "url"]);
+    assert_eq!(fields, ["created_at", "fingerprint", "id", "key", "title", "token", "url", "user"]);
     assert_eq!(made["token"], Value::Null);
+    assert_eq!(made["user"]["login"], ada.name);
+    assert!(made["fingerprint"].as_str().is_some_and(|text| text.starts_with("SHA256:")), "{made}");
     assert_eq!((&made["key"], &made["title"]), (&json!(key), &json!("laptop")));
     assert_eq!(made["url"], format!("{}/api/v1/user/keys/{}", cluster.url, made["id"]));
     assert!(made["created_at"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z')), "{made}");
@@ -136,6 +139,20 @@ async fn get_user_keys_id_finds_own_keys_only(cluster: &Cluster) {
     for wrong in ["0", "-1", "x", "999999999", "99999999999999999999"] {
         ada.get(&format!("{PATH}/{wrong}")).await.refused(404);
     }
+}
+
+async fn administrators_read_and_remove_the_keys_of_others(cluster: &Cluster) {
+    let (ada, bob, admin) = (cluster.user("ada").await, cluster.user("bob").await, cluster.admin().await);
+    let keys = format!("/admin/users/{}/keys", ada.name);
+    let made = admin.post(&keys, &json!({"title": "laptop", "key": ed25519("x")})).await.expect(201).json();
+    assert_eq!(made["user"]["login"], ada.name);
+    assert_eq!(admin.get(&format!("{PATH}/{}", made["id"])).await.expect(200).json(), made);
+    let path = format!("{keys}/{}", made["id"]);
+    ada.delete(&path).await.refused(403);
+    admin.delete(&format!("/admin/users/{}/keys/{}", bob.name, made["id"])).await.refused(404);
+    admin.delete(&format!("{PATH}/{}", made["id"])).await.refused(404);
+    admin.delete(&path).await.empty(204);
+    assert_eq!(ada.get(PATH).await.expect(200).json(), json!([]));
 }
 
 async fn delete_user_keys_frees_the_key(cluster: &Cluster) {

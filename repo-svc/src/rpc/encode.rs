@@ -226,7 +226,7 @@ pub(super) fn deploy_key(key: DeployKey) -> repo::DeployKey {
     }
 }
 
-pub(super) fn public_key(row: PublicKeyRow) -> repo::PublicKey {
+pub(super) fn public_key(row: PublicKeyRow, owner: repo::User) -> repo::PublicKey {
     let token = row.token_id.map(|id| repo::KeyToken { id, name: row.token_name.unwrap_or_default() });
     repo::PublicKey {
         id: row.id,
@@ -235,6 +235,7 @@ pub(super) fn public_key(row: PublicKeyRow) -> repo::PublicKey {
         fingerprint: row.fingerprint,
         create_time: Some(timestamp(row.created_us)),
         token,
+        user: Some(owner),
     }
 }
 

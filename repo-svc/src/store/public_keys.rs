@@ -11,11 +11,13 @@ use super::key_fingerprints::{KeyKind, claim_key, release_key};
 use crate::error::RepoError;
 use crate::model::{SshKey, Title};
 
-const LIST: &str = "SELECT k.id, k.content, k.title, k.fingerprint, k.created_us, k.token_id, t.name AS token_name \
+const LIST: &str = "SELECT k.id, k.user_id, k.content, k.title, k.fingerprint, k.created_us, k.token_id, t.name AS token_name \
      FROM public_keys k LEFT JOIN access_tokens t ON t.id = k.token_id WHERE k.user_id = $1 ORDER BY k.id LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM public_keys WHERE user_id = $1";
-const FIND: &str = "SELECT k.id, k.content, k.title, k.fingerprint, k.created_us, k.token_id, t.name AS token_name \
+const FIND: &str = "SELECT k.id, k.user_id, k.content, k.title, k.fingerprint, k.created_us, k.token_id, t.name AS token_name \
      FROM public_keys k LEFT JOIN access_tokens t ON t.id = k.token_id WHERE k.user_id = $1 AND k.id = $2";
+const FIND_OF_ANY_USER: &str = "SELECT k.id, k.user_id, k.content, k.title, k.fingerprint, k.created_us, k.token_id, t.name AS token_name \
+     FROM public_keys k LEFT JOIN access_tokens t ON t.id = k.token_id WHERE k.id = $1";
 const INSERT: &str = "INSERT INTO public_keys (user_id, fingerprint, content, title, title_key, created_us, token_id) \
      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING RETURNING id";
 const DELETE: &str = "DELETE FROM public_keys WHERE user_id = $1 AND id = $2 AND ($3 = 0 OR token_id = $3) \
@@ -24,6 +26,7 @@ const DELETE: &str = "DELETE FROM public_keys WHERE user_id = $1 AND id = $2 AND
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct PublicKeyRow {
     pub(crate) id: i64,
+    pub(crate) user_id: i64,
     /// Type, base64 and comment.
     pub(crate) content: String,
     pub(crate) title: String,
@@ -68,6 +71,10 @@ impl PublicKeyTable {
 
     pub(crate) async fn find(&self, user: UserId, id: PublicKeyId) -> Result<Option<PublicKeyRow>, DbError> {
         self.db.optional(FIND, &args![user, id]).await
+    }
+
+    pub(crate) async fn find_of_any_user(&self, id: PublicKeyId) -> Result<Option<PublicKeyRow>, DbError> {
+        self.db.optional(FIND_OF_ANY_USER, &args![id]).await
     }
 
     /// Adds a key. Fails with [`AuthError::BadCredentials`] if the token was deleted in the

@@ -155,7 +155,7 @@ impl Services {
                 ("organization", _) => Value::String(organization.to_owned()),
                 ("owner", _) if operation.capacity == Capacity::Organization => Value::String(organization.to_owned()),
                 // A key for another user is refused for a different reason.
-                ("username", _) if operation.name.ends_with("/CreatePublicKey") => continue,
+                ("username", _) if operation.name.ends_with("PublicKey") => continue,
                 ("username", _) if !operation.name.ends_with("/CreateOrganization") => Value::String(ABSENT.to_owned()),
                 ("repository" | "target", Kind::String) => Value::String(ABSENT.to_owned()),
                 // An invalid name, so that no fork is created.

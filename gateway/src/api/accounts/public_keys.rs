@@ -1,6 +1,6 @@
 use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::{Links, encode};
-use ferrite_api_types::shape;
+use ferrite_api_types::{User, shape};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{
     self, CreatePublicKeyRequest, DeletePublicKeyRequest, GetPublicKeyRequest, ListPublicKeysRequest,
@@ -42,7 +42,12 @@ shape! {
         key: String,
         url: String,
         title: String,
+        /// `SHA256:` and base64 without padding, as OpenSSH shows it.
+        fingerprint: String,
         created_at: Time,
+        /// The user whose key it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        user: Option<User>,
     }
 }
 
@@ -74,7 +79,9 @@ impl PublicKey {
             url: links.public_key(key.id),
             key: key.key,
             title: key.title,
+            fingerprint: key.fingerprint,
             created_at: Time::new(key.create_time, "create_time")?,
+            user: key.user.map(|user| User::new(user, links)),
         })
     }
 }
@@ -136,8 +143,15 @@ pub(crate) async fn create(
     Ok(Created::at(location, key))
 }
 
-async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
-    let request = call.request(DeletePublicKeyRequest { key_id: path.id("id") });
+/// Removes a key from the caller's account, or from that of `username` for an administrator.
+pub(crate) async fn remove(Authenticated(call): Authenticated, path: Params) -> ApiResult<NoContent> {
+    let username = path.optional_name("username");
+    let as_administrator = username.is_some();
+    let request = call.request(DeletePublicKeyRequest {
+        key_id: path.id("id"),
+        username: username.unwrap_or_default(),
+        as_administrator,
+    });
     call.clients.public_keys().delete_public_key(request).await?;
     Ok(NoContent)
 }
@@ -153,12 +167,22 @@ mod tests {
     fn keys_have_their_own_urls() {
         let links = Links::new("http://git.example.com", "h:22");
         let at = Some(Timestamp { seconds: 1, nanos: 0 });
-        let key = repo::PublicKey { id: 3, key: "k".into(), title: "t".into(), create_time: at, ..Default::default() };
+        let key = repo::PublicKey {
+            id: 3,
+            key: "k".into(),
+            title: "t".into(),
+            fingerprint: "SHA256:f".into(),
+            create_time: at,
+            ..Default::default()
+        };
         let expected = json!({
-            "id": 3, "key": "k", "title": "t", "created_at": "1970-01-01T00:00:01Z",
+            "id": 3, "key": "k", "title": "t", "fingerprint": "SHA256:f", "created_at": "1970-01-01T00:00:01Z",
             "url": "http://git.example.com/api/v1/user/keys/3",
         });
         assert_eq!(serde_json::to_value(PublicKey::new(key.clone(), &links).unwrap()).unwrap(), expected);
+        let user = Some(repo::User { id: 2, username: "bob".into(), ..Default::default() });
+        let of_bob = PublicKey::new(repo::PublicKey { user, ..key.clone() }, &links).unwrap();
+        assert_eq!(serde_json::to_value(of_bob).unwrap()["user"]["login"], "bob");
         let own = |key| serde_json::to_value(OwnPublicKey::new(key, &links).unwrap()).unwrap()["token"].take();
         assert_eq!(own(key.clone()), json!(null));
         let token = repo::KeyToken { id: 7, name: "ci".into() };

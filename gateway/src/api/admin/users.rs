@@ -34,6 +34,8 @@ operations! {
         put set_email_verification::<true> as variant(operation::SET_EMAIL_VERIFICATION, "Add"),
         delete set_email_verification::<false> as variant(operation::SET_EMAIL_VERIFICATION, "Remove");
     "/api/v1/admin/users/{username}/keys" => post public_keys::create as administrator(operation::CREATE_PUBLIC_KEY);
+    "/api/v1/admin/users/{username}/keys/{id}" =>
+        delete public_keys::remove as administrator(operation::DELETE_PUBLIC_KEY);
     "/api/v1/admin/users/{username}/orgs" => post organizations::create as administrator(operation::CREATE_ORGANIZATION);
     "/api/v1/admin/users/{username}/repos" => post repositories::create as administrator(operation::CREATE_REPOSITORY);
     "/api/v1/admin/orgs" => get organizations::list_all as administrator(operation::LIST_ALL_ORGANIZATIONS);

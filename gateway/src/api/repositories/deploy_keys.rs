@@ -31,6 +31,8 @@ ferrite_api_types::shape! {
         key: String,
         url: String,
         title: String,
+        /// `SHA256:` and base64 without padding, as OpenSSH shows it.
+        fingerprint: String,
         created_at: Time,
         read_only: bool,
     }
@@ -43,6 +45,7 @@ impl DeployKey {
             url: urls.deploy_key(key.id),
             key: key.key,
             title: key.title,
+            fingerprint: key.fingerprint,
             created_at: Time::new(key.create_time, "create_time")?,
             read_only: key.is_read_only,
         })
@@ -111,12 +114,14 @@ mod tests {
             id: 4,
             key: "k".into(),
             title: "t".into(),
+            fingerprint: "SHA256:f".into(),
             create_time: Some(Timestamp { seconds: 1, nanos: 0 }),
             is_read_only: true,
             ..Default::default()
         };
         let expected = json!({
-            "id": 4, "key": "k", "title": "t", "created_at": "1970-01-01T00:00:01Z", "read_only": true,
+            "id": 4, "key": "k", "title": "t", "fingerprint": "SHA256:f", "created_at": "1970-01-01T00:00:01Z",
+            "read_only": true,
             "url": "http://git.example.com/api/v1/repos/bob/demo/keys/4",
         });
         let urls = Links::new("http://git.example.com", "h:22").repository("bob", "demo");

@@ -182,13 +182,10 @@ async fn keys_are_the_callers_unless_an_administrator_asks() {
         let response = case.check(("POST", path, body), "PublicKeyService/CreatePublicKey", expected, response).await;
         assert_eq!((response.0, &response.1["url"]), (201, &"http://git.example.com/api/v1/user/keys/9".into()));
     }
-    case.check_204(
-        "DELETE",
-        "/user/keys/9",
-        "PublicKeyService/DeletePublicKey",
-        repo::DeletePublicKeyRequest { key_id: 9 },
-    )
-    .await;
+    for (path, username, as_administrator) in [("/user/keys/9", "", false), ("/admin/users/bob/keys/9", "bob", true)] {
+        let expected = repo::DeletePublicKeyRequest { key_id: 9, username: username.into(), as_administrator };
+        case.check_204("DELETE", path, "PublicKeyService/DeletePublicKey", expected).await;
+    }
 }
 
 #[tokio::test]

@@ -259,7 +259,7 @@ async fn what_belongs_to_an_account_is_changed_once() {
         let new = CreatePublicKeyRequest { title: "laptop".to_owned(), key: KEY.to_owned(), ..Default::default() };
         let made = harness.public_keys().create_public_key(with_token(new, ada)).await.unwrap();
         let key_id = made.into_inner().key.unwrap().id;
-        let delete = || DeletePublicKeyRequest { key_id };
+        let delete = || DeletePublicKeyRequest { key_id, ..Default::default() };
         done_once!(
             ada,
             harness.public_keys(),

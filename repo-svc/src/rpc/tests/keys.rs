@@ -36,7 +36,8 @@ async fn get(harness: &Harness, token: &str, key_id: i64) -> Result<PublicKey, S
 }
 
 async fn delete(harness: &Harness, token: &str, key_id: i64) -> Result<(), Status> {
-    harness.public_keys().delete_public_key(with_token(DeletePublicKeyRequest { key_id }, token)).await.map(drop)
+    let request = DeletePublicKeyRequest { key_id, ..DeletePublicKeyRequest::default() };
+    harness.public_keys().delete_public_key(with_token(request, token)).await.map(drop)
 }
 
 #[tokio::test]
@@ -46,6 +47,7 @@ async fn keys_are_listed_for_all_users_and_read_by_their_own_user_only() {
     let key = create(&harness, &ada, new("Laptop", &format!(" {}  ada  at work\n", line(1)))).await.unwrap();
     assert_eq!((key.key.as_str(), key.title.as_str()), (format!("{} ada at work", line(1)).as_str(), "Laptop"));
     assert!(key.fingerprint.starts_with("SHA256:") && key.create_time.unwrap().seconds > 0);
+    assert_eq!(key.user.as_ref().map(|user| user.username.as_str()), Some("ada"));
     for (token, name) in [(&ada, ""), (&ada, "ada"), (&bob, "ADA")] {
         assert_eq!(list(&harness, token, name).await.unwrap(), [key.id]);
     }
@@ -90,7 +92,7 @@ async fn a_key_or_title_in_use_and_an_invalid_one_are_refused() {
 }
 
 #[tokio::test]
-async fn only_administrators_add_keys_for_others() {
+async fn only_administrators_add_read_and_remove_keys_of_others() {
     let harness = Harness::start().await;
     harness.user("root", true).await;
     let (root, ada) = (harness.token("root", "test").await, harness.signed_in("ada").await);
@@ -116,6 +118,22 @@ async fn only_administrators_add_keys_for_others() {
     create(&harness, &ada, CreatePublicKeyRequest { title: "mine".into(), key: line(2), ..of("Ada", false) })
         .await
         .unwrap();
+    let read = get(&harness, &root, key.id).await.unwrap();
+    assert_eq!((read.user.unwrap().username.as_str(), read.token), ("ada", None));
+    let remove = async |token: &str, username: &str, as_administrator| {
+        let request = DeletePublicKeyRequest { key_id: key.id, username: username.into(), as_administrator };
+        harness.public_keys().delete_public_key(with_token(request, token)).await.map(drop)
+    };
+    for (token, username, as_administrator) in [(&ada, "root", false), (&ada, "ada", true), (&root, "ada", false)] {
+        let outcome = remove(token, username, as_administrator).await;
+        assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "ADMIN_REQUIRED"));
+    }
+    assert_eq!(refusal(remove(&root, "root", true).await), refused(Code::NotFound, "KEY_NOT_FOUND"));
+    assert_eq!(refusal(remove(&root, "unknown", true).await), refused(Code::NotFound, "USER_NOT_FOUND"));
+    remove(&root, "Ada", true).await.unwrap();
+    let sql = "SELECT action, actor, target FROM audit_log WHERE action = 'key.remove'";
+    let log: Vec<(String, String, String)> = harness.db().await.all(sql, &[]).await.unwrap();
+    assert_eq!(log, [("key.remove".to_owned(), "root".to_owned(), "ada".to_owned())]);
 }
 
 #[tokio::test]
@@ -133,6 +151,7 @@ async fn the_same_idempotency_key_adds_and_removes_once() {
     assert_eq!(first, second);
     let key_id = first.key.unwrap().id;
     for _ in 0..2 {
-        client.delete_public_key(keyed(DeletePublicKeyRequest { key_id }, &ada)).await.unwrap();
+        let request = DeletePublicKeyRequest { key_id, ..DeletePublicKeyRequest::default() };
+        client.delete_public_key(keyed(request, &ada)).await.unwrap();
     }
 }
