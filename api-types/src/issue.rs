@@ -122,6 +122,8 @@ crate::shape! {
         name: String,
         /// Without `#`, which it has in requests.
         color: String,
+        /// What it is for, possibly empty.
+        description: String,
         url: String,
     }
 }
@@ -134,14 +136,14 @@ impl Label {
             0 => urls.label(label.id),
             _ => urls.organization_label(label.id),
         };
-        Self { url, id: label.id, name: label.name, color: label.color }
+        Self { url, id: label.id, name: label.name, color: label.color, description: label.description }
     }
 
     /// Converts a label of the organization with this name.
     #[must_use]
     pub fn of_organization(label: issue::Label, organization: &str, links: &Links) -> Self {
         let url = links.organization_label(organization, label.id);
-        Self { url, id: label.id, name: label.name, color: label.color }
+        Self { url, id: label.id, name: label.name, color: label.color, description: label.description }
     }
 }
 

@@ -54,7 +54,14 @@ pub(crate) fn label(label: Label) -> issue::Label {
         LabelOwner::Repository(id) => (id.0, 0),
         LabelOwner::Organization(id) => (0, id.0),
     };
-    issue::Label { id: label.id, repository_id, name: label.name, color: label.color, organization_id }
+    issue::Label {
+        id: label.id,
+        repository_id,
+        name: label.name,
+        color: label.color,
+        organization_id,
+        description: label.description,
+    }
 }
 
 pub(crate) fn milestone(milestone: Milestone) -> issue::Milestone {
@@ -98,8 +105,15 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         // Also for a deleted label.
         LabelOwner::Repository(_) => LabelOwner::Repository(RepositoryId(repository)),
     };
-    let label = is_label
-        .then(|| label(Label { id: entry.label_id, owner, name: entry.old_text.clone(), color: entry.label_color }));
+    let label = is_label.then(|| {
+        label(Label {
+            id: entry.label_id,
+            owner,
+            name: entry.old_text.clone(),
+            color: entry.label_color,
+            description: entry.label_description,
+        })
+    });
     issue::TimelineEntry {
         id: entry.id,
         action: action.unwrap_or_default().into(),

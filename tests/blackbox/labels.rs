@@ -29,7 +29,7 @@ async fn post_labels_responds_with_the_label_as_it_is_read(cluster: &Cluster) {
     let id = made["id"].as_i64().unwrap();
     assert!(id > 0, "{made}");
     let url = format!("{}/api/v1/repos/{}/tracker/labels/{id}", cluster.url, ada.name);
-    assert_eq!(made, json!({"id": id, "name": "help wanted", "color": "e11d21", "url": url}));
+    assert_eq!(made, json!({"id": id, "name": "help wanted", "color": "e11d21", "description": "", "url": url}));
     assert_eq!(ada.get(&format!("{path}/{id}")).await.expect(200).json(), made);
     assert_eq!(ada.get(&path).await.expect(200).json(), json!([made]));
     let upper = ada.post(&path, &json!({"name": " \u{e4}\u{1f600}/x ", "color": "#ABCDEF"})).await.expect(201).json();
@@ -116,6 +116,10 @@ async fn post_labels_names_the_field_that_is_wrong(cluster: &Cluster) {
     ] {
         ada.post(&path, &json!({"name": "x", "color": wrong})).await.refused_field("color");
     }
+    for wrong in ["a\u{0}b", &"\u{e4}".repeat(256)] {
+        let body = json!({"name": "x", "color": "#000000", "description": wrong});
+        ada.post(&path, &body).await.refused_field("description");
+    }
     let broken = ada.request(Method::POST, &path).header("content-type", "application/json").body("{\"name\":");
     Response::of(broken).await.refused(400);
     assert_eq!(ada.get(&path).await.expect(200).text(), "[]");
@@ -158,6 +162,8 @@ async fn patch_labels_changes_what_is_named_wherever_it_shows(cluster: &Cluster)
         (json!({"color": "#123456"}), "color", "123456"),
         (json!({"name": "defect", "color": null}), "name", "defect"),
         (json!({"name": null, "color": "#654321"}), "color", "654321"),
+        (json!({"description": " It is\tbroken\n"}), "description", "It is broken"),
+        (json!({"description": null}), "description", "It is broken"),
         (json!({}), "color", "654321"),
     ] {
         let after = ada.patch(&path, &body).await.expect(200).json();
@@ -167,6 +173,8 @@ async fn patch_labels_changes_what_is_named_wherever_it_shows(cluster: &Cluster)
         assert_eq!(ada.issue(&repo, 1).await["labels"], json!([expected]));
         assert_eq!(ada.get(&format!("{repo}/issues/1/labels")).await.expect(200).json(), json!([expected]));
     }
+    let timeline = ada.get(&format!("{repo}/issues/1/timeline")).await.expect(200).json();
+    assert_eq!(timeline[0]["label"]["description"], "It is broken", "{timeline}");
     assert_eq!(ada.issue_numbers(&repo, "labels=defect").await, [1]);
     assert_eq!(ada.issue_numbers(&repo, "labels=bug").await, [0; 0]);
 }

@@ -39,7 +39,10 @@ async fn labels_of_an_organization_are_made_read_changed_and_deleted(cluster: &C
     let made = response.json();
     let path = format!("{labels}/{}", made["id"]);
     let url = format!("{}/api/v1/orgs/{organization}/labels/{}", cluster.url, made["id"]);
-    assert_eq!(made, json!({"id": made["id"], "name": "Help wanted", "color": "e11d21", "url": url}));
+    assert_eq!(
+        made,
+        json!({"id": made["id"], "name": "Help wanted", "color": "e11d21", "description": "", "url": url})
+    );
     assert_eq!(response.header("location"), url);
     for one in [&path, &format!("{labels}/help%20WANTED")] {
         assert_eq!(ada.get(one).await.expect(200).json(), made, "{one}");
@@ -57,7 +60,7 @@ async fn labels_of_an_organization_are_made_read_changed_and_deleted(cluster: &C
     }
 
     let changed = ada.patch(&path, &json!({"name": "wanted"})).await.expect(200).json();
-    assert_eq!(changed, json!({"id": made["id"], "name": "wanted", "color": "e11d21", "url": url}));
+    assert_eq!(changed, json!({"id": made["id"], "name": "wanted", "color": "e11d21", "description": "", "url": url}));
     let changed = ada.patch(&path, &json!({"color": "#000000", "name": ""})).await.expect(200).json();
     assert_eq!((&changed["name"], &changed["color"]), (&json!("wanted"), &json!("000000")));
     assert_eq!(ada.get(&path).await.expect(200).json(), changed);

@@ -421,7 +421,10 @@ async fn comments_labels_milestones_and_timelines_have_every_field(cluster: &Clu
     let issue = ada.issue(&repo, 1).await;
     assert!(is_a(&issue["closed_at"], "time"), "{issue}");
     shaped(&issue["assignee"], USER);
-    shaped(&issue["labels"][0], &[("id", "int"), ("name", "str"), ("color", "str"), ("url", "url")]);
+    shaped(
+        &issue["labels"][0],
+        &[("id", "int"), ("name", "str"), ("color", "str"), ("description", "str"), ("url", "url")],
+    );
     let closed = ada.patch(&format!("{repo}/milestones/{}", milestone["id"]), &json!({"state": "closed"})).await;
     for (shown, closed_at) in
         [(&issue["milestone"], "null"), (&milestone, "null"), (&closed.expect(200).json(), "time")]

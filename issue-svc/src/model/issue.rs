@@ -1,7 +1,7 @@
 use ferrite_markdown::commit::Action;
 use ferrite_proto::id::{IssueId, OrganizationId, RepositoryId, UserId};
 
-use super::text::{Body, Title};
+use super::text::{Body, Color, LabelDescription, LabelName, Title};
 
 /// Lists and counts are kept per class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,6 +131,22 @@ pub(crate) struct Label {
     pub(crate) name: String,
     /// Six hexadecimal digits.
     pub(crate) color: String,
+    pub(crate) description: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewLabel {
+    pub(crate) name: LabelName,
+    pub(crate) color: Color,
+    pub(crate) description: LabelDescription,
+}
+
+/// Changes of a label. `None` leaves a field as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LabelEdit {
+    pub(crate) name: Option<LabelName>,
+    pub(crate) color: Option<Color>,
+    pub(crate) description: Option<LabelDescription>,
 }
 
 /// The owner of a label. Labels of an organization are for the issues of all its repositories.

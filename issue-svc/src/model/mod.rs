@@ -7,6 +7,7 @@ pub(crate) mod words;
 #[cfg(test)]
 pub(crate) use issue::NewPullRequest;
 pub(crate) use issue::{
-    Class, Comment, CommitAction, FullIssue, Issue, IssueChange, Label, LabelOwner, Milestone, NewIssue, PullRequest,
+    Class, Comment, CommitAction, FullIssue, Issue, IssueChange, Label, LabelEdit, LabelOwner, Milestone, NewIssue,
+    NewLabel, PullRequest,
 };
-pub(crate) use text::{Body, Color, Description, LabelName, MilestoneTitle, Title};
+pub(crate) use text::{Body, Color, Description, LabelDescription, LabelName, MilestoneTitle, Title};

@@ -6,21 +6,27 @@ use ferrite_proto::error::FieldViolation;
 const MAX_TITLE_CHARS: usize = 255;
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 const MAX_LABEL_NAME_CHARS: usize = 50;
+const MAX_LABEL_DESCRIPTION_CHARS: usize = 255;
 const MAX_MILESTONE_TITLE_CHARS: usize = 50;
 const MAX_DESCRIPTION_BYTES: usize = 64 * 1024;
 const COLOR_DIGITS: usize = 6;
 
 /// Validates one line and trims it. Tabs and line breaks become spaces.
 fn line(field: &str, text: &str, max_chars: usize) -> Result<String, FieldViolation> {
-    let refuse = |code, message: String| Err(FieldViolation::new(field, code, message));
+    let text = optional_line(field, text, max_chars)?;
+    if text.is_empty() {
+        return Err(FieldViolation::new(field, "required", "must not be blank"));
+    }
+    Ok(text)
+}
+
+/// Like [`line`], for a text that may be empty.
+fn optional_line(field: &str, text: &str, max_chars: usize) -> Result<String, FieldViolation> {
     let text: String =
         text.trim().chars().map(|char| if matches!(char, '\t' | '\r' | '\n') { ' ' } else { char }).collect();
-    if text.is_empty() {
-        return refuse("required", "must not be blank".to_owned());
-    }
     check_line(&text, field)?;
     if text.chars().nth(max_chars).is_some() {
-        return refuse("too_long", format!("must have at most {max_chars} characters"));
+        return Err(FieldViolation::new(field, "too_long", format!("must have at most {max_chars} characters")));
     }
     Ok(text)
 }
@@ -114,6 +120,21 @@ impl Color {
     }
 }
 
+/// What a label is for: one trimmed line of at most 255 code points, without control characters. May
+/// be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LabelDescription(String);
+
+impl LabelDescription {
+    pub(crate) fn parse(text: &str) -> Result<Self, FieldViolation> {
+        optional_line("description", text, MAX_LABEL_DESCRIPTION_CHARS).map(Self)
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The title of a milestone: one trimmed line of 1 to 50 code points, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MilestoneTitle(String);
@@ -194,6 +215,15 @@ mod tests {
         assert_eq!(refusal(LabelName::parse(&"x".repeat(51))), ("name".to_owned(), "too_long"));
         assert_eq!(refusal(MilestoneTitle::parse(&"x".repeat(51))), ("title".to_owned(), "too_long"));
         assert_eq!(refusal(MilestoneTitle::parse(" ")), ("title".to_owned(), "required"));
+    }
+
+    #[test]
+    fn a_description_of_a_label_is_one_line_of_at_most_255_code_points_or_empty() {
+        assert_eq!(LabelDescription::parse(" \n").unwrap().as_str(), "");
+        assert_eq!(LabelDescription::parse(" a\tb\nc ").unwrap().as_str(), "a b c");
+        assert_eq!(LabelDescription::parse(&"é".repeat(255)).unwrap().as_str().len(), 510);
+        assert_eq!(refusal(LabelDescription::parse(&"é".repeat(256))), ("description".to_owned(), "too_long"));
+        assert_eq!(refusal(LabelDescription::parse("a\0b")), ("description".to_owned(), "invalid"));
     }
 
     proptest! {

@@ -14,20 +14,20 @@ use ferrite_proto::repo::LabelSet;
 use tonic::Request;
 
 use crate::encode;
-use crate::model::{Color, LabelName, LabelOwner};
+use crate::model::{Color, LabelDescription, LabelName, LabelOwner, NewLabel};
 use crate::state::AppState;
 use crate::store::{CounterChange, Deleted, IssueTable};
 use crate::writer::{purge_first_batch, wake_purges};
 
-/// Names and colors of the set `Default`, those of Gitea.
-const DEFAULT_LABELS: [(&str, &str); 7] = [
-    ("bug", "#ee0701"),
-    ("duplicate", "#cccccc"),
-    ("enhancement", "#84b6eb"),
-    ("help wanted", "#128a0c"),
-    ("invalid", "#e6e6e6"),
-    ("question", "#cc317c"),
-    ("wontfix", "#ffffff"),
+/// Names, colors and descriptions of the set `Default`, those of Gitea.
+const DEFAULT_LABELS: [(&str, &str, &str); 7] = [
+    ("bug", "#ee0701", "Something is not working"),
+    ("duplicate", "#cccccc", "This issue or pull request already exists"),
+    ("enhancement", "#84b6eb", "New feature"),
+    ("help wanted", "#128a0c", "Need some help"),
+    ("invalid", "#e6e6e6", "Something is wrong"),
+    ("question", "#cc317c", "More information is needed"),
+    ("wontfix", "#ffffff", "This won't be fixed"),
 ];
 
 service!(EventSink for AppState {
@@ -85,17 +85,20 @@ async fn add_labels(
     store: &IssueTable,
     tx: &mut Tx,
     repository: RepositoryId,
-    labels: &[(&str, &str)],
+    labels: &[(&str, &str, &str)],
 ) -> Result<(), DbError> {
     // Locks the counters.
     if store.advance(tx, repository, CounterChange::default()).await?.is_none() {
         return Ok(());
     }
     let mut added = 0;
-    for (name, color) in labels {
-        let name = LabelName::parse(name).expect("a name of a set is valid");
-        let color = Color::parse(color).expect("a color of a set is valid");
-        let label = store.insert_label(tx, LabelOwner::Repository(repository), &name, &color).await?;
+    for (name, color, description) in labels {
+        let new = NewLabel {
+            name: LabelName::parse(name).expect("a name of a set is valid"),
+            color: Color::parse(color).expect("a color of a set is valid"),
+            description: LabelDescription::parse(description).expect("a description of a set is valid"),
+        };
+        let label = store.insert_label(tx, LabelOwner::Repository(repository), &new).await?;
         added += i64::from(label.is_some());
     }
     let change = CounterChange { labels: added, ..CounterChange::default() };
@@ -162,7 +165,12 @@ mod tests {
             let service = Service::start(&url).await;
             let mut client = LabelServiceClient::new(service.channel.clone());
             let caller = TestCaller::user(7, Permission::Write);
-            let own = CreateLabelRequest { repository_id: REPOSITORY, name: "Bug".into(), color: "#00aabb".into() };
+            let own = CreateLabelRequest {
+                repository_id: REPOSITORY,
+                name: "Bug".into(),
+                color: "#00aabb".into(),
+                ..Default::default()
+            };
             let own = client.create_label(caller.request(CREATE_LABEL, own)).await.unwrap().into_inner().label.unwrap();
             let created = |id: i64, label_set: LabelSet| {
                 let fact = RepositoryCreated { label_set: label_set.into(), ..RepositoryCreated::default() };
@@ -181,6 +189,7 @@ mod tests {
                 let request = caller.of_repository(id).request(LIST_LABELS, request);
                 let labels = client.list_labels(request).await.unwrap().into_inner().labels;
                 assert_eq!((labels.len(), labels.contains(&own)), (count, id == REPOSITORY), "{labels:?}");
+                assert!(labels.iter().all(|label| *label == own || !label.description.is_empty()), "{labels:?}");
             }
             service.stop().await;
         })

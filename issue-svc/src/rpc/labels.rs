@@ -20,7 +20,7 @@ use self::organizations::{
 use super::user;
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{Color, Label, LabelName, LabelOwner};
+use crate::model::{Color, Label, LabelDescription, LabelEdit, LabelName, LabelOwner, NewLabel};
 use crate::state::AppState;
 use crate::store::CounterChange;
 use crate::writer::{IssueLabelChange, MAX_ISSUE_LABELS};
@@ -72,19 +72,22 @@ async fn find(state: &AppState, owner: LabelOwner, label: &str) -> Result<Label,
     reference.find(&found, |label| (label.id, &label.name)).cloned().ok_or(IssueError::LabelNotFound)
 }
 
-/// Checks the name and the color of a new label. Reports both violations.
-fn decode_new(name: &str, color: &str) -> Result<(LabelName, Color), IssueError> {
-    match (LabelName::parse(name), Color::parse(color)) {
-        (Ok(name), Ok(color)) => Ok((name, color)),
-        (name, color) => Err(IssueError::invalid([name.err(), color.err()])),
+/// Checks the fields of a new label. Reports all violations.
+fn decode_new(name: &str, color: &str, description: &str) -> Result<NewLabel, IssueError> {
+    match (LabelName::parse(name), Color::parse(color), LabelDescription::parse(description)) {
+        (Ok(name), Ok(color), Ok(description)) => Ok(NewLabel { name, color, description }),
+        (name, color, description) => Err(IssueError::invalid([name.err(), color.err(), description.err()])),
     }
 }
 
 /// Like [`decode_new`], for a change.
-fn decode_change(name: Option<&str>, color: Option<&str>) -> Result<(Option<LabelName>, Option<Color>), IssueError> {
-    match (name.map(LabelName::parse).transpose(), color.map(Color::parse).transpose()) {
-        (Ok(name), Ok(color)) => Ok((name, color)),
-        (name, color) => Err(IssueError::invalid([name.err(), color.err()])),
+fn decode_edit(name: Option<&str>, color: Option<&str>, description: Option<&str>) -> Result<LabelEdit, IssueError> {
+    let name = name.map(LabelName::parse).transpose();
+    let color = color.map(Color::parse).transpose();
+    let description = description.map(LabelDescription::parse).transpose();
+    match (name, color, description) {
+        (Ok(name), Ok(color), Ok(description)) => Ok(LabelEdit { name, color, description }),
+        (name, color, description) => Err(IssueError::invalid([name.err(), color.err(), description.err()])),
     }
 }
 
@@ -96,10 +99,10 @@ async fn create_label(
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateLabel")?;
     let request = request.into_inner();
     let create = async {
-        let (name, color) = decode_new(&request.name, &request.color)?;
+        let new = decode_new(&request.name, &request.color, &request.description)?;
         let change = CounterChange { labels: 1, ..CounterChange::default() };
         let mut write = state.writer.begin_labels(repository(request.repository_id), change).await?;
-        let label = write.add_label(&name, &color).await?;
+        let label = write.add_label(&new).await?;
         write.commit(key.as_ref(), CreateLabelResponse { label: Some(encode::label(label)) }).await
     };
     once(state.store.db(), key.as_ref(), create).await
@@ -113,10 +116,10 @@ async fn update_label(
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateLabel")?;
     let request = request.into_inner();
     let update = async {
-        let (name, color) = decode_change(request.name.as_deref(), request.color.as_deref())?;
+        let edit = decode_edit(request.name.as_deref(), request.color.as_deref(), request.description.as_deref())?;
         let owner = repository(request.repository_id);
         let mut write = state.writer.begin_labels(owner, CounterChange::default()).await?;
-        let label = write.change_label(request.label_id, name.as_ref(), color.as_ref()).await?;
+        let label = write.change_label(request.label_id, &edit).await?;
         write.commit(key.as_ref(), UpdateLabelResponse { label: Some(encode::label(label)) }).await
     };
     once(state.store.db(), key.as_ref(), update).await

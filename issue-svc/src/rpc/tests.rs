@@ -160,8 +160,12 @@ async fn labels_that_are_set_and_cleared_count_and_leave_no_more_than_the_limit_
         let number = service.create(&ada(), issue(String::new())).await.unwrap().number;
         let mut label_ids = Vec::new();
         for name in ["a", "b"] {
-            let new =
-                CreateLabelRequest { repository_id: REPOSITORY, name: name.to_owned(), color: "#ff0000".to_owned() };
+            let new = CreateLabelRequest {
+                repository_id: REPOSITORY,
+                name: name.to_owned(),
+                color: "#ff0000".to_owned(),
+                ..Default::default()
+            };
             let made = client.create_label(ada().request(CREATE_LABEL, new)).await.unwrap();
             label_ids.push(made.into_inner().label.unwrap().id);
         }
@@ -252,6 +256,7 @@ async fn a_repeated_request_gets_a_large_response_anew() {
                 repository_id: REPOSITORY,
                 name: format!("{}{number}", "ü".repeat(48)),
                 color: "#ff0000".to_owned(),
+                description: "ü".repeat(255),
             };
             let response = labels.create_label(ada().request(CREATE_LABEL, new)).await.unwrap();
             label_ids.push(response.into_inner().label.unwrap().id);

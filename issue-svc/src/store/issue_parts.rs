@@ -3,7 +3,8 @@
 //!
 //! Subqueries and joins look up the parts of one issue at a time by key. So the planner cannot
 //! choose to read a whole table, however large it thinks a page is. Labels are aggregated into
-//! lines of text, which both databases can do; names contain no line breaks.
+//! lines of text, which both databases can do; names and descriptions contain neither line breaks nor
+//! tabs.
 //!
 //! Labels are sorted here and each count is read separately. To order within an aggregate, or to
 //! match a list of keys, SQLite would build a temporary table with its own cache, which takes
@@ -16,7 +17,7 @@ use crate::model::{FullIssue, Issue, Label, LabelOwner, Milestone, PullRequest};
 /// A label of an organization that the repository has left is hidden until a purge removes its link
 /// to the issue.
 pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) || ' ' || CAST(labels.repository_id AS TEXT) || ' ' || \
-     labels.color || ' ' || labels.name, '\n') FROM issue_labels JOIN labels ON labels.id = issue_labels.label_id \
+     labels.color || ' ' || labels.name || '\t' || labels.description, '\n') FROM issue_labels JOIN labels ON labels.id = issue_labels.label_id \
      WHERE issue_labels.issue_id = issues.id AND (issue_labels.repository_id = 0 OR \
      (SELECT owner_id FROM issue_counters WHERE issue_counters.repository_id = issue_labels.repository_id) IN (0, -labels.repository_id))) \
      AS label_lines, \
@@ -90,10 +91,11 @@ impl PartsRow {
     }
 }
 
-/// Parses a label from its line: id, owner, color and name.
+/// Parses a label from its line: id, owner, color, name and, after a tab, the description.
 fn label(line: &str) -> Option<Label> {
     let mut words = line.splitn(4, ' ');
     let (id, owner) = (words.next()?.parse().ok()?, LabelOwner::of_row(words.next()?.parse().ok()?));
-    let (color, name) = (words.next()?.to_owned(), words.next()?.to_owned());
-    Some(Label { id, owner, name, color })
+    let color = words.next()?.to_owned();
+    let (name, description) = words.next()?.split_once('\t')?;
+    Some(Label { id, owner, name: name.to_owned(), color, description: description.to_owned() })
 }

@@ -12,15 +12,17 @@ use sqlx_macros::FromRow;
 
 use super::IssueTable;
 use super::Reader;
-use crate::model::{Color, Issue, Label, LabelName, LabelOwner};
+use crate::model::{Issue, Label, LabelOwner, NewLabel};
 
-const INSERT: &str = "INSERT INTO labels (repository_id, name, name_key, color) VALUES ($1, $2, $3, $4) \
+const INSERT: &str = "INSERT INTO labels (repository_id, name, name_key, color, description) VALUES ($1, $2, $3, $4, $5) \
      ON CONFLICT (repository_id, name_key) DO NOTHING RETURNING id";
-const UPDATE: &str = "UPDATE labels SET name = $3, name_key = $4, color = $5 WHERE repository_id = $1 AND id = $2";
-const FIND: &str = "SELECT id, repository_id, name, color FROM labels WHERE repository_id = $1 AND id = $2";
-const FIND_NAMED: &str = "SELECT id, repository_id, name, color FROM labels WHERE repository_id = $1 AND name_key = $2";
-const LIST: &str =
-    "SELECT id, repository_id, name, color FROM labels WHERE repository_id = $1 ORDER BY name_key LIMIT $2 OFFSET $3";
+const UPDATE: &str =
+    "UPDATE labels SET name = $3, name_key = $4, color = $5, description = $6 WHERE repository_id = $1 AND id = $2";
+const FIND: &str =
+    "SELECT id, repository_id, name, color, description FROM labels WHERE repository_id = $1 AND id = $2";
+const FIND_NAMED: &str =
+    "SELECT id, repository_id, name, color, description FROM labels WHERE repository_id = $1 AND name_key = $2";
+const LIST: &str = "SELECT id, repository_id, name, color, description FROM labels WHERE repository_id = $1 ORDER BY name_key LIMIT $2 OFFSET $3";
 const COUNT: &str = "SELECT COUNT(*) FROM labels WHERE repository_id = $1";
 const DELETE: &str = "DELETE FROM labels WHERE repository_id = $1 AND id = $2";
 const DELETE_ALL: &str = "DELETE FROM labels WHERE repository_id = $1 RETURNING id";
@@ -31,11 +33,18 @@ pub(super) struct LabelRow {
     repository_id: i64,
     name: String,
     color: String,
+    description: String,
 }
 
 impl From<LabelRow> for Label {
     fn from(row: LabelRow) -> Self {
-        Self { id: row.id, owner: LabelOwner::of_row(row.repository_id), name: row.name, color: row.color }
+        Self {
+            id: row.id,
+            owner: LabelOwner::of_row(row.repository_id),
+            name: row.name,
+            color: row.color,
+            description: row.description,
+        }
     }
 }
 
@@ -45,19 +54,20 @@ impl IssueTable {
         &self,
         tx: &mut Tx,
         owner: LabelOwner,
-        name: &LabelName,
-        color: &Color,
+        new: &NewLabel,
     ) -> Result<Option<Label>, DbError> {
-        let args = args![owner.row(), name.as_str(), name.key(), color.as_str()];
+        let NewLabel { name, color, description } = new;
+        let args = args![owner.row(), name.as_str(), name.key(), color.as_str(), description.as_str()];
         let row: Option<(i64,)> = tx.optional(INSERT, &args).await?;
-        let (name, color) = (name.as_str().to_owned(), color.as_str().to_owned());
-        Ok(row.map(|(id,)| Label { id, owner, name, color }))
+        let (color, description) = (color.as_str().to_owned(), description.as_str().to_owned());
+        Ok(row.map(|(id,)| Label { id, owner, name: name.as_str().to_owned(), color, description }))
     }
 
-    /// Updates the name and color of a label. A name that another label has is a unique violation.
+    /// Updates the name, color and description of a label. A name that another label has is a unique violation.
     pub(crate) async fn update_label(&self, tx: &mut Tx, label: &Label) -> Result<(), DbError> {
         let key = label.name.to_lowercase();
-        let args = args![label.owner.row(), label.id, label.name.as_str(), key, label.color.as_str()];
+        let (color, description) = (label.color.as_str(), label.description.as_str());
+        let args = args![label.owner.row(), label.id, label.name.as_str(), key, color, description];
         tx.execute(UPDATE, &args).await.map(|_| ())
     }
 
@@ -86,7 +96,8 @@ impl IssueTable {
         ids: &[i64],
         names: &[String],
     ) -> Result<Vec<Label>, DbError> {
-        let mut query = Query::new("SELECT id, repository_id, name, color FROM labels WHERE repository_id IN ");
+        let mut query =
+            Query::new("SELECT id, repository_id, name, color, description FROM labels WHERE repository_id IN ");
         query.bind_list(owners.iter().map(|owner| owner.row()));
         query.push(" AND (id IN ").bind_list(ids.iter().copied());
         query.push(" OR name_key IN ").bind_list(names.iter().map(|name| IdOrName::new(name).name_key()));

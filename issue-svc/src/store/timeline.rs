@@ -11,8 +11,8 @@ use super::IssueTable;
 
 const COLUMNS: &str = "action, user_id, created_us, assignee_id, label_id, label_color, old_text, new_text, commit_id, \
      source_repository_id, source_issue_id, source_number";
-const LABEL_OWNER: &str =
-    ", COALESCE((SELECT labels.repository_id FROM labels WHERE labels.id = timeline.label_id), 0) AS label_owner";
+const LABEL: &str = ", COALESCE((SELECT labels.repository_id FROM labels WHERE labels.id = timeline.label_id), 0) AS label_owner, \
+     COALESCE((SELECT labels.description FROM labels WHERE labels.id = timeline.label_id), '') AS label_description";
 const MAX_STATEMENT_ROWS: usize = 500;
 /// Repositories whose references to one issue are shown.
 const MAX_SOURCES: i64 = 1000;
@@ -38,6 +38,9 @@ pub(crate) struct TimelineEntry {
     /// Read only: what stands for the owner of the label in rows, zero for a deleted label.
     #[sqlx(default)]
     pub(crate) label_owner: i64,
+    /// Read only: what the label is for today, empty for a deleted label.
+    #[sqlx(default)]
+    pub(crate) label_description: String,
 }
 
 impl TimelineEntry {
@@ -108,7 +111,7 @@ impl IssueTable {
             query
         };
         let mut list = Query::new("SELECT id, ");
-        list.push(COLUMNS).push(LABEL_OWNER);
+        list.push(COLUMNS).push(LABEL);
         let mut list = filtered(list);
         list.push(" ORDER BY id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
         let entries = self.db.all(list.sql(), list.args()).await?;

@@ -12,7 +12,7 @@ use ferrite_rpc::version::is_conditional;
 use super::{IssueWriter, Write};
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{Color, Issue, Label, LabelName, LabelOwner};
+use crate::model::{Issue, Label, LabelEdit, LabelOwner, NewLabel};
 use crate::store::{CounterChange, Deleted, IssueTable, List, Reader, TallyChanges, TimelineEntry};
 
 /// Labels of one repository, or of one organization.
@@ -60,14 +60,14 @@ impl Write<'_> {
     }
 
     /// Adds a label to its owner. The write must have begun with one more label.
-    pub(crate) async fn add_label(&mut self, name: &LabelName, color: &Color) -> Result<Label, IssueError> {
+    pub(crate) async fn add_label(&mut self, new: &NewLabel) -> Result<Label, IssueError> {
         let owner = self.owner();
         if self.counters.label_count > MAX_OWNED_LABELS {
             let owner = if matches!(owner, LabelOwner::Repository(_)) { "a repository" } else { "an organization" };
             return Err(IssueError::TooManyLabels { owner });
         }
-        let label = self.writer.store.insert_label(&mut self.tx, owner, name, color).await?;
-        label.ok_or_else(|| IssueError::LabelExists { name: name.as_str().to_owned() })
+        let label = self.writer.store.insert_label(&mut self.tx, owner, new).await?;
+        label.ok_or_else(|| IssueError::LabelExists { name: new.name.as_str().to_owned() })
     }
 
     /// Checks the request's precondition against the labels of an issue.
@@ -89,20 +89,16 @@ impl Write<'_> {
         Ok(label)
     }
 
-    pub(crate) async fn change_label(
-        &mut self,
-        id: i64,
-        name: Option<&LabelName>,
-        color: Option<&Color>,
-    ) -> Result<Label, IssueError> {
+    pub(crate) async fn change_label(&mut self, id: i64, edit: &LabelEdit) -> Result<Label, IssueError> {
         let label = self.required_label(id).await?;
         let store = &self.writer.store;
         let new = Label {
-            name: name.map_or(label.name, |name| name.as_str().to_owned()),
-            color: color.map_or(label.color, |color| color.as_str().to_owned()),
+            name: edit.name.as_ref().map_or(label.name, |name| name.as_str().to_owned()),
+            color: edit.color.as_ref().map_or(label.color, |color| color.as_str().to_owned()),
+            description: edit.description.as_ref().map_or(label.description, |text| text.as_str().to_owned()),
             ..label
         };
-        if let Some(name) = name {
+        if let Some(name) = &edit.name {
             let same = store.label_named(Reader::Tx(&mut self.tx), label.owner, name.as_str()).await?;
             if same.is_some_and(|same| same.id != id) {
                 return Err(IssueError::LabelExists { name: name.as_str().to_owned() });

@@ -39,6 +39,8 @@ fields! {
     pub(crate) struct NewLabel {
         pub(crate) name: Checked<Text<50>> = "bug",
         pub(crate) color: Checked<Text<7>> = "#e11d21",
+        /// What the label is for.
+        pub(crate) description: OrDefault<Text<255>> = "Something is not working",
     }
 }
 
@@ -49,6 +51,8 @@ fields! {
         pub(crate) name: NonEmpty<Text<50>> = "fault",
         /// The color, as for a new label.
         pub(crate) color: Optional<Text<7>> = "#fbca04",
+        /// What the label is for. An empty text removes it.
+        pub(crate) description: Optional<Text<255>> = "Something is broken",
     }
 }
 
@@ -117,9 +121,9 @@ async fn create(
     path: RepoPath,
     body: RequestBody<NewLabel>,
 ) -> ApiResult<Created<Label>> {
-    let (access, NewLabel { name, color }, _permit) =
+    let (access, NewLabel { name, color, description }, _permit) =
         call.access_and_body(&path, operation::CREATE_LABEL, body).await?;
-    let request = CreateLabelRequest { repository_id: access.id, name, color };
+    let request = CreateLabelRequest { repository_id: access.id, name, color, description };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.labels().create_label(request).await?.into_inner();
     let made = require(response.label, "label")?;
@@ -132,9 +136,10 @@ async fn update(
     params: Params,
     body: RequestBody<ChangedLabel>,
 ) -> ApiResult<Json<Label>> {
-    let (access, ChangedLabel { name, color }, _permit) =
+    let (access, ChangedLabel { name, color, description }, _permit) =
         call.access_and_body(&path, operation::UPDATE_LABEL, body).await?;
-    let request = UpdateLabelRequest { repository_id: access.id, label_id: params.id("id"), name, color };
+    let (repository_id, label_id) = (access.id, params.id("id"));
+    let request = UpdateLabelRequest { repository_id, label_id, name, color, description };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.labels().update_label(request).await?.into_inner();
     Ok(Json(label(response.label, &access)?))

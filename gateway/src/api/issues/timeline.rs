@@ -295,8 +295,8 @@ mod tests {
         assert_eq!(shown(left)["old_milestone"], json!({"title": "v1"}));
         let label = issue::Label { id: 5, name: "bug".into(), color: "e11d21".into(), ..Default::default() };
         let labeled = issue::TimelineEntry { label: Some(label), ..entry(TimelineAction::Labeled) };
-        let label =
-            json!({"id": 5, "name": "bug", "color": "e11d21", "url": "http://h/api/v1/repos/bob/demo/labels/5"});
+        let url = "http://h/api/v1/repos/bob/demo/labels/5";
+        let label = json!({"id": 5, "name": "bug", "color": "e11d21", "description": "", "url": url});
         assert_eq!(shown(labeled), json!({"action": "labeled", "type": "label", "body": "1", "label": label}));
         let assigned = issue::TimelineEntry { assignee_id: 4, ..entry(TimelineAction::Assigned) };
         assert_eq!(shown(assigned.clone())["assignee"]["username"], "ghost");

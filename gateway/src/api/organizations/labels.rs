@@ -83,8 +83,8 @@ async fn create(
 ) -> ApiResult<Created<Label>> {
     let organization = path.name("org");
     let operation = operation::CREATE_ORGANIZATION_LABEL;
-    let (grant, NewLabel { name, color }) = grant_and_body(&call, &organization, operation, body).await?;
-    let request = CreateOrganizationLabelRequest { organization: organization.clone(), name, color };
+    let (grant, NewLabel { name, color, description }) = grant_and_body(&call, &organization, operation, body).await?;
+    let request = CreateOrganizationLabelRequest { organization: organization.clone(), name, color, description };
     let request = call.request_with_grant(&grant, request);
     let response = call.clients.labels().create_organization_label(request).await?.into_inner();
     let made = require(response.label, "label")?;
@@ -99,8 +99,10 @@ async fn update(
 ) -> ApiResult<Json<Label>> {
     let (organization, label_id) = (path.name("org"), path.id("id"));
     let operation = operation::UPDATE_ORGANIZATION_LABEL;
-    let (grant, ChangedLabel { name, color }) = grant_and_body(&call, &organization, operation, body).await?;
-    let request = UpdateOrganizationLabelRequest { organization: organization.clone(), label_id, name, color };
+    let (grant, ChangedLabel { name, color, description }) =
+        grant_and_body(&call, &organization, operation, body).await?;
+    let of = organization.clone();
+    let request = UpdateOrganizationLabelRequest { organization: of, label_id, name, color, description };
     let request = call.request_with_grant(&grant, request);
     let response = call.clients.labels().update_organization_label(request).await?.into_inner();
     Ok(Json(shown(&call, response.label, &organization)?))

@@ -23,18 +23,24 @@ async fn a_label_is_read_by_id_or_name_and_written_by_id() {
         let response = tracker.check(("GET", &path, ""), &format!("{LABELS}/GetLabel"), expected, response).await;
         assert_eq!(response, (200, shown_label()));
     }
-    let expected = issue::CreateLabelRequest { repository_id: 7, name: "bug".into(), color: "#e11d21".into() };
+    let expected = issue::CreateLabelRequest {
+        repository_id: 7,
+        name: "bug".into(),
+        color: "#e11d21".into(),
+        description: "Broken".into(),
+    };
     let response = issue::CreateLabelResponse { label: Some(label()) };
-    let request = ("POST", "/repos/bob/demo/labels", r##"{"name":"bug","color":"#e11d21"}"##);
+    let body = r##"{"name":"bug","color":"#e11d21","description":"Broken","exclusive":false,"is_archived":false}"##;
+    let request = ("POST", "/repos/bob/demo/labels", body);
     let response = tracker.check(request, &format!("{LABELS}/CreateLabel"), expected, response).await;
     assert_eq!(response, (201, shown_label()));
-    for (body, name, color) in [
-        (r#"{"name":"","color":null}"#, None, None),
-        (r##"{"name":"n","color":"#ffffff"}"##, Some("n"), Some("#ffffff")),
-        (r#"{"color":""}"#, None, Some("")),
+    for (body, name, color, description) in [
+        (r#"{"name":"","color":null,"description":null}"#, None, None, None),
+        (r##"{"name":"n","color":"#ffffff"}"##, Some("n"), Some("#ffffff"), None),
+        (r#"{"color":"","description":""}"#, None, Some(""), Some("")),
     ] {
-        let (name, color) = (name.map(str::to_owned), color.map(str::to_owned));
-        let expected = issue::UpdateLabelRequest { repository_id: 7, label_id: 5, name, color };
+        let [name, color, description] = [name, color, description].map(|text| text.map(str::to_owned));
+        let expected = issue::UpdateLabelRequest { repository_id: 7, label_id: 5, name, color, description };
         let response = issue::UpdateLabelResponse { label: Some(label()) };
         let request = ("PATCH", "/repos/bob/demo/labels/5", body);
         let response = tracker.check(request, &format!("{LABELS}/UpdateLabel"), expected, response).await;
@@ -64,13 +70,18 @@ async fn labels_of_an_organization_have_urls_below_it() {
     let response = tracker.check(("GET", "/orgs/acme/labels/a%20bug", ""), &rpc, expected, response).await;
     assert_eq!(response, (200, shown.clone()));
     let (name, color) = ("bug".to_owned(), "#e11d21".to_owned());
-    let expected = issue::CreateOrganizationLabelRequest { organization: organization(), name, color };
+    let expected =
+        issue::CreateOrganizationLabelRequest { organization: organization(), name, color, description: String::new() };
     let response = issue::CreateOrganizationLabelResponse { label: Some(of_acme()) };
     let request = ("POST", "/orgs/acme/labels", r##"{"name":"bug","color":"#e11d21"}"##);
     let rpc = format!("{LABELS}/CreateOrganizationLabel");
     assert_eq!(tracker.check(request, &rpc, expected, response).await, (201, shown.clone()));
-    let (name, color) = (Some("n".to_owned()), None);
-    let expected = issue::UpdateOrganizationLabelRequest { organization: organization(), label_id: 5, name, color };
+    let expected = issue::UpdateOrganizationLabelRequest {
+        organization: organization(),
+        label_id: 5,
+        name: Some("n".to_owned()),
+        ..Default::default()
+    };
     let response = issue::UpdateOrganizationLabelResponse { label: Some(of_acme()) };
     let rpc = format!("{LABELS}/UpdateOrganizationLabel");
     let request = ("PATCH", "/orgs/acme/labels/5", r#"{"name":"n","color":null}"#);

@@ -50,13 +50,20 @@ pub(super) fn open_issue() -> issue::Issue {
 }
 
 pub(super) fn label() -> issue::Label {
-    issue::Label { id: 5, repository_id: 7, name: "bug".into(), color: "e11d21".into(), organization_id: 0 }
+    issue::Label {
+        id: 5,
+        repository_id: 7,
+        name: "bug".into(),
+        color: "e11d21".into(),
+        organization_id: 0,
+        description: "Broken".into(),
+    }
 }
 
 /// The JSON of [`label`].
 pub(super) fn shown_label() -> Value {
     let url = "http://git.example.com/api/v1/repos/Bob/Demo/labels/5";
-    json!({"id": 5, "name": "bug", "color": "e11d21", "url": url})
+    json!({"id": 5, "name": "bug", "color": "e11d21", "description": "Broken", "url": url})
 }
 
 fn access(identity: Option<repo::Identity>) -> repo::ResolveAccessResponse {

@@ -9,7 +9,7 @@ use ferrite_rpc::auth::{AuthError, Caller, OperationSubject};
 use ferrite_rpc::version;
 use tonic::Request;
 
-use super::{MAX_PAGE_SIZE, decode_change, decode_new, find, user};
+use super::{MAX_PAGE_SIZE, decode_edit, decode_new, find, user};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::LabelOwner;
@@ -61,10 +61,10 @@ pub(super) async fn create_organization_label(
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "CreateOrganizationLabel")?;
     let request = request.into_inner();
     let create = async {
-        let (name, color) = decode_new(&request.name, &request.color)?;
+        let new = decode_new(&request.name, &request.color, &request.description)?;
         let change = CounterChange { labels: 1, ..CounterChange::default() };
         let mut write = state.writer.begin_labels(owner, change).await?;
-        let label = write.add_label(&name, &color).await?;
+        let label = write.add_label(&new).await?;
         let response = CreateOrganizationLabelResponse { label: Some(encode::label(label)) };
         write.commit(key.as_ref(), response).await
     };
@@ -79,9 +79,9 @@ pub(super) async fn update_organization_label(
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateOrganizationLabel")?;
     let request = request.into_inner();
     let update = async {
-        let (name, color) = decode_change(request.name.as_deref(), request.color.as_deref())?;
+        let edit = decode_edit(request.name.as_deref(), request.color.as_deref(), request.description.as_deref())?;
         let mut write = state.writer.begin_labels(owner, CounterChange::default()).await?;
-        let label = write.change_label(request.label_id, name.as_ref(), color.as_ref()).await?;
+        let label = write.change_label(request.label_id, &edit).await?;
         let response = UpdateOrganizationLabelResponse { label: Some(encode::label(label)) };
         write.commit(key.as_ref(), response).await
     };

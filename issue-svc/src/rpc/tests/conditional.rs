@@ -46,7 +46,8 @@ fn is_refused<T>(outcome: Result<T, Status>) -> bool {
 }
 
 async fn new_label(service: &Service) -> i64 {
-    let new = CreateLabelRequest { repository_id: REPOSITORY, name: "bug".to_owned(), color: "#e11d21".to_owned() };
+    let (name, color) = ("bug".to_owned(), "#e11d21".to_owned());
+    let new = CreateLabelRequest { repository_id: REPOSITORY, name, color, ..Default::default() };
     let made = LabelServiceClient::new(service.channel.clone()).create_label(ada().request(CREATE_LABEL, new)).await;
     made.unwrap().into_inner().label.unwrap().id
 }
@@ -161,7 +162,8 @@ async fn an_issue_has_another_version_when_anything_in_it_changes() {
 async fn a_write_that_knows_no_preconditions_is_not_done_with_one() {
     on_each_url(|url| async move {
         let (service, mut client) = start(&url).await;
-        let new = CreateLabelRequest { repository_id: REPOSITORY, name: "bug".to_owned(), color: "#e11d21".to_owned() };
+        let (name, color) = ("bug".to_owned(), "#e11d21".to_owned());
+        let new = CreateLabelRequest { repository_id: REPOSITORY, name, color, ..Default::default() };
         assert!(is_refused(client.create_label(requiring(CREATE_LABEL, "exists", new)).await));
         assert_eq!(super::count(&service, "labels").await, 0);
         service.stop().await;

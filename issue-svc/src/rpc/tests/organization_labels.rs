@@ -37,7 +37,7 @@ fn name_of(organization: i64) -> String {
 
 fn new(organization: i64, name: &str) -> CreateOrganizationLabelRequest {
     let (name, color) = (name.to_owned(), "#00aabb".to_owned());
-    CreateOrganizationLabelRequest { organization: name_of(organization), name, color }
+    CreateOrganizationLabelRequest { organization: name_of(organization), name, color, description: "Ours".into() }
 }
 
 async fn create(service: &Service, organization: i64, name: &str) -> Result<Label, Status> {
@@ -59,6 +59,7 @@ async fn labels_of_an_organization_are_made_read_changed_and_deleted() {
         let service = Service::start(&url).await;
         let made = create(&service, ACME, "Bug").await.unwrap();
         assert_eq!((made.repository_id, made.organization_id, made.color.as_str()), (0, ACME, "00aabb"));
+        assert_eq!(made.description, "Ours");
         create(&service, BETA, "bug").await.unwrap();
         create(&service, ACME, "docs").await.unwrap();
         assert_eq!(reason(&create(&service, ACME, "BUG").await.unwrap_err()), "LABEL_ALREADY_EXISTS");
@@ -78,12 +79,15 @@ async fn labels_of_an_organization_are_made_read_changed_and_deleted() {
         }
         let update = async |name: &str| {
             let (organization, name) = (name_of(ACME), Some(name.to_owned()));
-            let request = UpdateOrganizationLabelRequest { organization, label_id: made.id, name, color: None };
+            let description = Some(String::new());
+            let request =
+                UpdateOrganizationLabelRequest { organization, label_id: made.id, name, color: None, description };
             let request = of(ACME).request(UPDATE_ORGANIZATION_LABEL, request);
             client(&service).update_organization_label(request).await.map(drop)
         };
         assert_eq!(reason(&update("DOCS").await.unwrap_err()), "LABEL_ALREADY_EXISTS");
         update("fault").await.unwrap();
+        assert_eq!(get("fault").await.unwrap().description, "");
         assert_eq!(reason(&get("bug").await.unwrap_err()), "LABEL_NOT_FOUND");
         let delete = async |organization: i64| {
             let request = DeleteOrganizationLabelRequest { organization: name_of(organization), label_id: made.id };
@@ -133,7 +137,8 @@ async fn a_repository_that_leaves_its_organization_loses_the_labels_and_they_do_
     on_each_url(|url| async move {
         let service = Service::start(&url).await;
         let in_acme = ada().of_organization(ACME);
-        let own = CreateLabelRequest { repository_id: REPOSITORY, name: "own".into(), color: "#00aabb".into() };
+        let (name, color) = ("own".to_owned(), "#00aabb".to_owned());
+        let own = CreateLabelRequest { repository_id: REPOSITORY, name, color, ..Default::default() };
         let own = client(&service).create_label(in_acme.request(CREATE_LABEL, own)).await.unwrap();
         let own = own.into_inner().label.unwrap();
         let shared = create(&service, ACME, "shared").await.unwrap();

@@ -8,7 +8,7 @@ use ferrite_proto::id::UserId;
 use super::model::{ModelFilter, ModelIssue, Numbers};
 use super::*;
 use crate::model::words;
-use crate::model::{Class, Color, LabelName, LabelOwner, MilestoneTitle};
+use crate::model::{Class, LabelOwner, MilestoneTitle};
 use crate::store::{Condition, CounterChange, IssueFilter, Order, Sort};
 use crate::testing::on_each_schema;
 
@@ -38,9 +38,8 @@ impl World {
         let writer = writer(db);
         let (mut labels, mut milestones) = (Vec::new(), Vec::new());
         let mut write = writer.begin(REPOSITORY, CounterChange::default()).await.unwrap();
-        let color = Color::parse("#aabbcc").unwrap();
         for name in ["bug", "Feature"] {
-            labels.push(write.add_label(&LabelName::parse(name).unwrap(), &color).await.unwrap().id);
+            labels.push(write.add_label(&new_label(name)).await.unwrap().id);
         }
         for title in ["1.0", "2.0", "3.0"] {
             let title = MilestoneTitle::parse(title).unwrap();
@@ -50,7 +49,7 @@ impl World {
         let (owner, mut shared_labels) = (LabelOwner::Organization(ORGANIZATION), Vec::new());
         let mut write = writer.begin_labels(owner, CounterChange::default()).await.unwrap();
         for name in ["late", "rare"] {
-            shared_labels.push(write.add_label(&LabelName::parse(name).unwrap(), &color).await.unwrap().id);
+            shared_labels.push(write.add_label(&new_label(name)).await.unwrap().id);
         }
         commit(write).await;
         // Issues of another repository, which must not show.

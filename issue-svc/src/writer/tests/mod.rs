@@ -12,7 +12,9 @@ use ferrite_proto::id::{OrganizationId, RepositoryId, UserId};
 use ferrite_proto::issue::LabelChange;
 
 use super::{IssueLabelChange, IssueWriter, TextTargets, Write};
-use crate::model::{Body, FullIssue, Issue, IssueChange, NewIssue, Title};
+use crate::model::{
+    Body, Color, FullIssue, Issue, IssueChange, LabelDescription, LabelName, NewIssue, NewLabel, Title,
+};
 use crate::store::IssueTable;
 
 const REPOSITORY: RepositoryId = RepositoryId(1);
@@ -36,6 +38,14 @@ fn issue(title: &str, body: &str) -> NewIssue {
         milestone_id: 0,
         label_ids: Vec::new(),
         pull_request: None,
+    }
+}
+
+fn new_label(name: &str) -> NewLabel {
+    NewLabel {
+        name: LabelName::parse(name).unwrap(),
+        color: Color::parse("#00ff00").unwrap(),
+        description: LabelDescription::parse(&format!("About {name}")).unwrap(),
     }
 }
 

@@ -5,7 +5,7 @@ use ferrite_proto::issue::TimelineAction;
 
 use super::*;
 use crate::error::IssueError;
-use crate::model::{Color, Label, LabelName, LabelOwner};
+use crate::model::{Label, LabelOwner};
 use crate::store::{CounterChange, Deleted};
 use crate::testing::on_each_schema;
 use crate::writer::purge::purge_batch;
@@ -16,8 +16,7 @@ const OWNER: LabelOwner = LabelOwner::Organization(ORGANIZATION);
 async fn label(writer: &IssueWriter, owner: LabelOwner, name: &str) -> Label {
     let change = CounterChange { labels: 1, ..Default::default() };
     let mut write = writer.begin_labels(owner, change).await.unwrap();
-    let (name, color) = (LabelName::parse(name).unwrap(), Color::parse("#00ff00").unwrap());
-    let label = write.add_label(&name, &color).await.unwrap();
+    let label = write.add_label(&new_label(name)).await.unwrap();
     commit(write).await;
     label
 }

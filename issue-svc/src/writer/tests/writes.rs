@@ -4,7 +4,7 @@ use ferrite_core::page::Page;
 use ferrite_proto::issue::TimelineAction;
 
 use super::*;
-use crate::model::{Color, Label, LabelName, MilestoneTitle};
+use crate::model::{Label, MilestoneTitle};
 use crate::store::{
     CounterChange, IssueFilter, MAX_LISTED_TEXT_BYTES, MAX_PAGE_TEXT_BYTES, MentionSource, Order, Sort,
 };
@@ -12,8 +12,7 @@ use crate::testing::on_each_schema;
 
 pub(super) async fn label(writer: &IssueWriter, name: &str) -> Label {
     let mut write = writer.begin(REPOSITORY, CounterChange { labels: 1, ..Default::default() }).await.unwrap();
-    let (name, color) = (LabelName::parse(name).unwrap(), Color::parse("#00ff00").unwrap());
-    let label = write.add_label(&name, &color).await.unwrap();
+    let label = write.add_label(&new_label(name)).await.unwrap();
     commit(write).await;
     label
 }
@@ -83,6 +82,12 @@ async fn labels_are_added_replaced_and_removed() {
         let names = |labels: Vec<Label>| labels.into_iter().map(|label| label.name).collect::<Vec<_>>();
         assert_eq!(names(relabel(&writer, 1, LabelChange::Add, &ids).await), ["A", "b"]);
         assert_eq!(names(relabel(&writer, 1, LabelChange::Add, &ids[..1]).await), ["A", "b"]);
+        let shown = writer.store.find_full(REPOSITORY, 1).await.unwrap().unwrap();
+        let descriptions: Vec<_> = shown.labels.iter().map(|label| label.description.as_str()).collect();
+        assert_eq!(descriptions, ["About A", "About b"]);
+        let (entries, _) =
+            writer.store.timeline(shown.issue.id, &[REPOSITORY], Page::parse(1, 1, 1).unwrap()).await.unwrap();
+        assert_eq!(entries[0].label_description, format!("About {}", entries[0].old_text));
         assert_eq!(names(relabel(&writer, 1, LabelChange::Remove, &ids[1..]).await), ["b"]);
         assert_eq!(names(relabel(&writer, 1, LabelChange::Remove, &ids[1..]).await), ["b"]);
         assert_eq!(names(relabel(&writer, 1, LabelChange::Replace, &ids[1..]).await), ["A"]);
