@@ -4,14 +4,14 @@
 use std::{
     collections::BTreeSet,
     fmt, fs,
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use bytes::Bytes;
-use flate2::{Compression, write::ZlibEncoder};
+use flate2::{Compression, read::ZlibDecoder, write::ZlibEncoder};
 use git2::{ObjectType, Oid};
 use uuid::Uuid;
 
@@ -26,6 +26,8 @@ const BLOCK_BYTES: usize = 4096;
 const STORED_OVERHEAD_BYTES: usize = 11;
 /// Objects up to this size, with their header, are stored uncompressed.
 const MAX_STORED_BYTES: usize = BLOCK_BYTES - STORED_OVERHEAD_BYTES;
+/// Longest header of a loose object: type, space, size and NUL.
+const MAX_HEADER_BYTES: u64 = 32;
 /// Read-only, as git creates object files.
 const FILE_MODE: u32 = 0o444;
 
@@ -50,6 +52,18 @@ impl NewObject {
         self.id
     }
 
+    /// Commit, tree, blob or tag.
+    #[must_use]
+    pub fn kind(&self) -> ObjectType {
+        self.kind
+    }
+
+    /// The content.
+    #[must_use]
+    pub fn content(&self) -> &[u8] {
+        &self.content
+    }
+
     /// Writes the object to the folder `objects` and syncs the file. If it exists, perhaps from an
     /// unacknowledged write, syncs it and updates its time, so that clean-up sees it as new.
     /// Blocking.
@@ -67,6 +81,19 @@ impl NewObject {
         };
         let written = written.map_err(|error| GitError::io("writing an object")(error).or_full())?;
         Ok((folder, written))
+    }
+
+    /// Writes the object to the folder `objects` of a process that may lose it in a crash, unless it
+    /// is there. Blocking.
+    pub(super) fn write_unsynced(&self, objects: &Path) -> Result<(), GitError> {
+        let hex = self.id.to_string();
+        let (folder, name) = hex.split_at(2);
+        let folder = objects.join(folder);
+        let written = create_beside(&folder).and_then(|(file, beside, _)| {
+            self.encode(&file)?;
+            fs::rename(&beside, folder.join(name))
+        });
+        written.map_err(|error| GitError::io("writing an object")(error).or_full())
     }
 
     fn create(&self, folder: &Path, path: &Path) -> io::Result<Written> {
@@ -145,6 +172,34 @@ pub fn write_objects(objects: &Path, new: &[NewObject]) -> Result<Written, GitEr
     // git may have packed the folder's objects, synced the pack, and removed the folder.
     folders.iter().try_for_each(|folder| sync_if_present(folder).map(drop))?;
     Ok(all)
+}
+
+/// Reads a loose object of the folder `objects`; `None` if it is not there. Blocking.
+///
+/// # Errors
+/// `TooLarge` if it has more than `max_bytes`, and `Unreadable` if it is damaged.
+pub fn read_object(objects: &Path, id: Oid, max_bytes: u64) -> Result<Option<NewObject>, GitError> {
+    let hex = id.to_string();
+    let (folder, name) = hex.split_at(2);
+    let file = match fs::File::open(objects.join(folder).join(name)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(GitError::io("reading an object"))?,
+    };
+    let mut data = Vec::new();
+    let limit = max_bytes.saturating_add(MAX_HEADER_BYTES);
+    ZlibDecoder::new(file).take(limit).read_to_end(&mut data).map_err(GitError::io("reading an object"))?;
+    let damaged = GitError::Unreadable { what: "the object" };
+    let Some(end) = data.iter().position(|byte| *byte == 0) else { return Err(damaged) };
+    let header = std::str::from_utf8(&data[..end]).ok().and_then(|header| header.split_once(' '));
+    let Some((Some(kind), Ok(size))) = header.map(|(kind, size)| (ObjectType::from_str(kind), size.parse::<u64>()))
+    else {
+        return Err(damaged);
+    };
+    if size > max_bytes {
+        return Err(GitError::TooLarge { what: "the object", limit: max_bytes });
+    }
+    let object = NewObject::new(kind, Bytes::from(data).slice(end + 1..))?;
+    if object.id == id { Ok(Some(object)) } else { Err(damaged) }
 }
 
 /// Creates a temporary file in a folder, which is created if missing. Returns the file, its path,

@@ -10,6 +10,7 @@ pub mod full;
 pub mod loose_objects;
 pub mod packs;
 pub mod repositories;
+pub mod scratch;
 pub mod space;
 pub mod usage;
 

@@ -11,7 +11,7 @@ use parking_lot::MutexGuard;
 use uuid::Uuid;
 
 use super::{QUARANTINE_PREFIX, RepositoryStore, list_dir, remove};
-use crate::types::error::GitError;
+use crate::{disk::scratch::Scratch, types::error::GitError};
 
 impl RepositoryStore {
     /// Creates an empty object folder in `incoming/`. Blocking.
@@ -23,6 +23,13 @@ impl RepositoryStore {
         let made = ["pack", "info"].into_iter().try_for_each(|name| fs::create_dir_all(folder.join(name)));
         made.map_err(GitError::io("making a quarantine"))?;
         Ok(folder)
+    }
+
+    /// Creates an object folder for what may not be kept, such as the trees of an attempted merge.
+    /// Blocking.
+    pub fn make_scratch(&self, id: RepositoryId) -> Result<Scratch, GitError> {
+        self.check_exists(id)?;
+        Scratch::create(self.root.join("incoming").join(format!("{id}-scratch-{}", Uuid::new_v4())))
     }
 
     /// Moves the packs of a quarantine into the repository durably, and counts them. Blocking.
