@@ -9,6 +9,7 @@ pub mod diff;
 pub mod fetch;
 pub mod maintenance_task;
 mod measure;
+pub mod merge;
 mod pack;
 mod reaper;
 
