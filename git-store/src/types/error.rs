@@ -60,6 +60,12 @@ pub enum GitError {
     /// Two commits have no common ancestor.
     #[error("the commits have no common history")]
     NoCommonHistory,
+    /// The branch to move has commits that the other has not.
+    #[error("the branches have diverged, so a fast-forward is not possible")]
+    NotFastForward,
+    /// A merge or revert that would not change anything.
+    #[error("there is nothing to merge")]
+    NothingToMerge,
     /// The commit would not change anything.
     #[error("the file already has this content")]
     UnchangedContent,
@@ -354,6 +360,7 @@ impl ServiceError for GitError {
             Self::ClientGone => (Kind::InvalidArgument, "REQUEST_BROKEN_OFF"),
             Self::TooSlow => (Kind::InvalidArgument, "REQUEST_TOO_SLOW"),
             Self::UnchangedContent => (Kind::FailedPrecondition, "UNCHANGED_CONTENT"),
+            Self::NothingToMerge => (Kind::FailedPrecondition, "NOTHING_TO_MERGE"),
             Self::MirrorReadOnly => (Kind::FailedPrecondition, "MIRROR_READ_ONLY"),
             Self::WrongStore => (Kind::FailedPrecondition, "WRONG_STORE"),
             Self::TooManyProtections { .. } => (Kind::FailedPrecondition, "TOO_MANY_PROTECTIONS"),
@@ -362,6 +369,7 @@ impl ServiceError for GitError {
             Self::StoreFull => (Kind::FailedPrecondition, "STORE_FULL"),
             Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
             Self::StaleBlob | Self::StaleFile { .. } => (Kind::Aborted, "STALE_BLOB"),
+            Self::NotFastForward => (Kind::Aborted, "NOT_FAST_FORWARD"),
             Self::Precondition { .. } => (Kind::Aborted, "PRECONDITION_FAILED"),
             Self::RefConflict { .. } => (Kind::Aborted, "BRANCH_MOVED"),
             Self::TooLarge { .. } => (Kind::TooLarge, "TOO_LARGE"),

@@ -41,11 +41,11 @@ pub enum CommitsToList {
 }
 
 impl Git {
-    /// Starts `merge-tree`, which merges `theirs` into `ours` and prints the tree, then conflicts.
-    /// Its exit status is 1 if there are conflicts. It writes objects to the folder `scratch` only.
+    /// Starts `merge-tree`, which merges `theirs` into `ours` and prints the tree, conflicts and
+    /// messages. Its exit status is 1 if there are conflicts. It writes objects to the folder `scratch` only.
     pub fn merge_tree(&self, repository: &Path, scratch: &Path, ours: Oid, theirs: Oid) -> Result<GitChild, GitError> {
         let mut command = self.merge_command(repository, Some(scratch));
-        command.args(["merge-tree", "--write-tree", "-z"]).arg(ours.to_string()).arg(theirs.to_string());
+        command.args(["merge-tree", "--write-tree", "-z", "--messages"]).arg(ours.to_string()).arg(theirs.to_string());
         self.spawn_merge("merge-tree", command.stdin(Stdio::null()))
     }
 

@@ -176,7 +176,7 @@ impl<'repo> CommitBase<'repo> {
 }
 
 /// Checks the message of a commit or tag.
-pub(super) fn check_message(message: &str) -> Result<(), GitError> {
+pub(in crate::repo) fn check_message(message: &str) -> Result<(), GitError> {
     if message.trim().is_empty() {
         return Err(GitError::invalid("message", "required", "must not be empty"));
     }

@@ -21,5 +21,10 @@ pub use self::{
     tag::TagDraft,
 };
 
+pub(super) use self::{
+    commit::check_message,
+    signature::{commit_content, with_trailer},
+};
+
 #[cfg(test)]
 mod tests;

@@ -106,12 +106,12 @@ impl Author {
     }
 
     /// Returns name and address as git writes them.
-    pub(super) fn identity(&self) -> String {
+    pub(in crate::repo) fn identity(&self) -> String {
         format!("{} <{}>", self.name, self.email)
     }
 
     /// Returns name, address and time as in an object.
-    pub(super) fn line(&self) -> String {
+    pub(in crate::repo) fn line(&self) -> String {
         let CommitTime { seconds, offset_minutes } = self.time;
         let (sign, minutes) = (if offset_minutes < 0 { '-' } else { '+' }, offset_minutes.unsigned_abs());
         format!("{} {seconds} {sign}{:02}{:02}", self.identity(), minutes / 60, minutes % 60)
@@ -120,7 +120,7 @@ impl Author {
 
 /// Returns the content of a commit object. libgit2 would strip full stops from the ends of names,
 /// which git keeps.
-pub(super) fn commit_content(
+pub(in crate::repo) fn commit_content(
     tree: Oid,
     parents: &[Oid],
     (author, committer): (&Author, &Author),
@@ -131,16 +131,20 @@ pub(super) fn commit_content(
     format!("tree {tree}\n{parents}author {author}\ncommitter {committer}\n\n{message}")
 }
 
-/// Returns the message with a `Signed-off-by` trailer, as `git commit --signoff` adds it: to the
-/// trailers at its end if there are any, and not if it is the last of them already.
+/// Returns the message with a `Signed-off-by` trailer, as `git commit --signoff` adds it.
 pub(super) fn signed_off(message: &str, committer: &Author) -> String {
+    with_trailer(message, &format!("Signed-off-by: {}", committer.identity()))
+}
+
+/// Returns the message with a trailer: after those at its end if there are any, and not if it is
+/// the last of them already.
+pub(in crate::repo) fn with_trailer(message: &str, trailer: &str) -> String {
     let message = message.trim_end();
-    let trailer = format!("Signed-off-by: {}", committer.identity());
     let is_blank = |line: &str| line.trim().is_empty();
     let mut last_paragraph = message.lines().rev().take_while(|line| !is_blank(line));
     // The first paragraph is the subject.
     let has_trailers = message.lines().any(is_blank) && last_paragraph.all(is_trailer);
-    if has_trailers && message.lines().next_back() == Some(trailer.as_str()) {
+    if has_trailers && message.lines().next_back() == Some(trailer) {
         return format!("{message}\n");
     }
     let separator = if has_trailers { "\n" } else { "\n\n" };

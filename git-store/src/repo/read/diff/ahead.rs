@@ -113,7 +113,7 @@ pub async fn ahead_by_git(git: &Git, repository: &Path, base: Oid, head: Oid, pa
 }
 
 /// Returns git's first merge base; `None` without common history.
-async fn merge_base(git: &Git, repository: &Path, one: Oid, other: Oid) -> Result<Option<Oid>, GitError> {
+pub async fn merge_base(git: &Git, repository: &Path, one: Oid, other: Oid) -> Result<Option<Oid>, GitError> {
     match git.merge_base(repository, one, other)?.finish(&[], DIFF_TIMEOUT).await {
         Ok(output) => id_of(output.trim_ascii()).map(Some),
         // Status 1 without a message.
