@@ -392,12 +392,11 @@ fn headers() -> Value {
 }
 
 fn field_error_schema() -> Schema {
-    let text = json!({"type": "string"});
     json!({
         "type": "object",
-        "description": "A refused field. The guide (`/docs/api/guide`, *Errors*) defines the codes.",
+        "description": "A refused field. The guide (`/docs/api/guide`, section Errors) defines the codes.",
         "properties": {
-            "field": text,
+            "field": {"type": "string", "description": "Its name, such as `name` or `config.url`."},
             "code": {"type": "string", "description": "Why it is refused, for programs.", "examples": ["required"]},
             "message": {"type": "string", "description": "The same for people."},
         },
@@ -406,7 +405,6 @@ fn field_error_schema() -> Schema {
 }
 
 fn error_schema() -> Schema {
-    let text = json!({"type": "string"});
     let field_error = json!({"$ref": "#/components/schemas/FieldError"});
     json!({
         "type": "object",

@@ -119,8 +119,14 @@ const SUMMARIES: [(&str, &str); 90] = [
     // Repositories.
     ("CreateRepository", "Creates a repository for the caller."),
     ("CreateRepositoryAsAdministrator", "Creates a repository for a user."),
-    ("CreateRepositoryOfOrganization", "Creates a repository for an organization that the caller owns."),
-    ("CreateRepositoryAliasOfOrganization", "Creates a repository for an organization that the caller owns."),
+    (
+        "CreateRepositoryOfOrganization",
+        "Creates a repository for an organization that the caller owns or may create repositories in.",
+    ),
+    (
+        "CreateRepositoryAliasOfOrganization",
+        "Creates a repository for an organization that the caller owns or may create repositories in.",
+    ),
     (
         "ListRepositories",
         "Returns the repositories that the caller has access to as owner, collaborator or team member, last updated first.",
