@@ -15,13 +15,17 @@ crate::shape! {
         pub id: i64,
         /// The name in URLs.
         pub username: String,
-        login: String,
-        full_name: String,
+        /// The same as `username`.
+        pub login: String,
+        /// The display name, possibly empty.
+        pub full_name: String,
         /// The primary email address. If the caller may not see it, one that receives no mail; empty
         /// for organizations.
         pub email: String,
-        avatar_url: String,
-        visibility: Visibility,
+        /// The URL of the avatar.
+        pub avatar_url: String,
+        /// Who may see the account.
+        pub visibility: Visibility,
     }
 }
 

@@ -57,17 +57,17 @@ shape! {
     /// A commit.
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct Commit {
-        url: String,
-        sha: String,
+        pub(super) url: String,
+        pub(super) sha: String,
         /// The commit time, under Gitea's name.
-        created: Time,
-        html_url: String,
-        commit: CommitData,
+        pub(super) created: Time,
+        pub(super) html_url: String,
+        pub(super) commit: CommitData,
         /// The account of the author; null if no account has the address.
-        author: Option<User>,
+        pub(super) author: Option<User>,
         /// The account of the committer; null if no account has the address.
-        committer: Option<User>,
-        parents: Vec<Reference>,
+        pub(super) committer: Option<User>,
+        pub(super) parents: Vec<Reference>,
         /// The changed lines. Absent if not requested, if time ran out, or if an object is damaged.
         #[serde(skip_serializing_if = "Option::is_none")]
         stats: Option<CommitStats>,
@@ -77,7 +77,7 @@ shape! {
         files: Option<Vec<AffectedFile>>,
         /// Whether the message is cut. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
-        truncated: bool,
+        pub(super) truncated: bool,
         /// Whether the list of files is incomplete. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         files_truncated: bool,
@@ -116,12 +116,12 @@ word_shape! {
 shape! {
     /// The message, people and tree of a commit.
     #[derive(Clone, Debug, Serialize)]
-    struct CommitData {
+    pub(super) struct CommitData {
         url: String,
-        message: String,
-        author: Signature,
-        committer: Signature,
-        tree: Reference,
+        pub(super) message: String,
+        pub(super) author: Signature,
+        pub(super) committer: Signature,
+        pub(super) tree: Reference,
     }
 }
 
@@ -129,16 +129,16 @@ shape! {
     /// The author or committer of a commit, or the tagger of a tag, with the time.
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct Signature {
-        name: String,
-        email: String,
-        date: Time,
+        pub(super) name: String,
+        pub(super) email: String,
+        pub(super) date: Time,
     }
 }
 
 shape! {
     /// The id and the URL of an object.
     #[derive(Clone, Debug, Serialize)]
-    struct Reference {
+    pub(super) struct Reference {
         url: String,
         sha: String,
     }

@@ -232,12 +232,18 @@ async fn a_commit_of_the_caller_costs_no_lookup_of_accounts() {
     let alone = shown["commit"].clone();
     assert_eq!((status, &alone["author"]["username"]), (200, &json!("Bob")), "{shown}");
     assert_eq!(alone["author"], alone["committer"]);
+    for field in ["name", "email", "date"] {
+        assert_eq!(alone["author"][field], alone["commit"]["author"][field], "{field}");
+    }
+    assert_eq!((&alone["message"], &alone["tree"]), (&alone["commit"]["message"], &alone["commit"]["tree"]));
     assert_eq!(case.script.take_request::<repo::GetUsersRequest>(GET_USERS), None);
     // Of two accounts, only the other one is looked up.
     by_two.committer.as_mut().unwrap().email = b"c@example.com".to_vec();
     case.script.respond(rpc, &git::DeleteContentsResponse { commit: Some(by_two), ..response });
     let (_, shown, _) = case.send("DELETE", "/contents/a", &body).await;
-    assert_eq!((&shown["commit"]["author"], &shown["commit"]["committer"]), (&alone["author"], &Value::Null));
+    assert_eq!(shown["commit"]["author"], alone["author"]);
+    let (other, in_git) = (&shown["commit"]["committer"], &shown["commit"]["commit"]["committer"]);
+    assert_eq!((other, &other["email"]), (in_git, &json!("c@example.com")), "nobody has the address");
     let emails = vec!["c@example.com".to_owned()];
     let asked = repo::GetUsersRequest { emails, ..repo::GetUsersRequest::default() };
     assert_eq!(case.script.take_request(GET_USERS), Some(asked));

@@ -11,6 +11,7 @@ use ferrite_rpc::grpc::with_timeout;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::commit::FileCommit;
 use super::{Content, EntryLocation};
 use crate::api::access::{Emails, ResolvedAccess};
 use crate::api::call::{ApiCall, Authenticated};
@@ -164,7 +165,7 @@ shape! {
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct FileWritten {
         content: Content,
-        commit: Commit,
+        commit: FileCommit,
         verification: Verification,
     }
 }
@@ -175,7 +176,7 @@ shape! {
     pub(super) struct FileRemoved {
         /// Always null.
         content: Option<Content>,
-        commit: Commit,
+        commit: FileCommit,
         verification: Verification,
     }
 }
@@ -185,7 +186,7 @@ shape! {
     #[derive(Clone, Debug, Serialize)]
     pub(super) struct FilesChanged {
         files: Vec<Content>,
-        commit: Commit,
+        commit: FileCommit,
         verification: Verification,
     }
 }
@@ -430,10 +431,10 @@ async fn convert_commit(
     call: &ApiCall,
     access: &ResolvedAccess,
     commit: Option<git::Commit>,
-) -> Result<Commit, ApiError> {
+) -> Result<FileCommit, ApiError> {
     let commit = require(commit, "commit")?;
     let accounts = call.accounts_by_email_beside_caller(access, Emails::of([&commit])).await?;
-    Ok(Commit::new(commit, &accounts, &access.urls)?)
+    Ok(Commit::new(commit, &accounts, &access.urls)?.into())
 }
 
 /// Converts a status of git-svc. If the message is too long for git-svc, a file is too large.

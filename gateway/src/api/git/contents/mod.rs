@@ -1,6 +1,7 @@
 //! Reads files and directories. `change` has the changes of files.
 
 mod change;
+mod commit;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
