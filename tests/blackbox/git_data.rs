@@ -60,7 +60,8 @@ async fn trees_are_what_ls_tree_shows(cluster: &Cluster) {
             let tree = ada.get(&ada.repo("trees", &format!("/git/trees/{revision}{query}"))).await.expect(200).json();
             assert_eq!(listed(&tree), printed.join("\n"), "{revision}{query}");
             assert_eq!(tree["sha"], git.run("work", &["rev-parse", &format!("{named}^{{tree}}")]).await);
-            assert_eq!(tree["truncated"], false);
+            assert_eq!((&tree["truncated"], &tree["page"]), (&json!(false), &json!(1)));
+            assert_eq!(tree["total_count"], tree["tree"].as_array().unwrap().len());
         }
     }
     let tree = ada.get(&ada.repo("trees", "/git/trees/main")).await.expect(200).json();
@@ -70,6 +71,13 @@ async fn trees_are_what_ls_tree_shows(cluster: &Cluster) {
             assert_eq!(ada.get(path).await.expect(200).json()["sha"], entry["sha"], "{entry}");
         }
     }
+    let total = tree["tree"].as_array().unwrap().len();
+    let last =
+        ada.get(&ada.repo("trees", &format!("/git/trees/main?per_page=1&page={total}"))).await.expect(200).json();
+    assert_eq!((&last["tree"], &last["truncated"]), (&json!([tree["tree"][total - 1]]), &json!(false)));
+    assert_eq!((&last["page"], &last["total_count"]), (&json!(total), &json!(total)));
+    let first = ada.get(&ada.repo("trees", "/git/trees/main?per_page=1")).await.expect(200).json();
+    assert_eq!((&first["tree"], &first["truncated"]), (&json!([tree["tree"][0]]), &json!(true)));
     let readme = git.run("work", &["rev-parse", "HEAD:run.sh"]).await;
     for wrong in ["none", "-r", "--help", &readme, &"0".repeat(40), "%ff", "a%00b"] {
         ada.get(&ada.repo("trees", &format!("/git/trees/{wrong}"))).await.refused(404);

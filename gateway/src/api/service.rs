@@ -45,7 +45,7 @@ shape! {
         max_response_items: i32,
         /// The smallest default page size of all lists.
         default_paging_num: i32,
-        /// The largest number of entries of a tree, which has no pages.
+        /// The number of entries on a page of a tree without `per_page`.
         default_git_trees_per_page: i64,
         /// The largest blob in JSON, in bytes.
         default_max_blob_size: i64,

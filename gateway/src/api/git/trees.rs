@@ -17,14 +17,16 @@ use super::response::{ObjectTags, read_error};
 use crate::api::call::{MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::etag::Tagged;
-use crate::http::filters::{QueryOf, filters};
+use crate::http::filters::{LooseInteger, QueryOf, filters};
 use crate::http::json::{Shorten, json_bytes};
 use crate::http::path::RepoPath;
 use crate::http::request::Flag;
 use crate::http::response::{Json, Shortened};
 
 /// Size of a tree in JSON without its entries and URL.
-const TREE_BYTES: usize = 128;
+const TREE_BYTES: usize = 192;
+/// Entries that git-svc returns at most, and of a page without `per_page`.
+const MAX_ENTRIES: usize = 100_000;
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/git/trees/{*sha}" => get tree as operation::GET_TREE;
@@ -36,13 +38,45 @@ filters! {
     struct TreeFilters {
         /// Whether to include the entries of subtrees, each after its tree.
         recursive: Flag = true,
+        /// The page, from 1.
+        page: LooseInteger = 1,
+        /// The number of entries on a page. The default is all of them, up to 100,000.
+        per_page: LooseInteger = 1000,
+    }
+}
+
+/// A page of the entries.
+#[derive(Clone, Copy, Debug)]
+struct TreePage {
+    number: usize,
+    size: usize,
+}
+
+impl TreePage {
+    fn of(page: Option<i64>, per_page: Option<i64>) -> Self {
+        let positive =
+            |value: Option<i64>| value.and_then(|value| usize::try_from(value).ok()).filter(|value| *value > 0);
+        let size = positive(per_page).map_or(MAX_ENTRIES, |size| size.min(MAX_ENTRIES));
+        Self { number: positive(page).unwrap_or(1), size }
+    }
+
+    /// Keeps only the entries of the page. Returns whether there are entries after it.
+    fn cut<T>(self, items: &mut Vec<T>) -> bool {
+        let begin = self.number.saturating_sub(1).saturating_mul(self.size).min(items.len());
+        items.drain(..begin);
+        let goes_on = items.len() > self.size;
+        items.truncate(self.size);
+        goes_on
     }
 }
 
 /// The entries of a tree. There can be very many, so each is converted when it is written.
 #[derive(Clone, Debug)]
 struct Tree {
+    /// With the entries of the page.
     response: git::GetTreeResponse,
+    page: usize,
+    total_count: usize,
     urls: RepositoryLinks,
 }
 
@@ -83,11 +117,13 @@ impl TreeItem {
 }
 
 impl Tree {
-    fn new(response: git::GetTreeResponse, urls: &RepositoryLinks) -> Result<Self, MissingField> {
+    fn new(mut response: git::GetTreeResponse, page: TreePage, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         if response.items.iter().any(|item| item.r#type() == ObjectType::Unspecified) {
             return Err(MissingField("type"));
         }
-        Ok(Self { response, urls: urls.clone() })
+        let total_count = response.items.len();
+        response.is_truncated |= page.cut(&mut response.items);
+        Ok(Self { response, page: page.number, total_count, urls: urls.clone() })
     }
 
     fn items(&self) -> impl Iterator<Item = TreeItem> {
@@ -98,11 +134,13 @@ impl Tree {
 
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut tree = serializer.serialize_struct("Tree", 4)?;
+        let mut tree = serializer.serialize_struct("Tree", 6)?;
         tree.serialize_field("sha", &self.response.tree_id)?;
         tree.serialize_field("url", &self.urls.tree(&self.response.tree_id))?;
         tree.serialize_field("tree", &TreeItems(self))?;
         tree.serialize_field("truncated", &self.response.is_truncated)?;
+        tree.serialize_field("page", &self.page)?;
+        tree.serialize_field("total_count", &self.total_count)?;
         tree.end()
     }
 }
@@ -121,6 +159,9 @@ impl Shape for Tree {
             fields.add("url", &[], String::schema(schemas), true);
             fields.add("tree", &[], Vec::<TreeItem>::schema(schemas), true);
             fields.add("truncated", &["Whether there are more entries."], bool::schema(schemas), true);
+            fields.add("page", &[], i64::schema(schemas), true);
+            let about = "The number of entries on all pages, at most 100,000.";
+            fields.add("total_count", &[about], i64::schema(schemas), true);
         })
     }
 }
@@ -149,10 +190,11 @@ async fn tree(
     headers: HeaderMap,
 ) -> ApiResult<Tagged<Shortened<Tree>>> {
     let access = call.access(&path, operation::GET_TREE).await?;
-    let TreeFilters { recursive } = filters.read()?;
+    let TreeFilters { recursive, page, per_page } = filters.read()?;
+    let page = TreePage::of(page, per_page);
     let tree_ish = path_after(&path, b"trees");
     // Entries that exceed the size limit of a response are dropped.
-    let form = format!("{recursive} {}", call.max_response_bytes);
+    let form = format!("{recursive} {} {} {}", page.number, page.size, call.max_response_bytes);
     let tags = ObjectTags::new("tree", &access, &tree_ish, form);
     if let Some(unchanged) = tags.unchanged(&headers) {
         return Ok(unchanged);
@@ -161,7 +203,7 @@ async fn tree(
     let response = call.clients.git_data().get_tree(call.request_with_grant(&access.grant, request)).await;
     let response = response.map_err(read_error)?.into_inner();
     let id = response.tree_id.clone();
-    Ok(tags.tagged(&id, Shortened(Tree::new(response, &access.urls)?)))
+    Ok(tags.tagged(&id, Shortened(Tree::new(response, page, &access.urls)?)))
 }
 
 /// Bytes by language.
@@ -204,13 +246,31 @@ mod tests {
         let (base, id) = ("http://h/api/v1/repos/bob/demo/git", "a".repeat(40));
         let expected = json!({
             "sha": "b".repeat(40), "url": format!("{base}/trees/{}", "b".repeat(40)), "truncated": true,
+            "page": 1, "total_count": 3,
             "tree": [
                 {"path": "run.sh", "mode": "100755", "type": "blob", "size": 0, "sha": id, "url": format!("{base}/blobs/{id}")},
                 {"path": "src", "mode": "040000", "type": "tree", "sha": id, "url": format!("{base}/trees/{id}")},
                 {"path": "\u{fffd}", "mode": "160000", "type": "commit", "sha": id},
             ],
         });
-        assert_eq!(serde_json::to_value(Tree::new(tree, &urls()).unwrap()).unwrap(), expected);
+        assert_eq!(
+            serde_json::to_value(Tree::new(tree, TreePage::of(None, None), &urls()).unwrap()).unwrap(),
+            expected
+        );
+    }
+
+    #[test]
+    fn a_page_has_its_entries_and_says_whether_there_are_more() {
+        let cut = |page, per_page| {
+            let mut items: Vec<_> = (0..5).collect();
+            let goes_on = TreePage::of(page, per_page).cut(&mut items);
+            (items, goes_on)
+        };
+        assert_eq!(cut(None, None), (vec![0, 1, 2, 3, 4], false));
+        assert_eq!(cut(Some(1), Some(2)), (vec![0, 1], true));
+        assert_eq!(cut(Some(3), Some(2)), (vec![4], false));
+        assert_eq!(cut(Some(2), Some(5)), (vec![], false));
+        assert_eq!(cut(Some(i64::MAX), Some(i64::MAX)), (vec![], false));
     }
 
     #[test]
@@ -223,8 +283,8 @@ mod tests {
             size_bytes: Some(7),
         };
         let items = (0..1000).map(item).collect();
-        let mut tree =
-            Tree::new(git::GetTreeResponse { tree_id: "b".repeat(40), items, is_truncated: false }, &urls()).unwrap();
+        let response = git::GetTreeResponse { tree_id: "b".repeat(40), items, is_truncated: false };
+        let mut tree = Tree::new(response, TreePage::of(Some(0), Some(-1)), &urls()).unwrap();
         let whole = json_bytes(&tree);
         tree.shorten(whole + TREE_BYTES);
         assert_eq!((tree.response.items.len(), tree.response.is_truncated), (1000, false));
