@@ -5,7 +5,7 @@ use super::go_sdk::GO_HEADERS;
 use super::go_sdk_git_types::{BRANCH, COMMIT, CONTENTS, FILE, STATUS, TREE};
 use super::go_sdk_types::{DEPLOY_KEY, LABEL, ORGANIZATION, REPOSITORY, TEAM, USER, VERSION};
 use super::replay::Program;
-use super::row::Check::{Empty, Entries, False, Filled, Has, Is, Positive, Set, True};
+use super::row::Check::{Empty, False, Filled, Has, Is, Positive, Set, True};
 use super::row::{Row, delete, get, patch, post, put_nothing};
 use super::shape::Type::{Many, One};
 
@@ -64,71 +64,75 @@ static NOTIFICATIONS: &[Row] = &[
     ]),
 ];
 
-static BOOTSTRAP: &[Row] =
-    &[
-        get("/user").decodes(One(&USER)).reads(&[("/login", Is("{owner}"))]),
-        get("/repos/{owner}/fleet-{unique}").is(&[404]),
-        post(
-            "/user/repos",
-            r#"{"name":"fleet-{unique}","description":"","private":true,"issue_labels":"","auto_init":true,
+static BOOTSTRAP: &[Row] = &[
+    get("/user").decodes(One(&USER)).reads(&[("/login", Is("{owner}"))]),
+    get("/repos/{owner}/fleet-{unique}").is(&[404]),
+    post(
+        "/user/repos",
+        r#"{"name":"fleet-{unique}","description":"","private":true,"issue_labels":"","auto_init":true,
             "template":false,"gitignores":"","license":"","readme":"","default_branch":"main","trust_model":"",
             "object_format_name":""}"#,
-        )
-        .decodes(One(&REPOSITORY))
-        .reads(&[("/name", Is("fleet-{unique}")), ("/private", True), ("/default_branch", Is("main"))]),
-        get("/repos/{owner}/fleet-{unique}").decodes(One(&REPOSITORY)),
-        // Every change sends back what was read, with zero values for what was absent.
-        patch(
-            "/repos/{owner}/fleet-{unique}",
-            r#"{"name":"fleet-{unique}","description":"The fleet","website":"","private":true,"template":false,
+    )
+    .decodes(One(&REPOSITORY))
+    .reads(&[("/name", Is("fleet-{unique}")), ("/private", True), ("/default_branch", Is("main"))]),
+    get("/repos/{owner}/fleet-{unique}").decodes(One(&REPOSITORY)),
+    // Every change sends back what was read, with zero values for what was absent.
+    patch(
+        "/repos/{owner}/fleet-{unique}",
+        r#"{"name":"fleet-{unique}","description":"The fleet","website":"","private":true,"template":false,
             "has_issues":true,"has_wiki":true,"default_branch":"main","has_pull_requests":false,"has_projects":false,
             "ignore_whitespace_conflicts":false,"allow_fast_forward_only_merge":null,"allow_merge_commits":false,
             "allow_rebase":false,"allow_rebase_explicit":false,"allow_squash_merge":false,"archived":false,
             "default_merge_style":"","projects_mode":null,"default_delete_branch_after_merge":null}"#,
-        )
-        .decodes(One(&REPOSITORY))
-        .reads(&[("/description", Is("The fleet")), ("/archived", False)]),
-        post(
-            "/repos/{owner}/fleet-{unique}/contents/clusters/a/sync.yaml",
-            r#"{"message":"Add sync","branch":"main","new_branch":"",{blank_commit},"content":"YTogMQo="}"#,
-        )
-        .decodes(One(&FILE))
-        // It takes author and committer without a look whether they are null.
+    )
+    .decodes(One(&REPOSITORY))
+    .reads(&[("/description", Is("The fleet")), ("/archived", False)]),
+    post(
+        "/repos/{owner}/fleet-{unique}/contents/clusters/a/sync.yaml",
+        r#"{"message":"Add sync","branch":"main","new_branch":"",{blank_commit},"content":"YTogMQo="}"#,
+    )
+    .decodes(One(&FILE))
+    // It takes author and committer without a look whether they are null.
+    .reads(&[
+        ("/commit/html_url", Filled),
+        ("/commit/author/name", Filled),
+        ("/commit/author/date", Set),
+        ("/commit/committer/email", Filled),
+        ("/commit/parents/0/sha", Filled),
+    ])
+    .keeps(&[("synced", "/commit/sha")]),
+    get("/repos/{owner}/fleet-{unique}/commits?files=false&limit=50&page=1&sha=main&stat=false&verification=false")
+        .decodes(Many(&COMMIT))
         .reads(&[
-            ("/commit/html_url", Filled),
-            ("/commit/author", Entries),
-            ("/commit/committer/email", Filled),
-            ("/commit/parents/0/sha", Filled),
-        ])
-        .keeps(&[("synced", "/commit/sha")]),
-        get("/repos/{owner}/fleet-{unique}/commits?files=false&limit=50&page=1&sha=main&stat=false&verification=false")
-            .decodes(Many(&COMMIT))
-            .reads(&[
-                ("/0/sha", Is("{synced}")),
-                ("/*/author/login", Is("{owner}")),
-                ("/*/commit/author/name", Filled),
-                ("/*/created", Set),
-                ("/*/commit/tree/sha", Filled),
-                ("/*/html_url", Filled),
-            ]),
-        get("/repos/{owner}/fleet-{unique}/git/trees/{synced}?limit=0&page=1&recursive=1").decodes(One(&TREE)).reads(
-            &[("/tree/?/path", Is("clusters/a/sync.yaml")), ("/tree/?/type", Is("blob")), ("/truncated", False)],
-        ),
-        get("/repos/{owner}/fleet-{unique}/contents/clusters/a?ref=main")
-            .decodes(Many(&CONTENTS))
-            .reads(&[("/0/type", Is("file")), ("/0/path", Is("clusters/a/sync.yaml"))]),
-        get("/repos/{owner}/fleet-{unique}/raw/clusters/a/sync.yaml?ref=main").text("a: 1\n"),
-        // Flux names a commit here. Gitea takes only branches, and answers with a 404.
-        post("/repos/{owner}/fleet-{unique}/branches", r#"{"new_branch_name":"update","old_branch_name":"{synced}"}"#)
-            .is(&[201, 404]),
-        get("/repos/{owner}/fleet-{unique}/keys?limit=0&page=1").decodes(Many(&DEPLOY_KEY)).reads(&[("", Empty)]),
-        post("/repos/{owner}/fleet-{unique}/keys", r#"{"title":"flux","key":"{deploy_key}","read_only":false}"#)
-            .decodes(One(&DEPLOY_KEY))
-            .reads(&[("/title", Is("flux")), ("/key", Filled), ("/read_only", False)])
-            .keeps(&[("key", "/id")]),
-        delete("/repos/{owner}/fleet-{unique}/keys/{key}"),
-        delete("/repos/{owner}/fleet-{unique}"),
-    ];
+            ("/0/sha", Is("{synced}")),
+            ("/*/author/login", Is("{owner}")),
+            ("/*/commit/author/name", Filled),
+            ("/*/created", Set),
+            ("/*/commit/tree/sha", Filled),
+            ("/*/html_url", Filled),
+        ]),
+    get("/repos/{owner}/fleet-{unique}/git/trees/{synced}?limit=0&page=1&recursive=1").decodes(One(&TREE)).reads(&[
+        ("/tree/?/path", Is("clusters/a/sync.yaml")),
+        ("/tree/?/type", Is("blob")),
+        ("/truncated", False),
+        ("/page", Is("1")),
+        ("/total_count", Positive),
+    ]),
+    get("/repos/{owner}/fleet-{unique}/contents/clusters/a?ref=main")
+        .decodes(Many(&CONTENTS))
+        .reads(&[("/0/type", Is("file")), ("/0/path", Is("clusters/a/sync.yaml"))]),
+    get("/repos/{owner}/fleet-{unique}/raw/clusters/a/sync.yaml?ref=main").text("a: 1\n"),
+    // Flux names a commit here. Gitea takes only branches, and answers with a 404.
+    post("/repos/{owner}/fleet-{unique}/branches", r#"{"new_branch_name":"update","old_branch_name":"{synced}"}"#)
+        .is(&[201, 404]),
+    get("/repos/{owner}/fleet-{unique}/keys?limit=0&page=1").decodes(Many(&DEPLOY_KEY)).reads(&[("", Empty)]),
+    post("/repos/{owner}/fleet-{unique}/keys", r#"{"title":"flux","key":"{deploy_key}","read_only":false}"#)
+        .decodes(One(&DEPLOY_KEY))
+        .reads(&[("/title", Is("flux")), ("/key", Filled), ("/read_only", False)])
+        .keeps(&[("key", "/id")]),
+    delete("/repos/{owner}/fleet-{unique}/keys/{key}"),
+    delete("/repos/{owner}/fleet-{unique}"),
+];
 
 static TEAMS: &[Row] = &[
     get("/user/orgs?limit=0&page=1").decodes(Many(&ORGANIZATION)).reads(&[("/?/username", Is("{org}"))]),

@@ -7,7 +7,7 @@ use super::go_sdk_types::{
 };
 use super::replay::Program;
 use super::row::Caller::{Administrator, Anonymous, Password, Reader};
-use super::row::Check::{Empty, False, Filled, Is, Positive, Set, True};
+use super::row::Check::{Empty, False, Filled, Has, Is, Positive, Set, True};
 use super::row::{Row, delete, get, patch, post, post_nothing, put, put_nothing};
 use super::shape::Type::{IntegerMap, Many, One};
 use super::{go_sdk_git, go_sdk_issues};
@@ -60,16 +60,25 @@ static ACCOUNTS: &[Row] = &[
         .reads(&[("/data/0/login", Is("{owner}")), ("/ok", True)]),
     get("/users/search?limit=5&page=1&q={owner}").decodes(One(&FOUND_USERS)).reads(&[("/data/?/login", Is("{owner}"))]),
     // `tea login add` makes a token with a password, and looks for a key that it can use.
-    get("/users/{owner}/tokens?limit=0&page=1").by(Password).decodes(Many(&TOKEN)),
+    get("/users/{owner}/tokens?limit=0&page=1")
+        .by(Password)
+        .decodes(Many(&TOKEN))
+        .reads(&[("/*/id", Positive), ("/*/token_last_eight", Filled)]),
     post("/users/{owner}/tokens", r#"{"name":"tea-{unique}","scopes":null}"#)
         .by(Password)
         .is(&[201])
         .decodes(One(&TOKEN))
-        .reads(&[("/sha1", Filled), ("/name", Is("tea-{unique}"))]),
+        .reads(&[("/id", Positive), ("/sha1", Filled), ("/name", Is("tea-{unique}")), ("/token_last_eight", Filled)]),
     delete("/users/{owner}/tokens/tea-{unique}").by(Password),
     post("/user/keys", r#"{"title":"laptop","key":"{user_key}","read_only":false}"#)
         .decodes(One(&PUBLIC_KEY))
-        .reads(&[("/title", Is("laptop")), ("/key", Filled), ("/created_at", Set)])
+        .reads(&[
+            ("/title", Is("laptop")),
+            ("/key", Filled),
+            ("/fingerprint", Has("SHA256:")),
+            ("/created_at", Set),
+            ("/user/login", Is("{owner}")),
+        ])
         .keeps(&[("made_key", "/id")]),
     get("/user/keys?limit=0&page=1").decodes(Many(&PUBLIC_KEY)).reads(&[("/?/id", Is("{made_key}"))]),
     get("/users/{owner}/keys?limit=0&page=1").by(Reader).decodes(Many(&PUBLIC_KEY)),
@@ -124,12 +133,12 @@ static ORGANIZATIONS: &[Row] = &[
     )
     .is(&[201])
     .decodes(One(&LABEL))
-    .reads(&[("/name", Is("area {unique}")), ("/color", Is("0288d1"))])
+    .reads(&[("/name", Is("area {unique}")), ("/color", Is("0288d1")), ("/description", Is("Ours"))])
     .keeps(&[("org_label", "/id")]),
     get("/orgs/{org}/labels/{org_label}").decodes(One(&LABEL)),
     patch("/orgs/{org}/labels/{org_label}", r##"{"name":null,"color":"#ff0000","description":null}"##)
         .decodes(One(&LABEL))
-        .reads(&[("/name", Is("area {unique}")), ("/color", Is("ff0000"))]),
+        .reads(&[("/name", Is("area {unique}")), ("/color", Is("ff0000")), ("/description", Is("Ours"))]),
     delete("/orgs/{org}/labels/{org_label}"),
 ];
 

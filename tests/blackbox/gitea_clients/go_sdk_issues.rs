@@ -13,7 +13,7 @@ pub(super) static ROWS: &[Row] = &[
     )
     .is(&[201])
     .decodes(One(&LABEL))
-    .reads(&[("/name", Is("bug")), ("/color", Is("ee0701"))])
+    .reads(&[("/name", Is("bug")), ("/color", Is("ee0701")), ("/description", Is("It breaks"))])
     .keeps(&[("label", "/id")]),
     get("/repos/{owner}/{repo}/labels?limit=0&page=1").by(Reader).decodes(Many(&LABEL)).reads(&[
         ("/0/id", Is("{label}")),
@@ -23,7 +23,7 @@ pub(super) static ROWS: &[Row] = &[
     get("/repos/{owner}/{repo}/labels/{label}").decodes(One(&LABEL)),
     patch("/repos/{owner}/{repo}/labels/{label}", r##"{"name":"fault","color":null,"description":null}"##)
         .decodes(One(&LABEL))
-        .reads(&[("/name", Is("fault")), ("/color", Is("ee0701"))]),
+        .reads(&[("/name", Is("fault")), ("/color", Is("ee0701")), ("/description", Is("It breaks"))]),
     post("/repos/{owner}/{repo}/milestones", r#"{"title":"1.0","description":"","state":"open","due_on":null}"#)
         .is(&[201])
         .decodes(One(&MILESTONE))
@@ -44,6 +44,7 @@ pub(super) static ROWS: &[Row] = &[
         ("/title", Is("It breaks")),
         ("/assignees/0/login", Is("{owner}")),
         ("/labels/0/id", Is("{label}")),
+        ("/labels/0/description", Is("It breaks")),
         ("/milestone/id", Is("{milestone}")),
         ("/state", Is("open")),
         ("/repository/full_name", Is("{owner}/{repo}")),

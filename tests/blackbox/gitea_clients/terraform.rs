@@ -6,7 +6,7 @@ use super::go_sdk_git_types::{BRANCH, COMMIT, CONTENTS, FILE};
 use super::go_sdk_types::{DEPLOY_KEY, HOOK, LABEL, PERMISSION_OF_COLLABORATOR, PROTECTION, REPOSITORY, USER};
 use super::replay::Program;
 use super::row::Caller::Administrator;
-use super::row::Check::{Empty, False, Filled, Is, Set, True};
+use super::row::Check::{Empty, False, Filled, Has, Is, Set, True};
 use super::row::{Row, delete, delete_with, get, patch, post, put};
 use super::shape::Type::{Many, One};
 use super::terraform_accounts;
@@ -41,10 +41,11 @@ static REPOSITORIES: &[Row] = &[
         ("/created_at", Set),
     ])
     .keeps(&[("made", "/id")]),
-    get("/repos/{owner}/tf-{unique}/labels?limit=0&page=1")
-        .decodes(Many(&LABEL))
-        .repeated()
-        .reads(&[("/?/name", Is("bug")), ("/?/name", Is("help wanted"))]),
+    get("/repos/{owner}/tf-{unique}/labels?limit=0&page=1").decodes(Many(&LABEL)).repeated().reads(&[
+        ("/?/name", Is("bug")),
+        ("/?/name", Is("help wanted")),
+        ("/?/description", Is("Something is not working")),
+    ]),
     get("/repositories/{made}").decodes(One(&REPOSITORY)).reads(&[
         ("/has_issues", True),
         ("/has_wiki", True),
@@ -106,6 +107,7 @@ static REPOSITORIES: &[Row] = &[
         ("/key", Filled),
         ("/read_only", True),
         ("/title", Is("deploys")),
+        ("/fingerprint", Has("SHA256:")),
     ]),
     delete("/repos/{owner}/{repo}/keys/{key}"),
     get("/repos/{owner}/{repo}/keys/{key}").is(&[404]),

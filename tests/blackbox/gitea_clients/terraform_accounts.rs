@@ -1,8 +1,8 @@
-//! What the Terraform provider sends for organizations, teams and users.
+//! What the Terraform provider sends for organizations, teams, users, their keys and tokens.
 
-use super::go_sdk_types::{FOUND_USERS, ORGANIZATION, REPOSITORY, TEAM, USER, VERSION};
-use super::row::Caller::Administrator;
-use super::row::Check::{Empty, False, Filled, Is, Positive, True};
+use super::go_sdk_types::{FOUND_USERS, ORGANIZATION, PUBLIC_KEY, REPOSITORY, TEAM, TOKEN, USER, VERSION};
+use super::row::Caller::{Administrator, Password};
+use super::row::Check::{Empty, Entries, False, Filled, Has, Is, Positive, Set, True};
 use super::row::{Row, delete, get, patch, post, put_nothing};
 use super::shape::Type::{Many, One};
 
@@ -100,6 +100,43 @@ pub(super) static ROWS: &[Row] = &[
         .by(Administrator)
         .decodes(One(&FOUND_USERS))
         .reads(&[("/data/0/full_name", Is("The user")), ("/data/0/location", Is("Here"))]),
+    // It reads a key by its id alone, and takes its user without a look whether there is one.
+    post("/admin/users/u-{unique}/keys", r#"{"title":"laptop","key":"{user_key}","read_only":false}"#)
+        .by(Administrator)
+        .is(&[201])
+        .decodes(One(&PUBLIC_KEY))
+        .reads(&[("/user/login", Is("u-{unique}")), ("/fingerprint", Has("SHA256:"))])
+        .keeps(&[("key", "/id")]),
+    get("/user/keys/{key}").by(Administrator).decodes(One(&PUBLIC_KEY)).reads(&[
+        ("/user/login", Is("u-{unique}")),
+        ("/title", Is("laptop")),
+        ("/key", Filled),
+        ("/created_at", Set),
+    ]),
+    delete("/admin/users/u-{unique}/keys/{key}").by(Administrator),
+    get("/user/keys/{key}").by(Administrator).is(&[404]),
+    // It finds its token by the id in the list, with a password.
+    post("/users/{owner}/tokens", r#"{"name":"tf-{unique}","scopes":["all"]}"#)
+        .by(Password)
+        .is(&[201])
+        .decodes(One(&TOKEN))
+        .reads(&[("/sha1", Filled), ("/token_last_eight", Filled), ("/scopes", Entries)])
+        .keeps(&[("token", "/id")]),
+    get("/users/{owner}/tokens?limit=50&page=1")
+        .by(Password)
+        .decodes(Many(&TOKEN))
+        .reads(&[("/?/id", Is("{token}")), ("/0/token_last_eight", Filled)]),
+    delete("/users/{owner}/tokens/tf-{unique}").by(Password),
+    post(
+        "/users/{owner}/tokens",
+        r#"{"name":"tf-{unique}","scopes":["write:repository","read:user","write:issue","read:organization",
+            "read:misc","write:notification"]}"#,
+    )
+    .by(Password)
+    .is(&[201])
+    .decodes(One(&TOKEN))
+    .reads(&[("/scopes/0", Is("repo:admin"))]),
+    delete("/users/{owner}/tokens/tf-{unique}").by(Password),
     delete("/admin/users/u-{unique}").by(Administrator),
     get("/users/search?uid={user_id}").by(Administrator).decodes(One(&FOUND_USERS)).reads(&[("/data", Empty)]),
 ];
