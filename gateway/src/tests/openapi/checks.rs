@@ -172,7 +172,10 @@ fn fields_are_described_by_the_contract_unless_they_are_here() {
     assert_eq!(changed["description"], "The name, with the rules for a new label. An empty one changes nothing.");
     assert_eq!(changed["type"], json!(["string", "null"]));
     assert_eq!(fields("Label")["color"]["description"], "Without `#`, which it has in requests.");
-    assert_eq!(document["components"]["schemas"]["Label"]["required"], json!(["id", "name", "color", "url"]));
+    assert_eq!(
+        document["components"]["schemas"]["Label"]["required"],
+        json!(["id", "name", "color", "description", "url"])
+    );
 }
 
 #[test]

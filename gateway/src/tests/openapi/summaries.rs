@@ -79,6 +79,11 @@ const SUMMARIES: [(&str, &str); 90] = [
         "Adds a key to the caller's account. If the token is limited (not all scopes, an expiry, or repositories), the key has the \
          same limits and is deleted with the token.",
     ),
+    ("DeletePublicKeyAsAdministrator", "Removes a key from the account of a user."),
+    (
+        "DeletePublicKey",
+        "Deletes a key of the caller. A token that is limited to repositories can only delete keys that were added with it.",
+    ),
     ("ListPublicKeysOfCaller", "Returns the keys of the caller, sorted by id."),
     ("ListPublicKeysOfUser", "Returns the keys of a user, sorted by id."),
     ("SetAvatar", "Replaces the avatar of the caller's account."),
