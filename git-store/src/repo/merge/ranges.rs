@@ -180,17 +180,17 @@ async fn parse(mut text: impl AsyncBufRead + Unpin, count: usize) -> Result<Vec<
     }
 }
 
-/// Parses `@@ -<line>[,<count>] +<line>[,<count>] @@`.
+/// Parses `@@ -<line>[,<count>] +<line>[,<count>] @@`. A line of the file follows, as context.
 fn hunk(header: &[u8]) -> Option<Hunk> {
-    let mut words = std::str::from_utf8(header).ok()?.split_ascii_whitespace().skip(1);
-    let mut range = |sign: char| {
-        let word = words.next()?.strip_prefix(sign)?;
+    let mut words = header.split(|byte| *byte == b' ').skip(1);
+    let mut range = |sign: u8| {
+        let word = std::str::from_utf8(words.next()?.strip_prefix(&[sign])?).ok()?;
         let (line, count) = word.split_once(',').unwrap_or((word, "1"));
         let (line, count) = (line.parse::<u32>().ok()?, count.parse::<u32>().ok()?);
         let start = if count == 0 { line } else { line.checked_sub(1)? };
         Some(start..start.checked_add(count)?)
     };
-    Some(Hunk { base: range('-')?, side: range('+')?, lines: 0 })
+    Some(Hunk { base: range(b'-')?, side: range(b'+')?, lines: 0 })
 }
 
 /// Returns where changes of both sides overlap or touch, unless they are the same.
@@ -212,9 +212,8 @@ fn overlaps(ours: &[Hunk], theirs: &[Hunk]) -> Vec<ConflictRange> {
                 break;
             }
         }
-        let (mine, yours);
-        (mine, ours) = ours.split_at(of_ours);
-        (yours, theirs) = theirs.split_at(of_theirs);
+        let ((mine, ours_left), (yours, theirs_left)) = (ours.split_at(of_ours), theirs.split_at(of_theirs));
+        (ours, theirs) = (ours_left, theirs_left);
         if let (Some(mine_in), Some(yours_in)) = (side_of(mine, start, end), side_of(yours, start, end))
             && !is_same(mine, yours)
         {

@@ -208,6 +208,19 @@ async fn ranges_name_the_lines_of_each_side() {
 }
 
 #[tokio::test]
+async fn ranges_follow_lines_that_are_no_text() {
+    let f = Fixture::new().await;
+    let version = |line: &str| {
+        let text = format!("int caf\u{e9}_{}(void)\n{{\n{line}\n}}\n", "\u{e9}".repeat(300));
+        special(&[("f", FILE, &text.chars().map(|letter| letter as u8).collect::<Vec<_>>())])
+    };
+    let (one, other) = f.three(&version("base"), &version("ours"), &version("theirs"));
+    let Mergeability::Conflicts(conflicts) = f.merger().check(one, other).await.unwrap() else { panic!() };
+    let third = LineRange { line: 3, count: 1 };
+    assert_eq!(conflicts.files[0].ranges, [ConflictRange { base: third, ours: third, theirs: third }]);
+}
+
+#[tokio::test]
 async fn a_rebase_names_the_commit_that_conflicts() {
     let f = Fixture::new().await;
     let text = |replaced| files(&[("f", &numbered(9, replaced)), ("g", "g\n")]);

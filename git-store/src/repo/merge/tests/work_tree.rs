@@ -212,12 +212,11 @@ pub(super) fn assert_marked(work: &WorkTree, f: &Fixture, file: &ConflictFile, w
         [text_of(&ours, range.ours), text_of(&base, range.base), text_of(&theirs, range.theirs)]
     };
     // git ends a last line without a line feed before a mark.
-    let ended = |mut text: Vec<u8>| {
-        if text.last().is_some_and(|byte| *byte != b'\n') {
-            text.push(b'\n');
-        }
-        text
+    let unended = |text: Vec<u8>| {
+        let text = text.strip_suffix(b"\n").unwrap_or(&text);
+        String::from_utf8_lossy(text.strip_suffix(b"\r").unwrap_or(text)).into_owned()
     };
-    let found: Vec<_> = file.ranges.iter().map(|range| text(range).map(ended)).collect();
+    let found: Vec<_> = file.ranges.iter().map(|range| text(range).map(unended)).collect();
+    let marked: Vec<_> = marked.into_iter().map(|parts| parts.map(unended)).collect();
     assert_eq!(found, marked, "{what}: {:?} {:?}", String::from_utf8_lossy(&file.path), file.ranges);
 }
