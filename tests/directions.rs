@@ -17,8 +17,8 @@ use syn::visit::Visit;
 const ORDER: &[(&str, &str)] = &[
     (
         "proto",
-        "callers grant jwt session git_transport error id metadata operation rule permission scope service_role asset raw status_state \
-         call serve message",
+        "callers grant jwt session git_transport error id metadata operation rule permission gitea_scopes scope service_role asset \
+         raw status_state call serve message",
     ),
     (
         "kit/core",

@@ -226,7 +226,10 @@ fn what_the_document_does_not_have_is_a_fault() {
     assert_eq!(changed("extra", json!(1)), ["/extra is not known"]);
     assert_eq!(changed("name", json!(null)), ["/name: null is not of type \"string\""]);
     assert_eq!(changed("id", json!(u64::MAX)), ["/id: 18446744073709551615 is not a valid \"int64\""]);
-    assert_eq!(faults(200, &[], &json!({"id": 1, "color": "", "description": "", "url": ""})), [": \"name\" is missing"]);
+    assert_eq!(
+        faults(200, &[], &json!({"id": 1, "color": "", "description": "", "url": ""})),
+        [": \"name\" is missing"]
+    );
     assert_eq!(faults(200, &[("x-new", "1")], &label), ["no such header: x-new"]);
     assert_eq!(faults(200, &[("content-type", "text/plain")], &label), ["no such content type: \"text/plain\""]);
     assert!(faults(418, &[], &label)[0].starts_with("no such status"));
