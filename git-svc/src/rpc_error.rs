@@ -7,7 +7,7 @@ use ferrite_db::{DbError, idempotency::IdempotencyError};
 use ferrite_events::DeliveryError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, first_violation, to_status};
 use ferrite_rpc::auth::AuthError;
-use git_store::types::error::GitError;
+use git_store::types::{error::GitError, name::BranchName};
 use tonic::Status;
 
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +16,9 @@ pub(crate) enum RpcError {
     Auth(#[from] AuthError),
     #[error(transparent)]
     Git(GitError),
+    /// There is no branch of this name; one that had it has the name in the error now.
+    #[error("branch was renamed")]
+    BranchRenamed(BranchName),
     /// Fields of the request are invalid.
     #[error("{}", first_violation(.0))]
     Fields(Vec<FieldViolation>),
@@ -54,7 +57,7 @@ impl RpcError {
             Self::Git(error) => Some(error),
             Self::Idempotency(error) => Some(error),
             Self::Delivery(error) => Some(error),
-            Self::Fields(_) | Self::Store(_) => None,
+            Self::BranchRenamed(_) | Self::Fields(_) | Self::Store(_) => None,
         }
     }
 
@@ -76,6 +79,7 @@ impl RpcError {
 impl ServiceError for RpcError {
     fn classify(&self) -> (Kind, &'static str) {
         match self {
+            Self::BranchRenamed(_) => (Kind::NotFound, "BRANCH_RENAMED"),
             Self::Fields(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
             Self::Store(error) => error.classify(),
             _ => self.inner().map_or((Kind::Internal, "INTERNAL"), ServiceError::classify),
@@ -90,6 +94,13 @@ impl ServiceError for RpcError {
         match self {
             Self::Fields(violations) => violations.clone(),
             _ => self.inner().map(ServiceError::violations).unwrap_or_default(),
+        }
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::BranchRenamed(name) => vec![("branch", String::from_utf8_lossy(name.as_bytes()).into_owned())],
+            _ => self.inner().map(ServiceError::details).unwrap_or_default(),
         }
     }
 

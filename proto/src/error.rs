@@ -11,6 +11,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 // from clients within that.
 const MAX_MESSAGE_BYTES: usize = 512;
 const MAX_FIELD_BYTES: usize = 128;
+/// The longest is the name of a branch.
+const MAX_DETAIL_BYTES: usize = 1000;
 const MAX_DESCRIPTION_BYTES: usize = 256;
 const MAX_VIOLATIONS: usize = 16;
 
@@ -133,7 +135,7 @@ pub fn to_status(error: &dyn ServiceError) -> Status {
     let message = if kind == Kind::Internal { "internal error".to_owned() } else { error.to_string() };
     let message = clip(&message, MAX_MESSAGE_BYTES);
     let mut details = ErrorDetails::new();
-    let facts = error.details().into_iter().map(|(name, value)| (name.to_owned(), clip(&value, MAX_FIELD_BYTES)));
+    let facts = error.details().into_iter().map(|(name, value)| (name.to_owned(), clip(&value, MAX_DETAIL_BYTES)));
     details.set_error_info(reason, format!("{}.ferrite", error.domain()), facts.collect::<HashMap<_, _>>());
     // An internal error has no invalid fields.
     let violations = if kind == Kind::Internal { Vec::new() } else { error.violations() };

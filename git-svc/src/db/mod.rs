@@ -6,6 +6,7 @@ mod languages;
 mod maintenance;
 mod mirrors;
 mod protections;
+mod renamed_branches;
 mod repositories;
 mod statuses;
 
@@ -18,6 +19,7 @@ pub(crate) use self::{
     maintenance::{MaintenanceRow, MaintenanceTable, NEVER},
     mirrors::{MirrorRow, MirrorTable},
     protections::ProtectionTable,
+    renamed_branches::RenamedBranchTable,
     repositories::RepositoryTable,
     statuses::{NewStatus, StatusRow, StatusTable},
 };

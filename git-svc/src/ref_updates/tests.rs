@@ -34,7 +34,7 @@ use super::{
     updater::{BatchOutcome, WriteGuard},
 };
 use crate::{
-    db::{Journal, NewBatch, ProtectionTable, RefTransaction, UpdateKind},
+    db::{Journal, NewBatch, ProtectionTable, RefTransaction, RenamedBranchTable, UpdateKind},
     rpc_error::RpcError,
     testing::{TestRepo, on_each},
 };
@@ -342,7 +342,7 @@ async fn many_writers_at_once_get_numbers_and_events_in_one_order() {
 }
 
 #[tokio::test]
-async fn a_rename_that_a_crash_broke_off_takes_its_rule_along_if_the_refs_had_moved() {
+async fn a_rename_that_a_crash_broke_off_takes_rule_and_old_name_along_if_the_refs_had_moved() {
     on_each(async |db| {
         let test_repo = TestRepo::new(db).await;
         let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
@@ -378,6 +378,9 @@ async fn a_rename_that_a_crash_broke_off_takes_its_rule_along_if_the_refs_had_mo
             assert_eq!(patterns, [(branch, &[7][..])]);
             let head = test_repo.refs.head(test_repo.id).await.unwrap();
             assert_eq!((head.branch.to_ref(), head.tip), (name(branch), Some(one)));
+            let old = BranchName::parse(b"main").unwrap();
+            let found = RenamedBranchTable::new(test_repo.db.clone()).find(test_repo.id, &old).await.unwrap();
+            assert_eq!(found.map(|new| new.to_ref()), is_moved.then(|| name("trunk")));
         }
     })
     .await;

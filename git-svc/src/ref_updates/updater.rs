@@ -43,7 +43,10 @@ use super::{
 };
 use crate::{
     admission::backlog::Backlogs,
-    db::{Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RepositoryTable, UpdateKind, ZERO, hex},
+    db::{
+        Journal, JournalEntry, MaintenanceTable, NewBatch, RefTransaction, RenamedBranchTable, RepositoryTable,
+        UpdateKind, ZERO, hex,
+    },
     rpc_error::RpcError,
 };
 
@@ -223,8 +226,8 @@ impl RefUpdater {
     }
 
     /// Like [`RefUpdater::apply`], for a transaction of kind [`UpdateKind::Rename`]. A protection
-    /// rule with exactly the branch's old name gets the new one, also if the process crashes after
-    /// the refs changed.
+    /// rule with exactly the branch's old name gets the new one, and the old name leads to the new
+    /// one, also if the process crashes after the refs changed.
     pub(crate) async fn rename<A: Message>(
         &self,
         guard: &WriteGuard,
@@ -326,10 +329,11 @@ impl RefUpdater {
     /// ignore those they already have.
     pub(super) async fn confirm(&self, guard: &WriteGuard, outcome: BatchOutcome) -> Result<DeliveryWait, RpcError> {
         let inner = &self.0;
-        let rename = match outcome.renamed() {
+        let renamed = outcome.renamed();
+        let rename = match &renamed {
             Some(names) => {
                 let by = outcome.by.clone().unwrap_or_else(|| AuditContext::of_user(outcome.user));
-                RuleRename::find(&inner.db, guard.id, &names, by).await?
+                RuleRename::find(&inner.db, guard.id, names, by).await?
             }
             None => None,
         };
@@ -356,6 +360,9 @@ impl RefUpdater {
             return Ok(std::future::ready(()).boxed());
         }
         MaintenanceTable::changed(&mut tx, guard.id, facts.batch.number, now).await?;
+        if let Some(names) = &renamed {
+            RenamedBranchTable::record(&mut tx, guard.id, names, now).await?;
+        }
         let event = |(index, fact)| {
             let to = subscribers(&fact);
             let event_id = outbox::part_uuid(&facts.batch.id, index).to_string();

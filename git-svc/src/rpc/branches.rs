@@ -29,7 +29,7 @@ use tonic::Request;
 
 use super::{authorize, decode, encode, finish, ref_writes::RefWrite};
 use crate::{
-    db::{RefTransaction, UpdateKind},
+    db::{RefTransaction, RenamedBranchTable, UpdateKind},
     ref_updates::AuditContext,
     rpc_error::RpcError,
     state::AppState,
@@ -50,16 +50,29 @@ pub(super) async fn list_branches(
     })
 }
 
-/// Returns one branch. An invalid name yields `BranchNotFound`, like a missing branch.
+/// Returns one branch. An invalid name yields `BranchNotFound`, like a missing branch, and a former
+/// name `BranchRenamed`.
 pub(super) async fn get_branch(
     state: &AppState,
     request: Request<GetBranchRequest>,
 ) -> Result<GetBranchResponse, RpcError> {
     let (request, id) = authorize(state, request, |request| request.repository_id).await?;
     let name = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
-    let branch = shown(state, id, name, &state.protection.rules(id).await?).await?;
+    let branch = match shown(state, id, name.clone(), &state.protection.rules(id).await?).await {
+        Err(RpcError::Git(GitError::BranchNotFound)) => return Err(missing(state, id, &name).await?),
+        found => found?,
+    };
     version::tell(&branch);
     Ok(GetBranchResponse { branch: Some(branch) })
+}
+
+/// Returns the error for a missing branch. It has the present name of a renamed one.
+async fn missing(state: &AppState, id: RepositoryId, name: &BranchName) -> Result<RpcError, RpcError> {
+    let Some(new) = RenamedBranchTable::new(state.db.clone()).find(id, name).await? else {
+        return Ok(GitError::BranchNotFound.into());
+    };
+    let is_present = state.refs.resolve(id, new.to_ref()).await?.is_some();
+    Ok(if is_present { RpcError::BranchRenamed(new) } else { GitError::BranchNotFound.into() })
 }
 
 async fn shown(state: &AppState, id: RepositoryId, name: BranchName, rules: &Rules) -> Result<Branch, RpcError> {

@@ -25,7 +25,10 @@ use tonic::Request;
 use super::finish;
 use crate::{
     admission::limiter::ClientKey,
-    db::{ImportTable, LanguageTable, MaintenanceTable, MirrorTable, ProtectionTable, RepositoryTable, StatusTable},
+    db::{
+        ImportTable, LanguageTable, MaintenanceTable, MirrorTable, ProtectionTable, RenamedBranchTable,
+        RepositoryTable, StatusTable,
+    },
     rpc_error::RpcError,
     state::AppState,
 };
@@ -172,6 +175,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     MaintenanceTable::forget(&mut tx, id).await?;
     LanguageTable::forget(&mut tx, id).await?;
     ProtectionTable::delete_all(&mut tx, id).await?;
+    RenamedBranchTable::delete_all(&mut tx, id).await?;
     ImportTable::forget(&mut tx, id).await?;
     MirrorTable::forget(&mut tx, id).await?;
     StatusTable::delete_all(&mut tx, id).await?;

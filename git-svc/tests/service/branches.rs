@@ -157,6 +157,31 @@ async fn a_renamed_default_branch_keeps_its_place_and_its_rule() {
 }
 
 #[tokio::test]
+async fn a_former_name_leads_to_the_present_one_while_no_branch_has_it() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    service.put(id, "a", b"1").await;
+    let get = async |name: &str| {
+        let request = GetBranchRequest { repository_id: id, name: name.into() };
+        service.git().get_branch(service.with_grant(id, request)).await
+    };
+    let long = "x".repeat(200);
+    create(&service, id, "one", "").await.unwrap();
+    rename(&service, id, "one", "two").await.unwrap();
+    rename(&service, id, "two", &long).await.unwrap();
+    for name in ["one", "two"] {
+        let status = get(name).await.unwrap_err();
+        assert_eq!(ferrite_proto::error::detail(&status, "branch").as_deref(), Some(long.as_str()), "{name}");
+        check(Err::<(), _>(status), Code::NotFound, "BRANCH_RENAMED");
+    }
+    check(rename(&service, id, "one", "x").await, Code::NotFound, "BRANCH_NOT_FOUND");
+    create(&service, id, "one", "").await.unwrap();
+    assert_eq!(get("one").await.unwrap().into_inner().branch.unwrap().name, b"one");
+    delete(&service, id, &long).await.unwrap();
+    check(get("two").await, Code::NotFound, "BRANCH_NOT_FOUND");
+}
+
+#[tokio::test]
 async fn a_name_that_is_taken_or_invalid_renames_nothing() {
     let service = Service::start().await;
     let id = service.create().await;
