@@ -45,16 +45,20 @@ pub(crate) struct ApiError {
     moved_to: Option<Box<PresentName>>,
 }
 
-/// The current name of a renamed repository, for a request with a former name.
+/// The current name of a renamed repository or branch, for a request with a former name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PresentName {
-    pub(crate) owner: String,
-    pub(crate) name: String,
+pub(crate) enum PresentName {
+    Repository { owner: String, name: String },
+    Branch(String),
 }
 
 impl PresentName {
-    fn of(status: &Status) -> Option<Self> {
-        Some(Self { owner: detail(status, "owner")?, name: detail(status, "name")? })
+    fn of_repository(status: &Status) -> Option<Self> {
+        Some(Self::Repository { owner: detail(status, "owner")?, name: detail(status, "name")? })
+    }
+
+    fn of_branch(status: &Status) -> Option<Self> {
+        detail(status, "branch").map(Self::Branch)
     }
 }
 
@@ -197,6 +201,7 @@ pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
         (_, "PRECONDITION_FAILED") => StatusCode::PRECONDITION_FAILED,
         (_, "BRANCH_EXISTS" | "TAG_EXISTS" | "TAG_IN_USE") => StatusCode::CONFLICT,
+        (_, "BRANCH_RENAMED") => StatusCode::MOVED_PERMANENTLY,
         (_, "STORE_FULL") => StatusCode::INSUFFICIENT_STORAGE,
         (_, "WRONG_STORE") => StatusCode::SERVICE_UNAVAILABLE,
         (_, "BAD_GRANT" | "SERVICE_REQUIRED") => StatusCode::INTERNAL_SERVER_ERROR,
@@ -226,7 +231,12 @@ impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
         let Some(reason) = reason(&status) else { return from_transport(&status) };
         if reason == "REPOSITORY_MOVED" {
-            return Self { moved_to: PresentName::of(&status).map(Box::new), ..Self::repository_not_found() };
+            let moved_to = PresentName::of_repository(&status).map(Box::new);
+            return Self { moved_to, ..Self::repository_not_found() };
+        }
+        if reason == "BRANCH_RENAMED" {
+            let moved_to = PresentName::of_branch(&status).map(Box::new);
+            return Self { moved_to, ..Self::not_found("branch not found").because("BRANCH_NOT_FOUND") };
         }
         let http = http_status(status.code(), &reason);
         if http == StatusCode::INTERNAL_SERVER_ERROR || http == StatusCode::OK {

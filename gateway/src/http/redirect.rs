@@ -1,5 +1,5 @@
-//! Redirects: from a former name of a repository to the same path below its current name, and from
-//! the plain HTTP listener to the public URL.
+//! Redirects: from a former name of a repository to the same path below its current name, from a
+//! former name of a branch to the current one, and from the plain HTTP listener to the public URL.
 //!
 //! repo-svc decides whether the caller may learn the current name; otherwise it gets the 404 of a
 //! missing repository.
@@ -11,10 +11,10 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 
 use super::error::{ApiError, PresentName};
-use ferrite_api_types::links::Links;
+use ferrite_api_types::links::{Links, encode_path};
 
 /// Turns the error for a former name into a redirect: 301 for reads, and 307 for other methods, so
-/// that clients repeat method and body. Routes without a repository in their `template` keep the
+/// that clients repeat method and body. Routes whose `template` lacks the renamed thing keep the
 /// error. Other responses stay as they are.
 pub(crate) fn to_present_name(
     links: &Links,
@@ -24,22 +24,34 @@ pub(crate) fn to_present_name(
     response: Response,
 ) -> Response {
     let moved = response.extensions().get::<ApiError>().and_then(ApiError::moved_to);
-    let path = moved.zip(template).and_then(|(name, template)| present_path(template.as_str(), uri.path(), name));
+    let Some((name, template)) = moved.zip(template) else { return response };
+    let path = present_path(template.as_str(), uri.path(), name);
     match path.and_then(|path| location(links, &path, uri)) {
-        Some(location) => redirect(method, location),
+        Some(location) => redirect(method, name, location),
         None => response,
     }
 }
 
-/// Returns `path` with the current name in place of owner and name in `template`; `None` if the
-/// template has none.
+/// Returns `path` with the current name in place of the one in `template`; `None` if the template
+/// has none.
 fn present_path(template: &str, path: &str, name: &PresentName) -> Option<String> {
+    match name {
+        PresentName::Repository { owner, name } => path_of_repository(template, path, owner, name),
+        PresentName::Branch(branch) => {
+            let place = template.split('/').position(|part| part == "{*branch}")?;
+            let parts: Vec<_> = path.split('/').take(place).collect();
+            Some(format!("{}/{}", parts.join("/"), encode_path(branch.as_bytes())))
+        }
+    }
+}
+
+fn path_of_repository(template: &str, path: &str, owner: &str, name: &str) -> Option<String> {
     let mut parts: Vec<_> = path.split('/').collect();
     let mut replaced = 0;
     for (place, part) in template.split('/').enumerate() {
         let present = match part {
-            "{owner}" => &name.owner,
-            "{repo}" => &name.name,
+            "{owner}" => owner,
+            "{repo}" => name,
             _ => continue,
         };
         *parts.get_mut(place)? = present;
@@ -53,9 +65,13 @@ fn location(links: &Links, path: &str, uri: &Uri) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("{}{path}{question}{query}", links.root())).ok()
 }
 
-fn redirect(method: &Method, location: HeaderValue) -> Response {
+fn redirect(method: &Method, name: &PresentName, location: HeaderValue) -> Response {
     let status = if *method == Method::GET { StatusCode::MOVED_PERMANENTLY } else { StatusCode::TEMPORARY_REDIRECT };
-    let mut response = ApiError::new(status, "repository has moved").into_response();
+    let error = match name {
+        PresentName::Repository { .. } => ApiError::new(status, "repository has moved"),
+        PresentName::Branch(_) => ApiError::new(status, "branch was renamed").because("BRANCH_RENAMED"),
+    };
+    let mut response = error.into_response();
     response.headers_mut().insert(LOCATION, location);
     response
 }
@@ -93,7 +109,7 @@ mod tests {
 
     #[test]
     fn only_owner_and_name_of_a_path_are_replaced() {
-        let name = PresentName { owner: "acme".to_owned(), name: "new".to_owned() };
+        let name = PresentName::Repository { owner: "acme".to_owned(), name: "new".to_owned() };
         let path = |template: &str, path: &str| present_path(template, path, &name);
         for (template, old, new) in [
             ("/api/v1/repos/{owner}/{repo}", "/api/v1/repos/ada/old", "/api/v1/repos/acme/new"),
@@ -110,9 +126,21 @@ mod tests {
     }
 
     #[test]
+    fn the_rest_of_a_path_is_replaced_by_the_name_of_a_branch() {
+        let name = PresentName::Branch("new/one %".to_owned());
+        let template = "/api/v1/repos/{owner}/{repo}/branches/{*branch}";
+        for old in ["a", "a/b", "a%2Fb"] {
+            let path = present_path(template, &format!("/api/v1/repos/ada/demo/branches/{old}"), &name);
+            assert_eq!(path.as_deref(), Some("/api/v1/repos/ada/demo/branches/new/one%20%25"), "{old}");
+        }
+        assert_eq!(present_path("/api/v1/repos/{owner}/{repo}", "/api/v1/repos/ada/demo", &name), None);
+    }
+
+    #[test]
     fn reads_are_moved_for_good_and_writes_are_repeated() {
         let to = || HeaderValue::from_static("http://h/x");
-        let status = |method| redirect(&method, to()).status().as_u16();
+        let name = PresentName::Branch("new".to_owned());
+        let status = |method| redirect(&method, &name, to()).status().as_u16();
         assert_eq!(
             [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE].map(status),
             [301, 307, 307, 307, 307]

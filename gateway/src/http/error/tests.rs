@@ -22,6 +22,10 @@ impl ServiceError for TestError {
         }
     }
 
+    fn details(&self) -> Vec<(&'static str, String)> {
+        if self.1 == "BRANCH_RENAMED" { vec![("branch", "new".to_owned())] } else { Vec::new() }
+    }
+
     fn retry_after(&self) -> Option<Duration> {
         matches!(self.classify(), (Kind::RateLimited, _) | (Kind::Aborted, "INTERRUPTED"))
             .then(|| Duration::from_millis(2_500))
@@ -85,6 +89,13 @@ fn some_reasons_have_a_status_of_their_own() {
     assert_eq!(of(Kind::Aborted, "PRECONDITION_FAILED").status.as_u16(), 412);
     assert_eq!(of(Kind::Unauthenticated, "BAD_GRANT").status.as_u16(), 500);
     assert_eq!(of(Kind::NotFound, "REPOSITORY_NOT_FOUND").message, REPOSITORY_NOT_FOUND);
+}
+
+#[test]
+fn a_renamed_branch_is_not_found_but_has_a_present_name() {
+    let error = of(Kind::NotFound, "BRANCH_RENAMED");
+    assert_eq!((error.status.as_u16(), error.reason.as_deref()), (404, Some("BRANCH_NOT_FOUND")));
+    assert_eq!(error.moved_to(), Some(&PresentName::Branch("new".to_owned())));
 }
 
 #[test]
