@@ -6,7 +6,9 @@ use ferrite_events as outbox;
 use ferrite_events::{Apply, DeliveryError};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::EventSink;
-use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, HookAction, HookChanged, ProtectionChanged};
+use ferrite_proto::events::{
+    DeliverRequest, DeliverResponse, Event, HookAction, HookChanged, ProtectionChanged, RefsUpdateKind, RefsUpdated,
+};
 use ferrite_proto::id::{RepositoryId, UserId};
 use parking_lot::Mutex;
 use tonic::Request;
@@ -15,7 +17,7 @@ use super::dispatch::authorized_service;
 use super::imports;
 use crate::rpc::authorized::Authorized;
 use crate::state::AppState;
-use crate::store::{Action, Actor, Entry, SizeChange, Target, UsageChanges, append};
+use crate::store::{Action, Actor, Entry, SizeChange, Target, UsageChanges, append, user_name};
 
 authorized_service!(EventSink {
     deliver(DeliverRequest) -> DeliverResponse;
@@ -46,7 +48,10 @@ impl Apply for EventHandler<'_> {
         let (state, repositories) = (self.state, &self.state.repositories);
         let (id, time_us) = (RepositoryId(event.repository_id), event_time_us(event).unwrap_or(now_us).min(now_us));
         match &event.fact {
-            Some(Fact::RefsUpdated(update)) => self.note(repositories.apply_refs(tx, id, update, time_us).await?),
+            Some(Fact::RefsUpdated(update)) => {
+                self.note(repositories.apply_refs(tx, id, update, time_us).await?);
+                record_branch_rename(state, tx, id, update, time_us).await?;
+            }
             Some(Fact::IssueChanged(change)) => repositories.apply_issues(tx, id, change).await?,
             Some(Fact::SizeChanged(change)) => self.note(repositories.apply_size(tx, id, change).await?),
             Some(Fact::ProtectionChanged(change)) => record_protection(state, tx, id, change, time_us).await?,
@@ -127,6 +132,35 @@ async fn record_protection(
     let name = state.repositories.full_name(tx, id).await?.unwrap_or_default();
     let entry = Entry { actor: &actor, action, target: Target::repository_named(id, name), details: &details };
     append(tx, entry, time_us).await
+}
+
+/// Records the rename of the default branch in the audit log, like a change of this setting. Does
+/// nothing for another update.
+async fn record_branch_rename(
+    state: &AppState,
+    tx: &mut Tx,
+    id: RepositoryId,
+    update: &RefsUpdated,
+    time_us: i64,
+) -> Result<(), DbError> {
+    let Some((old, new)) = renamed_default_branch(update) else { return Ok(()) };
+    let username = user_name(tx, UserId(update.user_id)).await?.unwrap_or_default();
+    let actor = actor(update.user_id, &username, "", "");
+    let details = [("fields", "default_branch".to_owned()), ("from", old), ("to", new)];
+    let target = Target::repository_named(id, state.repositories.full_name(tx, id).await?.unwrap_or_default());
+    append(tx, Entry { actor: &actor, action: Action::RepositoryUpdate, target, details: &details }, time_us).await
+}
+
+/// Returns the old and the new name if an update renamed the default branch: only a rename through
+/// the API deletes a branch and creates another one.
+fn renamed_default_branch(update: &RefsUpdated) -> Option<(String, String)> {
+    let [one, two] = update.updates.as_slice() else { return None };
+    let is_zero = |id: &str| id.bytes().all(|byte| byte == b'0');
+    let (old, new) = if is_zero(&one.new_id) { (one, two) } else { (two, one) };
+    let is_rename = update.kind() == RefsUpdateKind::Api && is_zero(&old.new_id) && is_zero(&new.old_id);
+    let (old, new) = (old.name.strip_prefix(b"refs/heads/")?, new.name.strip_prefix(b"refs/heads/")?);
+    let text = |name| String::from_utf8_lossy(name).into_owned();
+    (is_rename && new == update.default_branch).then(|| (text(old), text(new)))
 }
 
 /// The actor named in an event. Its token is unknown, because grants do not name it.

@@ -71,7 +71,7 @@ pub(crate) use tag_claims::TagClaim;
 pub(crate) use teams::{Team, TeamTable};
 pub(crate) use tokens::{NewToken, TokenRow, TokenTable};
 pub(crate) use transfers::{TransferLimits, TransferRow, TransferTable};
-pub(crate) use users::{UserRecord, change_user, delete_user, lock_administrators, lock_user, token_hashes};
+pub(crate) use users::{UserRecord, change_user, delete_user, lock_administrators, lock_user, token_hashes, user_name};
 pub(crate) use wikis::take_wiki_id;
 
 use ferrite_db::Migrations;

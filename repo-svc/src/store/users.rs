@@ -35,6 +35,7 @@ const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_
 const TOKENS: &str = "SELECT hash FROM access_tokens WHERE user_id = $1";
 const OWNS: &str = "SELECT id FROM repositories WHERE owner_id = $1 LIMIT 1";
 const BELONGS: &str = "SELECT organization_id FROM memberships WHERE user_id = $1 LIMIT 1";
+const NAME: &str = "SELECT name FROM users WHERE id = $1 AND kind = 'user'";
 const DELETE: &str = "DELETE FROM users WHERE id = $1";
 
 /// The columns that an administrator can change.
@@ -89,6 +90,11 @@ pub(crate) async fn lock_administrators(tx: &mut Tx) -> Result<(), DbError> {
 /// if there is none, or for an organization.
 pub(crate) async fn lock_user(tx: &mut Tx, key: &str) -> Result<Option<UserRecord>, DbError> {
     tx.optional(LOCK_USER.sql(tx), &args![key]).await
+}
+
+pub(crate) async fn user_name(tx: &mut Tx, user: UserId) -> Result<Option<String>, DbError> {
+    let row: Option<(String,)> = tx.optional(NAME, &args![user]).await?;
+    Ok(row.map(|(name,)| name))
 }
 
 /// Returns the token hashes of a locked user. No transaction can add tokens meanwhile.

@@ -5,8 +5,8 @@ use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_client::EventSinkClient;
 use ferrite_proto::events::{
-    DeliverRequest, Event, HookAction, HookChanged, IssueChanged, LanguageChanged, ProtectionChanged, RefsUpdated,
-    SizeChanged,
+    DeliverRequest, Event, HookAction, HookChanged, IssueChanged, LanguageChanged, ProtectionChanged, RefUpdate,
+    RefsUpdateKind, RefsUpdated, SizeChanged,
 };
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo::{GetRepositoryRequest, ListRepositoriesRequest, Repository};
@@ -131,6 +131,45 @@ async fn changes_of_branch_protections_are_in_the_audit_log() {
         "requires_checks=true",
     ];
     assert_eq!(details, expected);
+}
+
+#[tokio::test]
+async fn renames_of_the_default_branch_are_in_the_audit_log() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    let made = harness.create(&ada, "demo", false).await.unwrap();
+    let owner = made.owner.unwrap();
+    let (none, tip) = ("0".repeat(40), "1".repeat(40));
+    let change = |name: &str, old: &str, new: &str| RefUpdate {
+        name: format!("refs/heads/{name}").into(),
+        old_id: old.into(),
+        new_id: new.into(),
+    };
+    let event = |number, kind: RefsUpdateKind, old: &str, new: &str| {
+        let update = RefsUpdated {
+            updates: vec![change(old, &tip, &none), change(new, &none, &tip)],
+            user_id: owner.id,
+            kind: kind.into(),
+            number,
+            default_branch: b"trunk".to_vec(),
+            ..RefsUpdated::default()
+        };
+        outbox::event(RepositoryId(made.id), 5_000_000, Fact::RefsUpdated(update))
+    };
+    let events = vec![
+        event(1, RefsUpdateKind::Api, "main", "trunk"),
+        event(2, RefsUpdateKind::Api, "topic", "other"),
+        event(3, RefsUpdateKind::Push, "main", "trunk"),
+    ];
+    for _ in 0..2 {
+        harness.deliver(events.clone()).await.unwrap();
+    }
+    let filter = AuditFilter { action: Some("repository.update".into()), ..AuditFilter::default() };
+    let (rows, total) = harness.state().await.audit.list(&filter, Page::nearest(1, 10, 10)).await.unwrap();
+    assert_eq!((total, rows[0].actor.as_str(), rows[0].actor_id), (1, owner.username.as_str(), owner.id));
+    assert_eq!((rows[0].target_id, rows[0].time_us), (made.id, 5_000_000));
+    let details: Vec<_> = rows[0].details().into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(details, ["fields=default_branch", "from=main", "to=trunk"]);
 }
 
 #[tokio::test]
