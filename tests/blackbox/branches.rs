@@ -11,6 +11,7 @@ on_profiles! {
     both {
         a_branch_is_created_renamed_and_deleted
         a_renamed_default_branch_stays_the_default_with_its_rule
+        a_former_name_of_a_branch_redirects_to_its_present_one
     }
     embedded {
         branches_that_cannot_be_changed_are_refused
@@ -57,10 +58,43 @@ async fn a_branch_is_created_renamed_and_deleted(cluster: &Cluster) {
         ada.patch(&format!("{branches}/{old}"), &json!({"name": new})).await.empty(204);
     }
     assert_eq!(names(&ada, &repo).await, ["main", "three"]);
-    ada.get(&format!("{branches}/feature/two")).await.refused(404);
     assert_eq!(ada.get(&format!("{branches}/three")).await.expect(200).json()["commit"]["id"], tip);
     ada.delete(&format!("{branches}/three")).await.empty(204);
+    ada.get(&format!("{branches}/feature/two")).await.refused(404);
     assert_eq!(names(&ada, &repo).await, ["main"]);
+}
+
+async fn a_former_name_of_a_branch_redirects_to_its_present_one(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = repository(&ada, "renaming").await;
+    let branches = format!("{repo}/branches");
+    let rename = async |old: &str, new: &str| {
+        ada.patch(&format!("{branches}/{old}"), &json!({"name": new})).await.empty(204);
+    };
+    let follow = async |old: &str| {
+        let moved = ada.get(&format!("{branches}/{old}")).await.expect(301);
+        assert_eq!(moved.json()["reason"], "BRANCH_RENAMED");
+        let location = moved.header("location");
+        let path = location.strip_prefix(&format!("{}/api/v1", ada.url)).unwrap_or_else(|| panic!("{location}"));
+        ada.get(path).await.expect(200).json()["name"].clone()
+    };
+    rename("main", "trunk/one").await;
+    assert_eq!(follow("main").await, "trunk/one");
+    rename("trunk/one", "stem").await;
+    assert_eq!((follow("main").await, follow("trunk%2Fone").await), (json!("stem"), json!("stem")));
+    ada.delete(&format!("{branches}/main")).await.refused(404);
+    ada.get(&format!("{repo}/commits/main")).await.refused(404);
+    ada.post(&branches, &json!({"new_branch_name": "main"})).await.expect(201);
+    let tip = commit(&ada, &repo, "main", "a").await;
+    let shown = ada.get(&format!("{branches}/main")).await.expect(200).json();
+    assert_eq!((&shown["name"], &shown["commit"]["id"]), (&json!("main"), &tip));
+    let admin = cluster.admin().await;
+    let log = format!("/admin/audit?target={}/renaming&action=repository.update", ada.name);
+    let entries = admin.eventually(&log, |entries| entries.as_array().is_some_and(|list| list.len() == 2)).await;
+    let details = |from: &str, to: &str| json!({"fields": "default_branch", "from": from, "to": to});
+    assert_eq!(entries[0]["details"], details("trunk/one", "stem"));
+    assert_eq!(entries[1]["details"], details("main", "trunk/one"));
+    assert_eq!(entries[1]["actor"]["username"], ada.name);
 }
 
 async fn a_renamed_default_branch_stays_the_default_with_its_rule(cluster: &Cluster) {
