@@ -33,8 +33,11 @@ crate::word_shape! {
     /// Who may see an account: everyone, signed-in users, or its members. Users are `public`.
     #[derive(Clone, Copy, Debug)]
     pub enum Visibility {
+        /// Everyone.
         Public = "public",
+        /// Signed-in users.
         Limited = "limited",
+        /// Members.
         Private = "private",
     }
 }

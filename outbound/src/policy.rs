@@ -11,7 +11,7 @@ use crate::host::Host;
 /// Settings for requests to URLs from users.
 #[derive(Args, Clone, Debug)]
 pub struct OutboundArgs {
-    /// Private hosts that webhooks, imports and mirrors may reach: `10.0.0.0/8,host:8080`; none by default.
+    /// Private hosts that webhooks, imports and mirrors may reach, such as `10.0.0.0/8,host:8080`.
     #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", value_name = "LIST", default_value = "", hide_default_value = true)]
     pub outbound_allow: AllowList,
 }

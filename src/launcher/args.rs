@@ -30,7 +30,7 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "FERRITE_PUBLIC_URL", value_name = "URL")]
     pub(super) public_url: Option<String>,
 
-    /// Private hosts that webhooks, imports and mirrors may reach: `10.0.0.0/8,host:8080`; none by default.
+    /// Private hosts that webhooks, imports and mirrors may reach, such as `10.0.0.0/8,host:8080`.
     #[arg(long, env = "FERRITE_OUTBOUND_ALLOW", value_name = "LIST", default_value = "", hide_default_value = true, value_parser = outbound_allow)]
     pub(super) outbound_allow: String,
 
