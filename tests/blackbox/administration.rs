@@ -257,7 +257,7 @@ async fn post_admin_users_keys_adds_a_key_to_that_account(cluster: &Cluster) {
     let key = ed25519("x");
     let made = admin.post(&path, &json!({"title": "laptop", "key": key})).await.expect(201).json();
     assert_eq!(ada.get("/user/keys").await.expect(200).json(), Value::Array(vec![made.clone()]));
-    admin.get(&format!("/user/keys/{}", made["id"])).await.refused(404);
+    assert_eq!(admin.get(&format!("/user/keys/{}", made["id"])).await.expect(200).json(), made);
     admin.post(&path, &json!({"title": "other", "key": key})).await.refused(422);
     admin.post(&path, &json!({"title": "laptop", "key": ed25519("x")})).await.refused(422);
     admin.post(&path, &json!({"title": "bad", "key": "nope"})).await.refused_field("key");

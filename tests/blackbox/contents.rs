@@ -59,7 +59,11 @@ async fn a_file_is_written_and_read_back(cluster: &Cluster) {
     assert_eq!(commit["author"]["username"], ada.name.as_str());
     assert_eq!(commit["parents"].as_array().unwrap().len(), 1);
     assert_eq!(ada.get(&path).await.expect(200).json(), *content);
-    assert_eq!(&ada.get(&ada.repo("files", &format!("/commits/{sha}"))).await.expect(200).json(), commit);
+    let shown = ada.get(&ada.repo("files", &format!("/commits/{sha}"))).await.expect(200).json();
+    let people = ["author", "committer"];
+    for (name, value) in shown.as_object().unwrap().iter().filter(|(name, _)| !people.contains(&name.as_str())) {
+        assert_eq!(&commit[name], value, "{name}");
+    }
     assert_eq!(ada.get(&ada.repo("files", "/raw/main/docs/a%20b.txt")).await.expect(200).text(), "hello\n");
     let names =
         |list: Value| list.as_array().unwrap().iter().map(|entry| entry["path"].to_string()).collect::<String>();

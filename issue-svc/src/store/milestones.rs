@@ -111,14 +111,17 @@ impl IssueTable {
     }
 
     /// Returns the id of the milestone that a text names by its id, or else by its title: of several
-    /// the newest, first among those in the same case. Compares all titles here, because the databases fold only ASCII case.
+    /// the newest, first among those in the same case. Compares all titles here, because the
+    /// databases fold only ASCII case.
     pub(crate) async fn milestone_named(
         &self,
         reader: Reader<'_>,
         repository: RepositoryId,
         text: &str,
     ) -> Result<Option<i64>, DbError> {
-        let all: Vec<(i64, String)> = reader.all(TITLES, &args![repository]).await?;
+        let mut all: Vec<(i64, String)> = reader.all(TITLES, &args![repository]).await?;
+        // Of several with the name, the last one is taken.
+        all.sort_by_key(|(_, title)| title == text);
         Ok(IdOrName::new(text).find(&all, |(id, title)| (*id, title)).map(|(id, _)| *id))
     }
 

@@ -25,14 +25,12 @@ impl<'t> IdOrName<'t> {
         self.0.replace('\0', "\u{fffd}").to_lowercase()
     }
 
-    /// Returns the candidate with the id, or else the last one with exactly the name, or else the
-    /// last one with the name in another case. `of` returns the id and name of a candidate.
+    /// Returns the candidate with the id, or else the last one with the name. `of` returns the id
+    /// and name of a candidate.
     pub fn find<T>(self, candidates: &[T], of: impl Fn(&T) -> (i64, &str)) -> Option<&T> {
         let key = self.name_key();
         let by_id = self.id().and_then(|id| candidates.iter().find(|candidate| of(candidate).0 == id));
-        let last =
-            |is_named: &dyn Fn(&str) -> bool| candidates.iter().rev().find(|candidate| is_named(of(candidate).1));
-        by_id.or_else(|| last(&|name| name == self.0)).or_else(|| last(&|name| name.to_lowercase() == key))
+        by_id.or_else(|| candidates.iter().rev().find(|candidate| of(candidate).1.to_lowercase() == key))
     }
 }
 
@@ -51,7 +49,6 @@ mod tests {
             ("BUG", 3),
             ("\u{e4}RGER", 22),
             ("TWICE", 24),
-            ("Twice", 23),
             ("nothing", 0),
             ("99", 0),
             ("", 0),
