@@ -173,6 +173,8 @@ async fn patch_labels_changes_what_is_named_wherever_it_shows(cluster: &Cluster)
         assert_eq!(ada.issue(&repo, 1).await["labels"], json!([expected]));
         assert_eq!(ada.get(&format!("{repo}/issues/1/labels")).await.expect(200).json(), json!([expected]));
     }
+    ada.delete(&format!("{repo}/issues/1/labels/{label}")).await.empty(204);
+    ada.post(&format!("{repo}/issues/1/labels"), &json!({"labels": [label]})).await.expect(200);
     let timeline = ada.get(&format!("{repo}/issues/1/timeline")).await.expect(200).json();
     assert_eq!(timeline[0]["label"]["description"], "It is broken", "{timeline}");
     assert_eq!(ada.issue_numbers(&repo, "labels=defect").await, [1]);

@@ -106,7 +106,7 @@ async fn post_user_orgs_makes_an_organization_owned_by_the_caller(cluster: &Clus
     assert_eq!(made["avatar_url"], format!("{}/avatars/{}", cluster.url, made["id"]));
     let teams = ada.get(&format!("/orgs/{name}/teams")).await.expect(200).json();
     assert_eq!(teams.as_array().unwrap().len(), 1);
-    assert_eq!(shape(&teams[0]), ["description", "id", "name", "permission"]);
+    assert_eq!(teams[0]["organization"], made);
     assert_eq!((&teams[0]["name"], &teams[0]["permission"]), (&json!("Owners"), &json!("owner")));
     let members = format!("/teams/{}/members", teams[0]["id"]);
     assert_eq!(ada.get(&members).await.expect(200).each("username"), [ada.name.as_str()]);

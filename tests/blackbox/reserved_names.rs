@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 /// Route parameters that are account names.
 const ACCOUNTS: [&str; 5] = ["{username}", "{org}", "{owner}", "{target}", "{collaborator}"];
 /// Parameters that are ids, git texts, or names without routes beside them.
-const OTHERS: [&str; 18] = [
+const OTHERS: [&str; 19] = [
     "{id}",
     "{index}",
     "{delivery}",
     "{asset}",
     "{sha}",
     "{name}",
+    "{team}",
     "{topic}",
     "{email}",
     "{file}",
@@ -65,5 +66,5 @@ fn no_account_or_repository_may_have_the_name_of_a_route_or_of_a_filter() {
         beside(&paths, &["{repo}"]).into_iter().filter(|name| repo_svc::may_be_repository_name(name)).collect();
     assert_eq!(free, Vec::<&str>::new(), "a repository with this name would be hidden");
     // Names of tokens, stores and topics have no fixed segment beside them.
-    assert_eq!(beside(&paths, &["{name}", "{topic}", "{email}"]), BTreeSet::new());
+    assert_eq!(beside(&paths, &["{name}", "{team}", "{topic}", "{email}"]), BTreeSet::new());
 }

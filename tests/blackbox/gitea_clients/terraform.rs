@@ -50,7 +50,6 @@ static REPOSITORIES: &[Row] = &[
         ("/has_issues", True),
         ("/has_wiki", True),
         ("/archived", False),
-        ("/template", False),
         ("/website", Empty),
         ("/permissions/admin", True),
     ]),

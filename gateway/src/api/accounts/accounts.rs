@@ -50,6 +50,8 @@ shape! {
     struct AccountDetails {
         /// Whether the account can sign in.
         active: bool,
+        /// Whether the account is disabled, the opposite of `active`.
+        prohibit_login: bool,
         /// The name to sign in with: that of the user.
         login_name: String,
         website: String,
@@ -78,6 +80,7 @@ impl AccountDetails {
     fn new(details: repo::AccountDetails, username: &str) -> Result<Self, MissingField> {
         Ok(Self {
             active: details.is_active,
+            prohibit_login: !details.is_active,
             login_name: username.to_owned(),
             website: details.website,
             location: details.location,
@@ -137,7 +140,7 @@ mod tests {
         expected["is_admin"] = json!(true);
         assert_eq!(shown(None, Some(true)), expected);
         let more = json!({
-            "active": true, "login_name": "bob", "website": "", "location": "Here",
+            "active": true, "prohibit_login": false, "login_name": "bob", "website": "", "location": "Here",
             "created": "1970-01-01T00:00:01Z",
         });
         expected.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
