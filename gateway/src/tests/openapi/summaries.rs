@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 92] = [
+const SUMMARIES: [(&str, &str); 94] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
@@ -119,6 +119,8 @@ const SUMMARIES: [(&str, &str); 92] = [
     ),
     ("GetMembership", "Returns the membership of a user in an organization, if the caller may see it."),
     ("GetMembershipExists", "Returns whether a user is a member of an organization, as far as the caller may see it."),
+    ("ListMembersPublic", "Returns the members of an organization who show their membership to everyone."),
+    ("GetMembershipIsPublic", "Returns 204 if a user shows their membership of an organization to everyone, else 404."),
     ("SetMembershipVisibilityPublic", "Makes the caller's own membership public."),
     ("SetMembershipVisibilityPrivate", "Makes the caller's own membership private."),
     // Repositories.
@@ -175,8 +177,8 @@ const SUMMARIES: [(&str, &str); 92] = [
     ("GetSettingsOfUi", "Returns settings of the web interface. Credentials are ignored."),
 ];
 /// Words in the `operationId` of a further path of an operation, which has the summary of the first.
-const ALIASES: [&str; 8] =
-    ["Alias", "AsAdministrator", "AsMedia", "ById", "ByMembership", "OfCommit", "OfIssue", "OfRoot"];
+const ALIASES: [&str; 9] =
+    ["Alias", "AsAdministrator", "AsMedia", "ByFullName", "ById", "ByMembership", "OfCommit", "OfIssue", "OfRoot"];
 
 pub(super) fn summary(operation_id: &str) -> Option<&'static str> {
     SUMMARIES.iter().find(|row| row.0 == operation_id).map(|row| row.1)
