@@ -266,6 +266,13 @@ async fn visibility_is_set_by_owners_and_shown(cluster: &Cluster) {
     let entries = admin.get(&query).await.expect(200).json();
     assert_eq!(entries[0]["details"], json!({"fields": "visibility", "visibility": "private"}), "{entries}");
     bob.patch(&path, &json!({"visibility": "public"})).await.refused(404);
+    // To hide needs less than to show.
+    let narrow = ada.with_scopes(&["org"]).await;
+    for shows in [json!({"visibility": "limited"}), json!({"repo_admin_change_team_access": true})] {
+        narrow.patch(&path, &shows).await.refused_with_message(403, "`repo:admin`");
+    }
+    ada.patch(&path, &json!({"visibility": "limited"})).await.expect(200);
+    narrow.patch(&path, &json!({"visibility": "private", "repo_admin_change_team_access": false})).await.expect(200);
 }
 
 async fn a_fork_of_a_private_organizations_repository_is_lost_with_it(cluster: &Cluster) {

@@ -158,7 +158,7 @@ async fn other_refusals_come_before_the_version_and_the_blob_after_it() {
     let stale = || PutContentsRequest { expected_blob_id: "1".repeat(40), ..put_request(id, "dir/a", b"2") };
     let refusal = async |precondition: &str, request| reason(&put(&service, precondition, request).await.unwrap_err());
     assert_eq!(refusal("never", put_request(id, "dir", b"2")).await, "INVALID_FIELDS");
-    assert_eq!(refusal("never", PutContentsRequest { message: String::new(), ..stale() }).await, "INVALID_FIELDS");
+    assert_eq!(refusal("never", PutContentsRequest { message: " ".into(), ..stale() }).await, "INVALID_FIELDS");
     assert_eq!(refusal("never", PutContentsRequest { branch: "a..b".into(), ..stale() }).await, "INVALID_FIELDS");
     assert_eq!(refusal("never", stale()).await, "PRECONDITION_FAILED");
     assert_eq!(refusal("exists", stale()).await, "STALE_BLOB");

@@ -126,6 +126,11 @@ impl Authorized {
         }
     }
 
+    /// Fails unless the token has a scope that only some requests of the operation need.
+    pub(crate) fn require_scope(&self, scope: Scope) -> Result<(), RepoError> {
+        if self.viewer.scopes().contain(scope) { Ok(()) } else { Err(AuthError::InsufficientScope { scope }.into()) }
+    }
+
     pub(crate) fn operation(&self) -> &'static str {
         self.operation.name
     }

@@ -132,6 +132,10 @@ async fn update(
     if is_conditional() {
         tx.require_version(Some(&encode::organization(old.clone())))?;
     }
+    let shows = wanted.visibility.is_some_and(|after| after < old.visibility());
+    if shows || (wanted.admins_change_teams == Some(true) && !old.admins_change_teams) {
+        authorized.require_scope(Scope::RepoAdmin)?;
+    }
     let fields = state.organizations.update(&mut tx, &old, &wanted).await?;
     dispatch::never_refuse_if(fields == ["visibility"] && hides(&old));
     if !fields.is_empty() {
