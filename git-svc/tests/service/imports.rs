@@ -303,7 +303,7 @@ async fn slow_imports_of_one_user_do_not_hold_up_those_of_others() {
 async fn a_remote_has_to_send_a_minimum_after_some_time() {
     let remote = Remote::start().await;
     fill(&remote, "demo.git");
-    let flags = ["--migration-slow-seconds=2", "--migration-slowest-bytes=100000"];
+    let flags = ["--migration-slow-seconds=2", "--migration-slowest-bytes=100000", "--migration-idle-seconds=5"];
     let service = service_for(&remote, &flags).await;
     service.imports().start_migration(request(1, &remote.url("drip", "demo.git"))).await.unwrap();
     let (state, told) = end(&service, 1).await;

@@ -117,7 +117,6 @@ mod tests {
             fingerprint: "SHA256:f".into(),
             create_time: Some(Timestamp { seconds: 1, nanos: 0 }),
             is_read_only: true,
-            ..Default::default()
         };
         let expected = json!({
             "id": 4, "key": "k", "title": "t", "fingerprint": "SHA256:f", "created_at": "1970-01-01T00:00:01Z",

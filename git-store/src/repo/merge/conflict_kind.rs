@@ -1,6 +1,26 @@
-//! The kinds of conflicts, and which of them git's words mean.
+//! What a file has on each side, and which kind of conflict that or git's words mean.
 
-use super::conflicts::FileSide;
+use git2::Oid;
+
+/// What a commit has at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSide {
+    /// The mode.
+    pub mode: u32,
+    /// The blob or the commit of the submodule. If a file was renamed and merged first, the
+    /// repository may not have it.
+    pub id: Oid,
+}
+
+impl FileSide {
+    pub(super) fn is_submodule(self) -> bool {
+        self.mode == 0o160_000
+    }
+
+    pub(super) fn is_regular(self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
+    }
+}
 
 /// Why a file conflicts. Of several reasons, the last in this order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

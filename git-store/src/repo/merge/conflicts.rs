@@ -4,7 +4,10 @@ use std::collections::HashMap;
 
 use git2::Oid;
 
-use super::{MAX_CONFLICT_FILES, conflict_kind::ConflictKind};
+use super::{
+    MAX_CONFLICT_FILES,
+    conflict_kind::{ConflictKind, FileSide},
+};
 
 /// Longest message that is kept, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1000;
@@ -38,26 +41,6 @@ pub struct ConflictFile {
     /// The lines that conflict, at most [`super::MAX_CONFLICT_RANGES`]. None if this is not text,
     /// if a side has no file, or if the file is too large.
     pub ranges: Vec<ConflictRange>,
-}
-
-/// What a commit has at a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileSide {
-    /// The mode.
-    pub mode: u32,
-    /// The blob or the commit of the submodule. If a file was renamed and merged first, the
-    /// repository may not have it.
-    pub id: Oid,
-}
-
-impl FileSide {
-    pub(super) fn is_submodule(self) -> bool {
-        self.mode == 0o160_000
-    }
-
-    pub(super) fn is_regular(self) -> bool {
-        self.mode & 0o170_000 == 0o100_000
-    }
 }
 
 /// Lines that conflict.

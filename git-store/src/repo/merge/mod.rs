@@ -41,8 +41,8 @@ use crate::{
 
 pub use self::{
     cache::MergeCache,
-    conflict_kind::ConflictKind,
-    conflicts::{ConflictFile, ConflictRange, Conflicts, FileSide, LineRange},
+    conflict_kind::{ConflictKind, FileSide},
+    conflicts::{ConflictFile, ConflictRange, Conflicts, LineRange},
     new_objects::{MAX_NEW_BYTES, MAX_NEW_OBJECTS},
     rebase::MAX_REBASED_COMMITS,
     revert::Reverted,

@@ -2,7 +2,10 @@
 
 use git2::Oid;
 
-use super::conflicts::{Collector, Conflicts, FileSide, Note};
+use super::{
+    conflict_kind::FileSide,
+    conflicts::{Collector, Conflicts, Note},
+};
 use crate::{repo::objects::full_id, types::error::GitError};
 
 /// Longest item: a path, or a message with several.

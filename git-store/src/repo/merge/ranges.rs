@@ -16,8 +16,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, BufReader};
 
 use super::{
     Attempt, MAX_CONFLICT_RANGES,
-    conflict_kind::ConflictKind,
-    conflicts::{ConflictFile, ConflictRange, FileSide, LineRange},
+    conflict_kind::{ConflictKind, FileSide},
+    conflicts::{ConflictFile, ConflictRange, LineRange},
     three_way::failed,
 };
 use crate::{
