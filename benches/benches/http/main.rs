@@ -77,7 +77,7 @@ async fn measure(profile: &str, site: &Site, args: &Args) -> Result<Vec<Row>, Fa
     println!("|------------|------------:|-----------:|----------:|----------:|-----------:|-----------:|-");
     for connections in CONNECTIONS {
         let mut unknown = None;
-        for read in args.reads() {
+        for read in args.reads().into_iter().filter(|read| connections == 1 || !read.is_one_at_a_time()) {
             load::run(site, read, connections, args.time() / 4).await?;
             let counters = counters::Counters::start(site).await?;
             let mut measured = load::run(site, read, connections, args.time()).await?;

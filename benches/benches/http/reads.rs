@@ -103,6 +103,11 @@ impl Read {
         }
     }
 
+    /// Whether a user may send only one at a time, so that more connections would be refused.
+    pub(crate) fn is_one_at_a_time(self) -> bool {
+        matches!(self, Self::Stats | Self::Compare)
+    }
+
     /// The status of the answer.
     pub(crate) fn status(self) -> u16 {
         if self == Self::Unknown { 404 } else { 200 }
