@@ -147,15 +147,9 @@ async fn users_have_every_field_wherever_they_appear(cluster: &Cluster) {
     own["is_admin"] = json!(false);
     assert_eq!(ada.get("/user").await.expect(200).json(), own);
     let seen = cluster.admin().await.get(&profile).await.expect(200).json();
-    let more = [
-        ("is_admin", "bool"),
-        ("active", "bool"),
-        ("prohibit_login", "bool"),
-        ("login_name", "str"),
-        ("website", "str"),
-        ("location", "str"),
-    ];
-    shaped(&seen, &[USER, &more, &[("created", "time")]].concat());
+    let rights = [("is_admin", "bool"), ("active", "bool"), ("prohibit_login", "bool")];
+    let details = [("login_name", "str"), ("website", "str"), ("location", "str"), ("created", "time")];
+    shaped(&seen, &[USER, &rights, &details].concat());
     assert_eq!(cluster.user("bob").await.get(&profile).await.expect(200).json(), expected(&ada.email));
     assert_eq!(cluster.anonymous().get(&profile).await.expect(200).json(), expected(&ada.no_reply_address()));
 }

@@ -103,7 +103,7 @@ impl Read {
         }
     }
 
-    /// Whether a user may send only one at a time, so that more connections would be refused.
+    /// Whether the server runs only one of them at a time for each user and refuses others.
     pub(crate) fn is_one_at_a_time(self) -> bool {
         matches!(self, Self::Stats | Self::Compare)
     }

@@ -12,7 +12,7 @@ use crate::harness::{Response, User};
 
 /// Rounds of a repeated row, and the pause between them.
 const ROUNDS: usize = 200;
-const PAUSE: Duration = Duration::from_millis(25);
+const ROUND_PAUSE: Duration = Duration::from_millis(25);
 const MAX_BODY_CHARS: usize = 400;
 
 /// A program, and the requests that it sends.
@@ -46,7 +46,7 @@ impl Replay {
                 if !row.is_repeated || found.is_empty() {
                     break;
                 }
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ROUND_PAUSE).await;
                 found = self.replay(program, row).await;
             }
             faults.extend(found.into_iter().map(|fault| format!("{} {}: {fault}", row.method, row.path)));
