@@ -28,7 +28,7 @@ crate::shape! {
         /// The most used language on the default branch, by bytes; empty if there is none.
         language: String,
         private: bool,
-        /// Whether it is not private, but of an organization that only its members see.
+        /// Whether only members of its organization see it, although it is not private.
         internal: bool,
         fork: bool,
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -18,14 +18,14 @@ use tonic::Request;
 use super::authorized::Authorized;
 use super::dispatch::authorized_service;
 use super::lookup::{self, TokenOwner};
-use super::{account_details, change, encode};
+use super::{change, encode};
 use crate::access::Viewer;
 use crate::error::RepoError;
 use crate::model::{
     Email, RepositoryPath, SearchText, Title, User, Violations, lookup_key, parse_expiry, parse_scopes,
 };
 use crate::state::AppState;
-use crate::store::{AccountQuery, Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
+use crate::store::{AccountDetails, AccountQuery, Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
 
 authorized_service!(AccountService {
     get_authenticated_user(GetAuthenticatedUserRequest) -> GetAuthenticatedUserResponse;
@@ -56,8 +56,35 @@ async fn get_user(
 ) -> Result<GetUserResponse, RepoError> {
     let viewer = authorized.viewer();
     let user = lookup::account(state, &request.get_ref().username, viewer).await?;
-    let users = account_details::add(state, vec![encode::user(user, viewer)], viewer).await?;
+    let users = with_details(state, vec![encode::user(user, viewer)], viewer).await?;
     Ok(GetUserResponse { user: users.into_iter().next() })
+}
+
+pub(super) fn encode_details(row: &AccountDetails) -> repo::AccountDetails {
+    repo::AccountDetails {
+        is_active: row.is_active,
+        website: row.website.clone(),
+        location: row.location.clone(),
+        create_time: Some(timestamp(row.created_us)),
+    }
+}
+
+/// Adds the details of users if `viewer` is an administrator of the site. Reads them with one query.
+pub(super) async fn with_details(
+    state: &AppState,
+    mut users: Vec<repo::User>,
+    viewer: &Viewer,
+) -> Result<Vec<repo::User>, RepoError> {
+    let ids: Vec<i64> = users.iter().filter(|user| !user.is_organization).map(|user| user.id).collect();
+    if ids.is_empty() || !viewer.is_site_administrator() {
+        return Ok(users);
+    }
+    let rows = state.accounts.details(&ids).await?;
+    let found: HashMap<i64, AccountDetails> = rows.into_iter().map(|row| (row.id, row)).collect();
+    for user in &mut users {
+        user.details = found.get(&user.id).map(encode_details);
+    }
+    Ok(users)
 }
 
 async fn get_users(
@@ -110,7 +137,7 @@ async fn search_users(
         let Some(text) = text else { return Ok(SearchUsersResponse::default()) };
         state.accounts.search(&text, page).await?
     };
-    let users = account_details::add(state, encode::users(rows, viewer), viewer).await?;
+    let users = with_details(state, encode::users(rows, viewer), viewer).await?;
     Ok(SearchUsersResponse { users, total_count })
 }
 

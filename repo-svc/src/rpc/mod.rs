@@ -5,7 +5,6 @@
 //! [`Authorized`](authorized::Authorized).
 
 mod access;
-mod account_details;
 mod accounts;
 mod administration;
 mod authorized;

@@ -13,7 +13,6 @@ mod imports;
 mod issue_repositories;
 mod key_fingerprints;
 mod key_lookup;
-mod organization_lists;
 mod organizations;
 mod ownership;
 mod profiles;

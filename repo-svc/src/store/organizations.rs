@@ -3,10 +3,11 @@
 use ferrite_core::page::Page;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx};
+use ferrite_proto::Permission;
 use ferrite_proto::id::UserId;
 
 use super::quotas::{COUNT_CREATED, COUNT_OWNED, OwnerLimits, check_organizations};
-use super::sql::{Locking, locking, or_missing};
+use super::sql::{Locking, level_from_number, locking, or_missing};
 use super::visibility;
 use crate::access::Viewer;
 use crate::error::RepoError;
@@ -15,6 +16,10 @@ use crate::model::{CheckedOrganization, OrganizationChange, User, Visibility, ch
 const COLUMNS: &str = "SELECT u.id, u.name, u.full_name, u.description, u.website, u.location, u.visibility, \
      u.admins_change_teams, ";
 const COUNT: &str = "SELECT COUNT(*)";
+/// The owners team leads to each organization, because most accounts are users.
+const ALL: &str = " FROM teams o JOIN users u ON u.id = o.organization_id WHERE o.level = 4";
+const HIGHEST_LEVEL: &str = "SELECT MAX(t.level) FROM team_members m JOIN teams t ON t.id = m.team_id \
+     WHERE t.organization_id = $1 AND m.user_id = $2";
 const NAME: &str = "SELECT name FROM users WHERE id = $1 AND kind = 'organization'";
 const OWNERS_TEAM_NAME: &str = "Owners";
 const INSERT: &str = "INSERT INTO users \
@@ -133,7 +138,7 @@ pub(crate) struct OrganizationTable {
 }
 
 /// Begins a query with the role of `viewer` in each organization.
-pub(super) fn rows(viewer: Option<UserId>) -> Query {
+fn rows(viewer: Option<UserId>) -> Query {
     let mut query = Query::new(COLUMNS);
     push_role(&mut query, "u.id", viewer);
     query
@@ -325,6 +330,25 @@ impl OrganizationTable {
         }
         tx.execute(DELETE, &args![id]).await?;
         Ok(())
+    }
+
+    /// Returns a page of all organizations that the viewer can see, ordered by id and read for
+    /// `viewer`, and the total.
+    pub(crate) async fn list_all(&self, viewer: &Viewer, page: Page) -> Result<(Vec<Organization>, i64), DbError> {
+        let (mut rows, mut count) = (rows(viewer.user()), Query::new(COUNT));
+        for query in [&mut rows, &mut count] {
+            query.push(ALL);
+            visibility::only_seen(query, "u", viewer);
+        }
+        rows.push(" ORDER BY u.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+        let (total,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        Ok((self.db.all(rows.sql(), rows.args()).await?, total))
+    }
+
+    /// Returns the highest level of the user's teams in the organization.
+    pub(crate) async fn highest_level(&self, id: UserId, user: UserId) -> Result<Permission, DbError> {
+        let (level,): (Option<i64>,) = self.db.one(HIGHEST_LEVEL, &args![id, user]).await?;
+        Ok(level_from_number(level))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::model::{
     parse_location, parse_user_website,
 };
 use crate::rpc::authorized::Authorized;
-use crate::rpc::{account_details, change, dispatch, encode, lost_rights};
+use crate::rpc::{accounts, change, dispatch, encode, lost_rights};
 use crate::state::AppState;
 use crate::store::{
     self, AccountFilter, AccountOrder, Action, Target, UserRecord, change_user, lock_administrators, lock_user,
@@ -50,7 +50,7 @@ pub(super) async fn list_users(
     let page = Page::nearest(request.page, request.page_size, MAX_PAGE_SIZE);
     let (rows, total_count) = state.accounts.list(&AccountFilter { name_key, text }, order, page).await?;
     let viewer = authorized.viewer();
-    let users = account_details::add(state, encode::users(rows, viewer), viewer).await?;
+    let users = accounts::with_details(state, encode::users(rows, viewer), viewer).await?;
     Ok(ListUsersResponse { users, total_count })
 }
 
@@ -251,7 +251,7 @@ async fn update(
         hashes = token_hashes(&mut tx, before.id()).await?;
     }
     let details = state.accounts.details_in(&mut tx, before.id()).await?;
-    let details = details.as_ref().map(account_details::encode);
+    let details = details.as_ref().map(accounts::encode_details);
     let shown = repo::User { details, ..encode::user(after.into(), authorized.viewer()) };
     let response = UpdateUserResponse { user: Some(shown) };
     let response = change::commit(tx, key, response, now).await?;
