@@ -37,8 +37,9 @@ const SETTINGS: &[(&str, &str)] = &[
     ("FERRITE_GIT_UPKEEP_PACKS", "2"),
     ("FERRITE_GIT_UPKEEP_REPACK_SECONDS", "2"),
 ];
-/// Errors that git-svc logs for a killed git process, and the gateway for the failed call.
-const EXPECTED: &[&str] = &["signal: 9", "a service failed: internal error"];
+/// Errors that git-svc logs for a killed git process, and the gateway for the failed call or git
+/// request.
+const EXPECTED: &[&str] = &["signal: 9", "a service failed: internal error", "git-svc failed a request"];
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 const REPOSITORIES: [&str; 4] = ["pushes", "ssh", "puts", "changes"];
