@@ -5,9 +5,10 @@ use super::{
     *,
 };
 
-/// Histories of an ordinary run. `FERRITE_TEST_SLOW` is set for a long one.
+/// Histories of an ordinary run, each with a merge and a rebase, every third with a squash.
+/// `FERRITE_TEST_SLOW` is set for a long one, with 100,000 of them.
 const CASES: u64 = 150;
-const SLOW_CASES: u64 = 10_000;
+const SLOW_CASES: u64 = 43_000;
 /// After this many, a new repository keeps folders small.
 const CASES_PER_REPOSITORY: u64 = 500;
 
