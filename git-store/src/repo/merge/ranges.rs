@@ -31,6 +31,8 @@ use crate::{
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Limit on all versions of all files that are compared, in bytes.
 const MAX_COMPARED_BYTES: u64 = 32 << 20;
+/// Bytes of a file in which git looks for a zero byte.
+const BINARY_PROBE_BYTES: usize = 8000;
 /// Lines that git prints are cut here for parsing. Headers are shorter.
 const MAX_PARSED_BYTES: usize = 256;
 
@@ -120,7 +122,12 @@ fn versions(file: &ConflictFile, empty: Oid) -> Option<Versions> {
     [base, ours, theirs].into_iter().all(FileSide::is_regular).then_some([base.id, ours.id, theirs.id])
 }
 
-/// Drops files that are too large.
+/// Returns whether git takes a file for binary: it has a zero byte near its start.
+fn is_binary(content: &[u8]) -> bool {
+    content[..content.len().min(BINARY_PROBE_BYTES)].contains(&0)
+}
+
+/// Drops files that are too large, and those with a binary version.
 fn within_limits(repo: &Repository, files: Vec<Option<Versions>>) -> Result<Vec<Option<Versions>>, GitError> {
     let mut left = MAX_COMPARED_BYTES;
     let mut choose = |versions: Versions| -> Result<Option<Versions>, GitError> {
@@ -131,6 +138,10 @@ fn within_limits(repo: &Repository, files: Vec<Option<Versions>>) -> Result<Vec<
                 return Ok(None);
             }
             bytes += size;
+            // A renamed file has the kind of its rename, whatever its content.
+            if is_binary(repo.find_blob(id)?.content()) {
+                return Ok(None);
+            }
         }
         let Some(rest) = left.checked_sub(bytes) else { return Ok(None) };
         left = rest;
