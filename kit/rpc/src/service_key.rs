@@ -5,6 +5,7 @@
 //! a service cannot reuse a token that it received, and the files of one role do not suffice to
 //! impersonate another.
 
+mod merge_permit;
 mod public_keys;
 
 use std::path::Path;
@@ -19,6 +20,7 @@ use moka::sync::Cache;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+pub use merge_permit::MergePermit;
 pub use public_keys::ServicePublicKeys;
 
 /// Lifetime of a service token. A new one is made after half of it.
