@@ -49,6 +49,9 @@ pub struct Grant {
     pub permission: Permission,
     /// True if the issue tracker is on.
     pub issues_enabled: bool,
+    /// True if pull requests are on, and in grants without this claim.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub pulls_enabled: bool,
     /// The organization that owns the repository, whose labels its issues can have. Zero if a user
     /// owns it, for another subject, and in grants without this claim.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -266,6 +269,15 @@ impl Grant {
     pub fn limited_account(&self) -> Option<UserId> {
         self.user_id().or(self.limits.account.map(UserId))
     }
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

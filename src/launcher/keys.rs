@@ -163,6 +163,7 @@ mod tests {
             repository: 1,
             permission: ferrite_proto::Permission::Read,
             issues_enabled: true,
+            pulls_enabled: true,
             store: "default".into(),
             epoch: 1,
             ..Grant::default()

@@ -339,6 +339,7 @@ impl Service {
             operation: operation.to_owned(),
             permission: Permission::Write,
             issues_enabled: true,
+            pulls_enabled: true,
             store: "s1".to_owned(),
             epoch: 1,
             issue_reach: IssueReach::All,

@@ -55,6 +55,7 @@ fn grant() -> Grant {
         operation: crate::operation::LIST_ISSUES.into(),
         permission: Permission::Write,
         issues_enabled: true,
+        pulls_enabled: true,
         organization: 6,
         is_mirror: false,
         store: "default".into(),

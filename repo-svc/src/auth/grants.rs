@@ -59,6 +59,7 @@ mod tests {
             operation: "test".to_owned(),
             permission,
             issues_enabled: true,
+            pulls_enabled: true,
             store: "store".to_owned(),
             epoch: 1,
             ..Grant::default()

@@ -44,6 +44,7 @@ async fn direct(servers: &Servers) -> Result<Series, Failure> {
         operation: operation::RAW.to_owned(),
         permission: Permission::Read,
         issues_enabled: true,
+        pulls_enabled: true,
         store: "default".into(),
         epoch: 1,
         ..Grant::default()

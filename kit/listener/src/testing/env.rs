@@ -143,6 +143,7 @@ impl TestEnv {
             operation: operation.to_owned(),
             permission: Permission::Write,
             issues_enabled: true,
+            pulls_enabled: true,
             store: "default".into(),
             epoch: 1,
             ..Grant::default()

@@ -46,6 +46,7 @@ impl TestCaller {
             repository: REPOSITORY,
             permission,
             issues_enabled: true,
+            pulls_enabled: true,
             store: "default".to_owned(),
             epoch: 1,
             ..Grant::default()

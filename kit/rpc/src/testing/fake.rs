@@ -51,6 +51,7 @@ fakes! {
     FakeAccessService for AccessService {
         authenticate(AuthenticateRequest) -> AuthenticateResponse;
         check_access(CheckAccessRequest) -> CheckAccessResponse;
+        check_pull_source(CheckPullSourceRequest) -> CheckPullSourceResponse;
         describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
         reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
         resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;

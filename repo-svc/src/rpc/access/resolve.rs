@@ -118,6 +118,7 @@ fn grant(authorized: &Authorized, repository: &Repository, stored_id: i64) -> Gr
         operation: authorized.operation().to_owned(),
         permission: authorized.level(repository),
         issues_enabled: repository.has_issues(),
+        pulls_enabled: true,
         organization: repository.organization().map_or(0, i64::from),
         is_mirror: repository.is_mirror,
         store: repository.store.clone(),
