@@ -50,6 +50,8 @@ crate::shape! {
         forks_count: i64,
         watchers_count: i64,
         open_issues_count: i64,
+        /// The number of open pull requests.
+        open_pr_counter: i64,
         /// The number of published releases.
         release_counter: i64,
         default_branch: String,
@@ -63,8 +65,8 @@ crate::shape! {
         has_wiki: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         external_wiki: Option<ExternalWiki>,
-        /// False: there are no pull requests.
-        has_pull_requests: bool,
+        #[serde(flatten)]
+        pulls: PullSettings,
         /// Always true.
         has_releases: bool,
         topics: Vec<String>,
@@ -88,6 +90,54 @@ crate::word_shape! {
     #[derive(Clone, Copy, Debug)]
     enum ObjectFormat {
         Sha1 = "sha1",
+    }
+}
+
+crate::shape! {
+    /// How pull requests are merged. If they are off, nothing is allowed.
+    #[derive(Clone, Debug, Serialize)]
+    struct PullSettings {
+        has_pull_requests: bool,
+        /// Whether merge commits are allowed.
+        allow_merge_commits: bool,
+        /// Whether the commits of the head may be rebased onto the base.
+        allow_rebase: bool,
+        /// Whether they may be rebased, and then joined by a merge commit.
+        allow_rebase_explicit: bool,
+        /// Whether the commits of the head may be squashed into one.
+        allow_squash_merge: bool,
+        /// Whether the base may move to the head without a new commit.
+        allow_fast_forward_only_merge: bool,
+        /// Whether a head branch may be updated by rebasing it onto the base.
+        allow_rebase_update: bool,
+        /// Whether a merge deletes the head branch if the request does not say.
+        default_delete_branch_after_merge: bool,
+        /// The style that clients offer first: `merge`, `rebase`, `rebase-merge`, `squash` or
+        /// `fast-forward-only`.
+        default_merge_style: String,
+        /// Whether a push that brings the head into the base closes the pull request as merged.
+        autodetect_manual_merge: bool,
+    }
+}
+
+impl PullSettings {
+    fn new(settings: Option<repo::PullSettings>) -> Self {
+        let settings = settings.filter(|settings| settings.has_pulls).unwrap_or_default();
+        Self {
+            has_pull_requests: settings.has_pulls,
+            allow_merge_commits: settings.allow_merge,
+            allow_rebase: settings.allow_rebase,
+            allow_rebase_explicit: settings.allow_rebase_merge,
+            allow_squash_merge: settings.allow_squash,
+            allow_fast_forward_only_merge: settings.allow_fast_forward_only,
+            allow_rebase_update: settings.allow_rebase_update,
+            default_delete_branch_after_merge: settings.delete_branch_after_merge,
+            default_merge_style: match settings.default_style {
+                style if style.is_empty() => "merge".to_owned(),
+                style => style,
+            },
+            autodetect_manual_merge: settings.detects_manual_merges,
+        }
     }
 }
 
@@ -249,6 +299,7 @@ impl Repository {
             forks_count: repository.fork_count,
             watchers_count: repository.watcher_count,
             open_issues_count: repository.open_issue_count,
+            open_pr_counter: repository.open_pull_count,
             release_counter: repository.release_count,
             default_branch: repository.default_branch,
             object_format_name: ObjectFormat::Sha1,
@@ -260,7 +311,7 @@ impl Repository {
             external_wiki: Some(repository.external_wiki_url)
                 .filter(|url| !url.is_empty())
                 .map(|external_wiki_url| ExternalWiki { external_wiki_url }),
-            has_pull_requests: false,
+            pulls: PullSettings::new(repository.pulls),
             has_releases: true,
             topics: repository.topics,
             mirror_interval: mirror_info.as_ref().map(|info| info.interval.clone()),

@@ -30,10 +30,19 @@ fn to_json(message: repo::Repository, viewer: Viewer) -> serde_json::Value {
 #[test]
 fn a_repository_has_the_shape_of_the_contract() {
     let expected = serde_json::json!({
+      "allow_fast_forward_only_merge": false,
+      "allow_merge_commits": false,
+      "allow_rebase": false,
+      "allow_rebase_explicit": false,
+      "allow_rebase_update": false,
+      "allow_squash_merge": false,
       "archived": false,
+      "autodetect_manual_merge": false,
       "clone_url": "http://git.example.com/bob/demo.git",
       "created_at": "1970-01-01T00:00:01Z",
       "default_branch": "",
+      "default_delete_branch_after_merge": false,
+      "default_merge_style": "merge",
       "description": "",
       "empty": false,
       "fork": false,
@@ -52,6 +61,7 @@ fn a_repository_has_the_shape_of_the_contract() {
       "name": "demo",
       "object_format_name": "sha1",
       "open_issues_count": 0,
+      "open_pr_counter": 0,
       "owner": {
         "avatar_url": "http://git.example.com/avatars/1",
         "email": "bob@example.com",
@@ -81,6 +91,27 @@ fn a_repository_has_the_shape_of_the_contract() {
       "website": ""
     });
     assert_eq!(to_json(message(), Viewer::Authenticated), expected);
+}
+
+#[test]
+fn settings_of_pull_requests_are_shown_if_they_are_on() {
+    let settings = repo::PullSettings {
+        has_pulls: true,
+        allow_rebase_merge: true,
+        allow_squash: true,
+        allow_rebase_update: true,
+        default_style: "squash".into(),
+        ..Default::default()
+    };
+    let shown = |pulls| to_json(repo::Repository { pulls: Some(pulls), ..message() }, Viewer::Authenticated);
+    let on = shown(settings.clone());
+    for name in ["has_pull_requests", "allow_rebase_explicit", "allow_squash_merge", "allow_rebase_update"] {
+        assert_eq!(on[name], true, "{name}");
+    }
+    assert_eq!((&on["allow_rebase"], &on["default_merge_style"]), (&false.into(), &"squash".into()));
+    let off = shown(repo::PullSettings { has_pulls: false, ..settings });
+    assert_eq!((&off["has_pull_requests"], &off["allow_squash_merge"]), (&false.into(), &false.into()));
+    assert_eq!(off["default_merge_style"], "merge");
 }
 
 #[test]

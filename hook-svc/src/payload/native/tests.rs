@@ -81,14 +81,30 @@ fn set(value: &mut Value, path: &str, new: Option<Value>) {
 /// Adds the fields of a repository that Gogs does not send.
 fn add_our_fields(repository: &mut Value) {
     repository["language"] = json!("");
-    for field in ["archived", "has_issues", "has_pull_requests", "has_wiki", "internal"] {
+    for field in [
+        "allow_fast_forward_only_merge",
+        "allow_merge_commits",
+        "allow_rebase",
+        "allow_rebase_explicit",
+        "allow_rebase_update",
+        "allow_squash_merge",
+        "archived",
+        "autodetect_manual_merge",
+        "default_delete_branch_after_merge",
+        "has_issues",
+        "has_pull_requests",
+        "has_wiki",
+        "internal",
+    ] {
         repository[field] = json!(false);
     }
     let url = format!("http://git.example.com/api/v1/repos/{}", repository["full_name"].as_str().unwrap());
     for (field, value) in [
+        ("default_merge_style", json!("merge")),
         ("has_releases", json!(true)),
         ("languages_url", json!(format!("{url}/languages"))),
         ("object_format_name", json!("sha1")),
+        ("open_pr_counter", json!(0)),
         ("release_counter", json!(0)),
         ("topics", json!([])),
         ("url", json!(url)),
