@@ -22,6 +22,7 @@ on_profiles! {
     embedded {
         settings_name_the_field_that_is_wrong_and_change_nothing
         parts_of_a_repository_are_switched_with_its_settings
+        pull_requests_are_merged_as_the_settings_say
     }
     production {
         a_transfer_waits_for_its_receiver_or_happens_at_once
@@ -147,13 +148,37 @@ async fn parts_of_a_repository_are_switched_with_its_settings(cluster: &Cluster)
     });
     let shown = set(&ada, "demo", of_gitea).await;
     let seen = ["has_issues", "has_wiki", "has_pull_requests", "private", "website"].map(|field| shown[field].clone());
-    assert_eq!(json!(seen), json!([false, false, false, true, "http://example.com"]));
+    assert_eq!(json!(seen), json!([false, false, true, true, "http://example.com"]));
     ada.post(&format!("{repo}/issues"), &json!({"title": "One"})).await.refused(404);
     let shown = set(&ada, "demo", json!({"has_issues": true, "archived": true})).await;
     assert_eq!((&shown["has_issues"], &shown["has_wiki"]), (&json!(true), &json!(false)));
     assert!(shown["archived_at"].is_string(), "{shown}");
     assert_eq!(set(&ada, "demo", json!({"archived": false})).await.get("archived_at"), None);
     ada.new_issue(&repo, "One", json!({})).await;
+}
+
+async fn pull_requests_are_merged_as_the_settings_say(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_tracker("demo", json!({"auto_init": true})).await;
+    let styles = json!({
+        "allow_merge_commits": false, "allow_rebase": false, "allow_rebase_explicit": false, "allow_squash_merge": true,
+        "allow_fast_forward_only_merge": false, "default_merge_style": "squash", "allow_rebase_update": false,
+        "default_delete_branch_after_merge": true, "autodetect_manual_merge": false,
+    });
+    let shown = set(&ada, "demo", styles.clone()).await;
+    for (field, value) in styles.as_object().unwrap() {
+        assert_eq!(&shown[field], value, "{field}");
+    }
+    assert_eq!((&shown["has_pull_requests"], &shown["open_pr_counter"]), (&json!(true), &json!(0)));
+    for nothing in [json!({"allow_squash_merge": false}), json!({"default_merge_style": "rebase"})] {
+        ada.patch(&format!("/repos/{}/demo", ada.name), &nothing).await.refused(422);
+    }
+    // Without pull requests, nothing is allowed, and the styles are kept for later.
+    let off = json!({"has_pull_requests": false, "allow_merge_commits": false, "allow_squash_merge": false});
+    let shown = set(&ada, "demo", off).await;
+    assert_eq!((&shown["has_pull_requests"], &shown["allow_squash_merge"]), (&json!(false), &json!(false)));
+    let shown = set(&ada, "demo", json!({"has_pull_requests": true})).await;
+    assert_eq!((&shown["allow_squash_merge"], &shown["default_merge_style"]), (&json!(true), &json!("squash")));
 }
 
 async fn a_default_branch_is_changed_on_the_store_and_in_the_api(cluster: &Cluster) {

@@ -80,6 +80,52 @@ async fn a_repository_is_found_by_its_number() {
 }
 
 #[tokio::test]
+async fn settings_of_pull_requests_are_changed_with_the_others() {
+    let case = Case::new().await;
+    let styles = repo::PullSettingsChange {
+        has_pulls: Some(true),
+        allow_merge: Some(true),
+        allow_rebase: Some(false),
+        allow_rebase_merge: Some(true),
+        allow_squash: Some(false),
+        allow_fast_forward_only: Some(true),
+        allow_rebase_update: Some(false),
+        delete_branch_after_merge: Some(true),
+        detects_manual_merges: Some(false),
+        default_style: Some("rebase-merge".into()),
+    };
+    for (body, pulls) in [
+        (r#"{"allow_squash_merge":null,"default_merge_style":""}"#, None),
+        (
+            r#"{"has_pull_requests":true,"allow_merge_commits":true,"allow_rebase":false,"allow_rebase_explicit":true,
+                "allow_squash_merge":false,"allow_fast_forward_only_merge":true,"allow_rebase_update":false,
+                "default_delete_branch_after_merge":true,"autodetect_manual_merge":false,
+                "default_merge_style":"rebase-merge"}"#,
+            Some(styles),
+        ),
+        // Flux sends the styles with it.
+        (
+            r#"{"has_pull_requests":false,"allow_merge_commits":false,"allow_squash_merge":false}"#,
+            Some(repo::PullSettingsChange { has_pulls: Some(false), ..Default::default() }),
+        ),
+    ] {
+        let demo = Some(RepositoryRef::by_name("bob", "demo"));
+        let expected = repo::UpdateRepositoryRequest { repository: demo, pulls, ..Default::default() };
+        let response = repo::UpdateRepositoryResponse { repository: Some(repository()) };
+        let request = ("PATCH", "/repos/bob/demo", body);
+        assert_eq!(
+            case.check(request, "RepositoryService/UpdateRepository", expected, response).await.0,
+            200,
+            "{body}"
+        );
+    }
+    let (status, _, text) =
+        case.gateway.send("PATCH", "/repos/bob/demo", Some(GOOD), r#"{"default_merge_style":"octopus"}"#).await;
+    let refused: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((status, &refused["errors"][0]["field"]), (422, &json!("default_merge_style")));
+}
+
+#[tokio::test]
 async fn a_search_is_narrowed_by_its_query() {
     let case = Case::new().await;
     let all = repo::SearchRepositoriesRequest { page: 1, page_size: 10, ..Default::default() };
