@@ -335,7 +335,8 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
                "push_users": users, "push_whitelist_usernames": users, "created_at": "1970-01-01T00:00:00Z",
                "updated_at": "1970-01-01T00:00:01Z", "enable_force_push": true, "enable_push": true,
                "enable_push_whitelist": !users.is_empty(), "enable_status_check": true,
-               "status_check_contexts": ["ci/*"]})
+               "status_check_contexts": ["ci/*"], "enable_merge_whitelist": false, "merge_whitelist_usernames": [],
+               "block_on_outdated_branch": false})
     };
     for (method, path, is_new, expected) in [
         ("POST", "/branch_protections", true, 201),
@@ -414,4 +415,66 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
     case.script.respond(&rpc, &git::DeleteProtectionResponse {});
     assert_eq!(case.send("DELETE", "/branch_protections/release/*", &Value::Null).await.0, 204);
     case.check_request(&rpc, git::DeleteProtectionRequest { repository_id: 7, protection_id: 0, pattern });
+}
+
+#[tokio::test]
+async fn rules_say_who_merges_and_whether_the_head_must_be_current() {
+    let case = Case::new().await;
+    let rpc = format!("{RULES}/SetProtection");
+    let rule = git::Protection {
+        pattern: "main".into(),
+        created_time: Some(timestamp(0)),
+        updated_time: Some(timestamp(0)),
+        merge_user_ids: vec![3],
+        requires_current_head: true,
+        ..Default::default()
+    };
+    case.script.respond(&rpc, &git::SetProtectionResponse { protection: Some(rule.clone()), is_new: true });
+    let body = json!({"rule_name": "main", "enable_merge_whitelist": true, "merge_whitelist_usernames": ["bOB"],
+                      "block_on_outdated_branch": true});
+    let (status, shown, _) = case.send("POST", "/branch_protections", &body).await;
+    let seen = ["enable_merge_whitelist", "merge_whitelist_usernames", "block_on_outdated_branch", "push_users"]
+        .map(|name| shown[name].clone());
+    assert_eq!((status, json!(seen)), (201, json!([true, ["Bob"], true, []])));
+    let expected = git::SetProtectionRequest {
+        repository_id: 7,
+        pattern: "main".into(),
+        merge_user_ids: vec![3],
+        requires_current_head: true,
+        ..Default::default()
+    };
+    case.check_request(&rpc, expected);
+
+    let rpc = format!("{RULES}/UpdateProtection");
+    case.script.respond(&rpc, &git::UpdateProtectionResponse { protection: Some(rule) });
+    let change =
+        |merge_user_ids: Option<&[i64]>, requires_merge_users, keeps_merge_users| git::UpdateProtectionRequest {
+            repository_id: 7,
+            pattern: "main".into(),
+            merge_user_ids: merge_user_ids.map(|ids| git::UserIds { ids: ids.to_vec() }),
+            requires_merge_users,
+            keeps_merge_users,
+            ..Default::default()
+        };
+    for (body, expected) in [
+        (json!({"merge_whitelist_teams": [], "merge_whitelist_usernames": null}), change(None, false, false)),
+        (json!({"enable_merge_whitelist": true}), change(None, true, false)),
+        (json!({"merge_whitelist_usernames": ["bob"]}), change(Some(&[3]), false, false)),
+        // Nobody may merge in Gitea, and everyone here.
+        (json!({"merge_whitelist_usernames": []}), change(Some(&[]), false, true)),
+        (json!({"enable_merge_whitelist": false}), change(Some(&[]), false, false)),
+    ] {
+        assert_eq!(case.send("PATCH", "/branch_protections/main", &body).await.0, 200, "{body}");
+        case.check_request(&rpc, expected);
+    }
+    for (body, field) in [
+        (json!({"enable_merge_whitelist": true, "merge_whitelist_usernames": []}), "merge_whitelist_usernames"),
+        (json!({"enable_merge_whitelist": false, "merge_whitelist_usernames": ["bob"]}), "enable_merge_whitelist"),
+        (json!({"merge_whitelist_usernames": ["eve"]}), "merge_whitelist_usernames"),
+        (json!({"merge_whitelist_teams": ["devs"]}), "merge_whitelist_teams"),
+        (json!({"block_on_rejected_reviews": true}), "block_on_rejected_reviews"),
+    ] {
+        let (status, refused, _) = case.send("PATCH", "/branch_protections/main", &body).await;
+        assert_eq!((status, &refused["errors"][0]["field"]), (422, &json!(field)), "{body}");
+    }
 }
