@@ -168,6 +168,14 @@ impl AccessService for FakeRepoService {
         Err(Status::unimplemented("for other services"))
     }
 
+    async fn check_pull_source(
+        &self,
+        request: tonic::Request<repo::CheckPullSourceRequest>,
+    ) -> RpcResult<repo::CheckPullSourceResponse> {
+        self.record(&request)?;
+        Err(Status::unimplemented("for issue-svc"))
+    }
+
     async fn resolve_issue_access(
         &self,
         request: tonic::Request<repo::ResolveIssueAccessRequest>,

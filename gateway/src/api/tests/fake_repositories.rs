@@ -69,6 +69,11 @@ impl RepositoryService for FakeRepoService {
         Ok(Response::new(repo::ForkRepositoryResponse { repository: Some(repository) }))
     }
 
+    async fn get_fork(&self, request: tonic::Request<repo::GetForkRequest>) -> RpcResult<repo::GetForkResponse> {
+        self.record(&request)?;
+        Ok(Response::new(repo::GetForkResponse { repository: Some(repository(request.into_inner().repository)?) }))
+    }
+
     async fn list_forks(&self, request: tonic::Request<repo::ListForksRequest>) -> RpcResult<repo::ListForksResponse> {
         self.record(&request)?;
         Ok(Response::new(repo::ListForksResponse::default()))
