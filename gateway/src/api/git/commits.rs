@@ -48,15 +48,15 @@ filters! {
 
 /// The parts of a commit's changes to show.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shown {
-    pub(super) stats: bool,
-    pub(super) files: bool,
+pub(in crate::api) struct Shown {
+    pub(in crate::api) stats: bool,
+    pub(in crate::api) files: bool,
 }
 
 shape! {
     /// A commit.
     #[derive(Clone, Debug, Serialize)]
-    pub(super) struct Commit {
+    pub(in crate::api) struct Commit {
         pub(super) url: String,
         pub(super) sha: String,
         /// The commit time, under Gitea's name.
@@ -221,7 +221,7 @@ impl Commit {
 
 impl Commit {
     /// As [`Self::new`], with what the commit changed, as far as it was found.
-    pub(super) fn with_changes(
+    pub(in crate::api) fn with_changes(
         mut commit: git::Commit,
         shown: Shown,
         accounts: &Accounts,

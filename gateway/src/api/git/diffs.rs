@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::commits::{Commit, Shown};
 use super::data::path_after;
 use super::response::{git_request, read_error, response_with_file, response_without_file, send_guarded};
-use crate::api::access::Emails;
+use crate::api::access::{Emails, ResolvedAccess};
 use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::http::caching::IMMUTABLE;
 use crate::http::error::{ApiError, ApiResult};
@@ -32,7 +32,7 @@ use crate::http::routes::variant;
 use ferrite_api_types::links::encode;
 
 /// Deadline of a call for changes: git-svc waits up to 30 s for a permit, then 15 s for git.
-const CHANGES_TIMEOUT: Duration = Duration::from_secs(60);
+pub(in crate::api) const CHANGES_TIMEOUT: Duration = Duration::from_secs(60);
 /// Deadline for the headers of a text. git-svc sends them once the text is complete, and has a
 /// shorter deadline.
 const TEXT_TIMEOUT: Duration = Duration::from_secs(70);
@@ -47,7 +47,7 @@ operations! {
 
 filters! {
     /// Which parts of a commit's changes to show.
-    struct ChangeFilters {
+    pub(in crate::api) struct ChangeFilters {
         /// Whether to count the changed lines of each commit.
         stat: UnlessFalse,
         /// Whether to list the changed files of each commit.
@@ -80,7 +80,7 @@ shape! {
 shape! {
     /// A file that differs.
     #[derive(Clone, Debug, Serialize)]
-    struct ComparedFile {
+    pub(in crate::api) struct ComparedFile {
         filename: String,
         /// The former path of a renamed file, or the path that a copy was made from. Absent for
         /// others.
@@ -110,7 +110,20 @@ word_shape! {
 }
 
 /// The text of a diff, or patches.
-enum DiffText {}
+pub(in crate::api) enum DiffText {}
+
+/// What a text shows.
+pub(in crate::api) struct WantedText<'a> {
+    /// If set, the changes since the merge base with it, else those since the first parent.
+    pub(in crate::api) base: Option<&'a [u8]>,
+    pub(in crate::api) head: &'a [u8],
+    /// `diff` or `patch`.
+    pub(in crate::api) format: &'a str,
+    /// The part of the path that names a text that is too large.
+    pub(in crate::api) parameter: &'static str,
+    /// git-svc makes no text for HEAD.
+    pub(in crate::api) is_head_request: bool,
+}
 
 impl Media for DiffText {
     const TYPES: &'static [&'static str] = &["text/plain"];
@@ -118,13 +131,13 @@ impl Media for DiffText {
 }
 
 impl ChangeFilters {
-    fn shown(&self) -> Shown {
+    pub(in crate::api) fn shown(&self) -> Shown {
         Shown { stats: self.stat, files: self.files }
     }
 }
 
 impl ComparedFile {
-    fn new(file: &git::ChangedFile) -> Result<Self, MissingField> {
+    pub(in crate::api) fn new(file: &git::ChangedFile) -> Result<Self, MissingField> {
         let status = match file.status() {
             ChangeStatus::Added => ComparedStatus::Added,
             ChangeStatus::Changed | ChangeStatus::TypeChanged => ComparedStatus::Changed,
@@ -246,25 +259,36 @@ async fn diff(
     headers: &HeaderMap,
 ) -> ApiResult<File<DiffText>> {
     let access = call.access(path, operation::DIFF).await?;
-    let uri = format!("/git/{}/diff?head={}&format={format}", access.id, encode(revision));
-    let mut request = git_request(&uri, &access, headers, &[IF_NONE_MATCH]).ok_or(ApiError::not_found(NOT_FOUND))?;
-    if is_head_request {
-        // git-svc makes no diff for HEAD.
-        *request.method_mut() = Method::HEAD;
-    }
-    // The body has no deadline: it takes as long as the client reads.
-    let (response, revoked) = send_guarded(call, &access, request, TEXT_TIMEOUT).await?;
-    let commit = response.headers().get(DIFF_COMMIT_HEADER);
-    let is_by_id = commit.is_some_and(|commit| commit.as_bytes().eq_ignore_ascii_case(revision));
-    let mut response = match response.status() {
-        StatusCode::OK => diff_response(response).map(|body| call.reauthorizer.guard(body, revoked)),
-        StatusCode::PAYLOAD_TOO_LARGE => return Err(ApiError::invalid_field("sha", "too_large", TOO_LARGE)),
-        _ => response_without_file(&response, NOT_FOUND, "")?,
-    };
-    if is_by_id {
+    let wanted = WantedText { base: None, head: revision, format, parameter: "sha", is_head_request };
+    let (mut response, commit) = text_of(call, &access, &wanted, headers).await?;
+    if commit.is_some_and(|commit| commit.as_bytes().eq_ignore_ascii_case(revision)) {
         response.headers_mut().insert(CACHE_CONTROL, IMMUTABLE);
     }
     Ok(File::from(response))
+}
+
+/// Returns the text of a diff or patches, with the id of its head.
+pub(in crate::api) async fn text_of(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    wanted: &WantedText<'_>,
+    headers: &HeaderMap,
+) -> ApiResult<(Response<Body>, Option<HeaderValue>)> {
+    let base = wanted.base.map(|base| format!("&base={}", encode(base))).unwrap_or_default();
+    let uri = format!("/git/{}/diff?head={}&format={}{base}", access.id, encode(wanted.head), wanted.format);
+    let mut request = git_request(&uri, access, headers, &[IF_NONE_MATCH]).ok_or(ApiError::not_found(NOT_FOUND))?;
+    if wanted.is_head_request {
+        *request.method_mut() = Method::HEAD;
+    }
+    // The body has no deadline: it takes as long as the client reads.
+    let (response, revoked) = send_guarded(call, access, request, TEXT_TIMEOUT).await?;
+    let commit = response.headers().get(DIFF_COMMIT_HEADER).cloned();
+    let response = match response.status() {
+        StatusCode::OK => diff_response(response).map(|body| call.reauthorizer.guard(body, revoked)),
+        StatusCode::PAYLOAD_TOO_LARGE => return Err(ApiError::invalid_field(wanted.parameter, "too_large", TOO_LARGE)),
+        _ => response_without_file(&response, NOT_FOUND, "")?,
+    };
+    Ok((response, commit))
 }
 
 fn diff_response(upstream: Response<Incoming>) -> Response<Body> {

@@ -2,14 +2,15 @@
 //! branch protection.
 //!
 //! Modules from top to bottom: `branches`, `contents`, `data`, `diffs` and `tags` → `commits`;
-//! `diffs` and `trees` → `data`; resources → `response`, which `releases` uses too.
+//! `diffs` and `trees` → `data`; resources → `response`, which `releases` uses too. `pulls` uses
+//! `commits`, `diffs` and `response`.
 
 mod archive;
 mod branches;
-mod commits;
+pub(super) mod commits;
 mod contents;
 mod data;
-mod diffs;
+pub(super) mod diffs;
 mod protections;
 mod raw;
 pub(super) mod response;

@@ -113,7 +113,7 @@ pub(crate) async fn send(git_client: &GitHttpClient, request: Request<Body>) -> 
 
 /// Converts a status of git-svc. An object that is too large for a response is a 422, because 413
 /// would refer to the request.
-pub(super) fn read_error(status: Status) -> ApiError {
+pub(in crate::api) fn read_error(status: Status) -> ApiError {
     let mut error = ApiError::from(status);
     if error.status == StatusCode::PAYLOAD_TOO_LARGE {
         error.status = StatusCode::UNPROCESSABLE_ENTITY;
