@@ -38,6 +38,8 @@ pub(crate) struct ResolvedAccess {
     /// Grant for the service that carries out the operation, with the store of the repository.
     pub(crate) grant: Grant,
     pub(crate) urls: RepositoryLinks,
+    /// How its pull requests are merged.
+    pub(crate) pulls: repo::PullSettings,
     caller: Option<repo::User>,
     /// Zero for a caller without a token.
     pub(crate) token_id: i64,
@@ -117,6 +119,7 @@ impl ApiCall {
         Ok(ResolvedAccess {
             id: repository.id,
             name: repository.name.clone(),
+            pulls: repository.pulls.clone().unwrap_or_default(),
             grant: Grant::new(&response.grant, &response.store).map_err(|_| ApiError::internal())?,
             token_id: response.identity.as_ref().map_or(0, |identity| identity.token_id),
             caller: response.identity.map(user_of),

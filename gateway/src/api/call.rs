@@ -75,6 +75,10 @@ impl ApiCall {
         self.token.is_none()
     }
 
+    pub(crate) fn has_idempotency_key(&self) -> bool {
+        self.idempotency_key.is_some()
+    }
+
     /// Builds a call to repo-svc with the client's token, which no other service gets.
     pub(crate) fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = self.request_without_token(message);

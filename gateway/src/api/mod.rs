@@ -1,7 +1,7 @@
 //! REST v1: one folder per group of resources, with one file per resource and its routes.
 //!
 //! Modules from top to bottom: `admin` → `accounts`, `organizations`, `repositories`, `hooks`,
-//! `releases` → `issues`, `git`, `markdown` → `access` → `service` → `call`, `response_layer` →
+//! `releases`, `pulls` → `issues`, `git`, `markdown` → `access` → `service` → `call`, `response_layer` →
 //! `conditional`, `state`.
 
 mod access;
@@ -14,6 +14,7 @@ mod hooks;
 mod issues;
 mod markdown;
 mod organizations;
+mod pulls;
 mod releases;
 mod repositories;
 mod response_layer;
@@ -27,7 +28,7 @@ pub use self::issues::ASSIGNEE_WORDS;
 pub(crate) use self::response_layer::{Responder, respond};
 pub(crate) use self::state::{ApiParts, ApiState};
 
-groups! { accounts admin git hooks issues markdown organizations releases repositories service }
+groups! { accounts admin git hooks issues markdown organizations pulls releases repositories service }
 
 #[cfg(test)]
 mod tests;

@@ -49,6 +49,7 @@ mod issue_checks;
 mod issues;
 mod labels;
 mod markdown;
+mod merges;
 mod mirrors;
 mod operations;
 mod quotas;

@@ -200,10 +200,11 @@ pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
         (_, "PRECONDITION_FAILED") => StatusCode::PRECONDITION_FAILED,
-        (_, "BRANCH_EXISTS" | "TAG_EXISTS" | "TAG_IN_USE") => StatusCode::CONFLICT,
+        (_, "BRANCH_EXISTS" | "TAG_EXISTS" | "TAG_IN_USE" | "MERGE_CONFLICT") => StatusCode::CONFLICT,
+        (_, "ALREADY_MERGED" | "IS_DRAFT") => StatusCode::METHOD_NOT_ALLOWED,
         (_, "BRANCH_RENAMED") => StatusCode::MOVED_PERMANENTLY,
         (_, "STORE_FULL") => StatusCode::INSUFFICIENT_STORAGE,
-        (_, "WRONG_STORE") => StatusCode::SERVICE_UNAVAILABLE,
+        (_, "WRONG_STORE" | "BAD_PERMIT") => StatusCode::SERVICE_UNAVAILABLE,
         (_, "BAD_GRANT" | "SERVICE_REQUIRED") => StatusCode::INTERNAL_SERVER_ERROR,
         (Code::Ok, _) => StatusCode::OK,
         (Code::InvalidArgument | Code::AlreadyExists | Code::FailedPrecondition, _) => StatusCode::UNPROCESSABLE_ENTITY,

@@ -35,6 +35,9 @@ pub(crate) struct Accepted<T>(pub(crate) T);
 /// 202 without a body.
 pub(crate) struct Started;
 
+/// 200 without a body, for clients that expect this status.
+pub(crate) struct Done;
+
 /// 204 without a body.
 pub(crate) struct NoContent;
 
@@ -148,6 +151,12 @@ impl IntoResponse for Started {
     }
 }
 
+impl IntoResponse for Done {
+    fn into_response(self) -> Response {
+        StatusCode::OK.into_response()
+    }
+}
+
 impl IntoResponse for NoContent {
     fn into_response(self) -> Response {
         StatusCode::NO_CONTENT.into_response()
@@ -244,6 +253,12 @@ impl<T: Shape> Output for Accepted<T> {
 impl Output for Started {
     fn describe(about: &mut Description) {
         about.responses.push(Success::empty(202));
+    }
+}
+
+impl Output for Done {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::empty(200));
     }
 }
 

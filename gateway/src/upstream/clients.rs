@@ -81,6 +81,7 @@ clients! { issue over Channel:
     comments is comment_service_client::CommentServiceClient;
     labels is label_service_client::LabelServiceClient;
     milestones is milestone_service_client::MilestoneServiceClient;
+    pulls is pull_service_client::PullServiceClient;
 }
 
 clients! { hook over Channel:
@@ -93,6 +94,7 @@ clients! { git over StoreChannel:
     git is git_service_client::GitServiceClient;
     git_data is git_data_service_client::GitDataServiceClient;
     diffs is diff_service_client::DiffServiceClient;
+    merges is merge_service_client::MergeServiceClient;
     tags is tag_service_client::TagServiceClient;
     protections is protection_service_client::ProtectionServiceClient;
     statuses is status_service_client::StatusServiceClient;

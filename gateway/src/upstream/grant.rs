@@ -22,6 +22,11 @@ impl Grant {
         Ok(Self { text, store })
     }
 
+    /// Returns the grant for a field of a message.
+    pub(crate) fn text(&self) -> String {
+        self.text.to_str().unwrap_or_default().to_owned()
+    }
+
     pub(crate) fn insert_into(&self, headers: &mut HeaderMap) {
         headers.insert(metadata::GRANT, self.text.clone());
         if let Some(store) = &self.store {

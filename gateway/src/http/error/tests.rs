@@ -85,6 +85,8 @@ fn every_code_without_our_details_becomes_a_bare_503_413_or_500() {
 fn some_reasons_have_a_status_of_their_own() {
     assert_eq!(of(Kind::FailedPrecondition, "MIRROR_READ_ONLY").status.as_u16(), 403);
     assert_eq!(of(Kind::FailedPrecondition, "WRONG_STORE").status.as_u16(), 503);
+    assert_eq!(of(Kind::FailedPrecondition, "ALREADY_MERGED").status.as_u16(), 405);
+    assert_eq!(of(Kind::FailedPrecondition, "MERGE_CONFLICT").status.as_u16(), 409);
     assert_eq!(of(Kind::Aborted, "STALE_BLOB").status.as_u16(), 409);
     assert_eq!(of(Kind::Aborted, "PRECONDITION_FAILED").status.as_u16(), 412);
     assert_eq!(of(Kind::Unauthenticated, "BAD_GRANT").status.as_u16(), 500);
