@@ -139,7 +139,7 @@ fn pair<'a>(commits: &[&'a str], random: &mut Random) -> (&'a str, &'a str) {
 async fn one(ours: &Git, repository: &Path, old: &str, new: &str, counts: &mut Counts) -> Result<(), Failure> {
     let id = |text: &str| full_id(text.as_bytes()).ok_or("git printed no id");
     let pair = DiffPair { old: Some(id(old)?), new: id(new)? };
-    let mut child = ours.diff(repository, DiffBase::Commit(id(old)?), pair.new)?;
+    let mut child = ours.diff(repository, DiffBase::Commit(id(old)?), pair.new, false)?;
     let mut plain = git(repository, &["diff", old, new]).spawn()?;
     let (made, expected) = tokio::try_join!(all(child.stdout.take()), all(plain.stdout.take()))?;
     counts.bytes += expected.len() as u64;

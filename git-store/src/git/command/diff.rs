@@ -55,10 +55,14 @@ pub enum DiffOutput {
 }
 
 impl Git {
-    /// Starts `diff`, which writes a diff to its standard output.
-    pub fn diff(&self, repository: &Path, base: DiffBase, head: Oid) -> Result<GitChild, GitError> {
+    /// Starts `diff`, which writes a diff to its standard output. With `has_binaries`, the content of
+    /// binary files is in it, as in patches.
+    pub fn diff(&self, repository: &Path, base: DiffBase, head: Oid, has_binaries: bool) -> Result<GitChild, GitError> {
         let mut command = self.diff_command(repository);
         command.arg("diff").args(NO_PROGRAMS).arg("--no-color");
+        if has_binaries {
+            command.arg("--binary");
+        }
         match base {
             DiffBase::Empty => command.arg(EMPTY_TREE).arg(head.to_string()),
             DiffBase::Commit(base) => command.arg(base.to_string()).arg(head.to_string()),

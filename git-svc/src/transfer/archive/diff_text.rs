@@ -28,6 +28,8 @@ const DIFF_TEXT_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) enum DiffFormat {
     /// As `git diff`.
     Diff,
+    /// As `git diff --binary`.
+    BinaryDiff,
     /// As `git format-patch --stdout --no-signature`.
     Patch,
 }
@@ -36,8 +38,9 @@ impl DiffFormat {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, GitError> {
         match text {
             b"diff" => Ok(Self::Diff),
+            b"binary-diff" => Ok(Self::BinaryDiff),
             b"patch" => Ok(Self::Patch),
-            _ => Err(GitError::invalid("format", "unknown", "must be `diff` or `patch`")),
+            _ => Err(GitError::invalid("format", "unknown", "must be `diff`, `binary-diff` or `patch`")),
         }
     }
 }
@@ -109,7 +112,8 @@ impl ArchiveService {
         self.pool.run_blocking(begin).await?;
         let path = self.store.path(text.repository);
         let child = match text.format {
-            DiffFormat::Diff => self.git.diff(&path, text.base, text.head)?,
+            DiffFormat::Diff => self.git.diff(&path, text.base, text.head, false)?,
+            DiffFormat::BinaryDiff => self.git.diff(&path, text.base, text.head, true)?,
             DiffFormat::Patch => self.git.format_patch(&path, text.base, text.head)?,
         };
         write_with_git(child, producer, MAX_TEXT_BYTES).await.map_err(|error| refusal(error, text.base))
@@ -146,6 +150,7 @@ mod tests {
         let others = [
             DiffText { repository: RepositoryId(2), ..text },
             DiffText { format: DiffFormat::Patch, ..text },
+            DiffText { format: DiffFormat::BinaryDiff, ..text },
             DiffText { base: DiffBase::MergeBase(id("a")), ..text },
             DiffText { base: DiffBase::Empty, ..text },
             DiffText { head: id("c"), ..text },

@@ -242,8 +242,10 @@ async fn the_text_is_that_of_git_diff_and_the_data_agrees_with_it() {
     for pair in &pairs {
         let (old, new) = (pair.old.map_or(empty.clone(), |old| old.to_string()), pair.new.to_string());
         let plain = f.plain(&["diff", &old, &new]);
-        let ours = output(f.git.diff(f.path(), base_of(*pair), pair.new)).await;
+        let ours = output(f.git.diff(f.path(), base_of(*pair), pair.new, false)).await;
         assert!(ours == plain, "{old} {new}:\n{}", String::from_utf8_lossy(&ours));
+        let ours = output(f.git.diff(f.path(), base_of(*pair), pair.new, true)).await;
+        assert!(ours == f.plain(&["diff", "--binary", &old, &new]), "{old} {new}");
         let diff = f.diff(*pair).await;
         assert!(!diff.changes.is_truncated && diff.patches.iter().all(|patch| !patch.is_truncated));
         let (data, text) = (hunks(&diff), without_headers(&plain));
@@ -386,11 +388,11 @@ async fn a_diff_from_the_merge_base_is_that_of_three_dots() {
     let commits = history(&f);
     for (base, head) in [(2, 4), (4, 2), (0, 6), (6, 0), (3, 3)] {
         let (base, head) = (commits[base], commits[head]);
-        let ours = output(f.git.diff(f.path(), DiffBase::MergeBase(base), head)).await;
+        let ours = output(f.git.diff(f.path(), DiffBase::MergeBase(base), head, false)).await;
         assert_eq!(ours, f.plain(&["diff", &format!("{base}...{head}")]));
     }
     let alone = f.commit(f.tree(&[]), &[], 1, "alone");
-    let failed = f.git.diff(f.path(), DiffBase::MergeBase(alone), commits[6]).unwrap();
+    let failed = f.git.diff(f.path(), DiffBase::MergeBase(alone), commits[6], false).unwrap();
     let failed = failed.finish(&[], Duration::from_secs(10)).await;
     assert!(matches!(failed, Err(GitError::Command { .. })), "{failed:?}");
 }
