@@ -59,12 +59,13 @@ const OPEN_PATHS: [&str; 8] = [
     "/api/v1/openapi.json",
 ];
 
-/// Operations without a route: one that the gateway calls for others, a stream whose route lists
+/// Operations without a route: those that the gateway calls for others, a stream whose route lists
 /// pages, lines of a diff, which only programs and pages read, its text, whose route is that of the
 /// commit, one that is a field of a repository's settings, and the bytes of a file whose route
 /// creates the entry of the file.
-const WITHOUT_ROUTE: [&str; 6] = [
+const WITHOUT_ROUTE: [&str; 7] = [
     "ferrite.repo.v1.AccountService/GetUsers",
+    operation::PERMIT_MERGE,
     "ferrite.hook.v1.FeedService/WatchEvents",
     operation::GET_DIFF,
     operation::DIFF,

@@ -84,7 +84,10 @@ async fn a_merge_is_permitted_and_then_carried_out() {
     for (body, style, head_id, message, author) in [
         (Value::Null, MergeStyle::Merge, "", title, None),
         (
-            json!({"Do": "", "force_merge": false, "merge_when_checks_succeed": false}),
+            // As the SDK for Go sends what its user left out.
+            json!({"Do": "", "MergeCommitID": "", "MergeTitleField": "", "MergeMessageField": "",
+                   "delete_branch_after_merge": false, "force_merge": false, "head_commit_id": "",
+                   "merge_when_checks_succeed": false}),
             MergeStyle::Merge,
             "",
             title,

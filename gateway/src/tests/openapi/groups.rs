@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 47] = [
+const GROUPS: [(&str, &str); 49] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -36,6 +36,8 @@ const GROUPS: [(&str, &str); 47] = [
     (".CommentService/", "Comments"),
     (".LabelService/", "Labels"),
     (".MilestoneService/", "Milestones"),
+    (".PullService/", "Pull requests"),
+    (".MergeService/", "Pull requests"),
     (".HookService/", "Webhooks"),
     (".DeliveryService/", "Webhook deliveries"),
     (".FeedService/", "Events"),

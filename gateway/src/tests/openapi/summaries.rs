@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 94] = [
+const SUMMARIES: [(&str, &str); 97] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
@@ -162,6 +162,10 @@ const SUMMARIES: [(&str, &str); 94] = [
     ("ChangeIssueLabelsReplace", "Replaces the labels of an issue."),
     ("ChangeIssueLabelsClear", "Removes all labels of an issue."),
     ("ChangeIssueLabelsRemove", "Removes a label of an issue."),
+    // Pull requests.
+    ("GetPullIsMerged", "Returns 204 if a pull request is merged, else 404."),
+    ("GetPullFiles", "Returns the files that a pull request changes."),
+    ("GetPullCommits", "Returns the commits of a pull request, newest first."),
     // Releases.
     ("GetRelease", "Returns a release by its id."),
     ("GetReleaseByTag", "Returns a release by its tag."),

@@ -6,6 +6,7 @@ mod git;
 mod hooks;
 mod issues;
 mod organizations;
+mod pulls;
 mod releases;
 mod repositories;
 
@@ -32,6 +33,7 @@ pub(super) fn path_parameter(operations: [&str; 2], name: &str) -> (&'static str
         hooks::ROWS,
         issues::ROWS,
         organizations::ROWS,
+        pulls::ROWS,
         releases::ROWS,
         repositories::ROWS,
     ];
