@@ -117,7 +117,7 @@ pub(in crate::api) struct WantedText<'a> {
     /// If set, the changes since the merge base with it, else those since the first parent.
     pub(in crate::api) base: Option<&'a [u8]>,
     pub(in crate::api) head: &'a [u8],
-    /// `diff` or `patch`.
+    /// `diff`, `binary-diff` or `patch`.
     pub(in crate::api) format: &'a str,
     /// The part of the path that names a text that is too large.
     pub(in crate::api) parameter: &'static str,

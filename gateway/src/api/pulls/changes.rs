@@ -20,7 +20,7 @@ use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, RawText, filters};
 use crate::http::page::{CommitList, ExtensionList, Page, Total};
 use crate::http::path::{Params, RepoPath};
-use crate::http::request::Word;
+use crate::http::request::{Flag, Word};
 use crate::http::response::{File, List, TextList};
 use crate::http::routes::variant;
 use crate::http::words::words;
@@ -42,6 +42,14 @@ filters! {
         first as "skip-to": RawText = "src/main.rs",
         /// Must be `show-all`, which is the default: changes of whitespace are changes.
         whitespace: Word<Whitespace> = "show-all",
+    }
+}
+
+filters! {
+    /// What the text of a diff has.
+    pub(super) struct TextFilters {
+        /// Whether a diff has the content of binary files. Patches always have it.
+        binary: Flag,
     }
 }
 
@@ -185,17 +193,18 @@ async fn commits(
     Ok(query.text_list(commits, compared.total_count, &call.links))
 }
 
-/// Returns the text of the changes; `format` is `diff` or `patch`. The text of a number can change,
-/// so only its tag is kept.
+/// Returns the text of the changes; `format` is `diff` or `patch`. That of a number can change, so
+/// clients may keep it only with its tag.
 pub(super) async fn text(
     call: &ApiCall,
     path: &RepoPath,
-    number: i64,
-    format: &str,
+    (number, format): (i64, &str),
+    filters: &QueryOf<TextFilters>,
     is_head_request: bool,
     headers: &HeaderMap,
 ) -> ApiResult<File<DiffText>> {
     let access = Access::of(call, path, operation::DIFF).await?;
+    let format = if format == "diff" && filters.read()?.binary { "binary-diff" } else { format };
     let (pull, ends) = find(call, &access.pull, number).await?;
     let Range { bases, head } = Range::of(&pull, ends);
     let mut bases = bases.iter().peekable();
