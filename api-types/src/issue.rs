@@ -34,7 +34,7 @@ crate::shape! {
         html_url: String,
         repository: IssueRepository,
         #[serde(skip_serializing_if = "Option::is_none")]
-        pull_request: Option<PullRequest>,
+        pull_request: Option<IssuePullRequest>,
     }
 }
 
@@ -61,13 +61,13 @@ impl IssueRepository {
 crate::shape! {
     /// Present only for pull requests.
     #[derive(Clone, Debug, Serialize)]
-    struct PullRequest {
+    struct IssuePullRequest {
         merged: bool,
         merged_at: Option<Time>,
     }
 }
 
-impl PullRequest {
+impl IssuePullRequest {
     fn new(pull: &issue::PullRequest) -> Result<Self, MissingField> {
         Ok(Self { merged: pull.is_merged, merged_at: Time::optional(pull.merge_time, "merge_time")? })
     }
@@ -88,7 +88,7 @@ impl Issue {
     pub fn new(issue: issue::Issue, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let state = State::new(issue.state())?;
         let user = |id| accounts.by_id(id, urls.site());
-        let pull_request = issue.pull_request.as_ref().map(PullRequest::new).transpose()?;
+        let pull_request = issue.pull_request.as_ref().map(IssuePullRequest::new).transpose()?;
         let assignees = std::iter::once(issue.assignee_id).chain(issue.other_assignee_ids).filter(|id| *id != 0);
         let assignees: Vec<_> = assignees.map(user).collect();
         Ok(Self {

@@ -10,6 +10,7 @@ pub mod convert;
 mod issue;
 pub mod links;
 mod milestone;
+mod pull;
 mod repository;
 pub mod schema;
 mod user;
@@ -18,6 +19,7 @@ pub use comment::Comment;
 pub use convert::{State, Time};
 pub use issue::{Issue, Label};
 pub use milestone::Milestone;
+pub use pull::PullRequest;
 pub use repository::{Permissions, Repository, Viewer};
 pub use user::{Accounts, User, Visibility};
 
