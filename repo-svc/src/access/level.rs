@@ -39,6 +39,17 @@ impl RepositoryAccess {
         if is_owner_seen && !self.is_private { Permission::Read } else { Permission::None }
     }
 
+    /// Returns whether it is open to everyone who can read `other`, apart from roles that outsiders
+    /// of an organization have on `other`.
+    pub(crate) fn is_as_visible_as(self, other: Self) -> bool {
+        !self.is_private
+            && match self.owner_visibility {
+                Visibility::Public => true,
+                Visibility::Limited => other.is_private || other.owner_visibility != Visibility::Public,
+                Visibility::Private => self.owner == other.owner,
+            }
+    }
+
     /// Returns the level of the organization's members on repositories that are not private.
     fn member_level(self) -> Permission {
         if self.is_member && !self.is_private { Permission::Read } else { Permission::None }
@@ -108,6 +119,33 @@ mod tests {
             collaborator: Permission::None,
             team: Permission::None,
             is_parent_hidden: false,
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_is_not_as_visible_as_what_is_not() {
+        use Visibility::{Limited, Private, Public};
+        let of = |owner: i64, owner_visibility, is_private| RepositoryAccess {
+            owner: UserId(owner),
+            owner_visibility,
+            ..access(is_private)
+        };
+        // One repository, another one, and whether the first is as visible as the other.
+        for (one, other, expected) in [
+            (of(1, Public, false), of(2, Public, false), true),
+            (of(1, Public, false), of(2, Private, true), true),
+            (of(1, Public, true), of(2, Public, false), false),
+            (of(1, Public, true), of(1, Public, true), false),
+            (of(1, Limited, false), of(2, Public, false), false),
+            (of(1, Limited, false), of(2, Public, true), true),
+            (of(1, Limited, false), of(2, Limited, false), true),
+            (of(1, Limited, false), of(2, Private, false), true),
+            (of(1, Private, false), of(2, Limited, false), false),
+            (of(1, Private, false), of(2, Private, false), false),
+            (of(1, Private, false), of(1, Private, false), true),
+            (of(1, Private, true), of(1, Private, false), false),
+        ] {
+            assert_eq!(one.is_as_visible_as(other), expected, "{one:?} {other:?}");
         }
     }
 

@@ -5,6 +5,7 @@ use super::changed_fields;
 use super::clone_address::check_mirror_interval;
 use super::name::RepoName;
 use super::profile::parse_website;
+use super::pull_settings::{PullSettings, PullSettingsChange};
 use super::text::{Description, is_misleading_ref, is_ref_name};
 use super::violations::Violations;
 use crate::error::RepoError;
@@ -45,12 +46,13 @@ pub(crate) struct RepositorySettings {
     pub(crate) is_archived: bool,
     pub(crate) issues: Feature,
     pub(crate) wiki: Feature,
+    pub(crate) pulls: PullSettings,
 }
 
 impl RepositorySettings {
     /// Returns the request fields that differ in `after`.
     pub(crate) fn changed_fields(&self, after: &Self) -> Vec<&'static str> {
-        changed_fields([
+        let mut fields = changed_fields([
             ("name", self.name != after.name),
             ("description", self.description != after.description),
             ("website", self.website != after.website),
@@ -58,7 +60,9 @@ impl RepositorySettings {
             ("archived", self.is_archived != after.is_archived),
             ("has_issues", self.issues != after.issues),
             ("has_wiki", self.wiki != after.wiki),
-        ])
+        ]);
+        fields.extend(self.pulls.changed_fields(&after.pulls));
+        fields
     }
 
     /// Returns whether the change only makes the repository private.
@@ -82,6 +86,7 @@ pub(crate) struct RepositoryChange {
     is_archived: Option<bool>,
     has_issues: Option<bool>,
     has_wiki: Option<bool>,
+    pulls: PullSettingsChange,
     /// The short name. The store checks that the branch exists.
     pub(crate) default_branch: Option<String>,
     /// Of a mirror, in seconds. The store has checked that it is one.
@@ -97,24 +102,30 @@ impl RepositoryChange {
         let website = violations.take_optional(request.website.as_deref(), "website", website);
         let default_branch = violations.take(request.default_branch.map(branch).transpose());
         let interval = violations.take(request.mirror_interval_seconds.map(check_mirror_interval).transpose());
-        match (name, description, website, default_branch, interval) {
-            (Some(name), Some(description), Some(website), Some(default_branch), Some(interval)) => Ok(Self {
-                name,
-                description,
-                website,
-                is_private: request.is_private,
-                is_archived: request.is_archived,
-                has_issues: request.has_issues,
-                has_wiki: request.has_wiki,
-                default_branch,
-                mirror_interval_secs: interval,
-            }),
+        let pulls = violations.take(PullSettingsChange::check(request.pulls));
+        match (name, description, website, default_branch, interval, pulls) {
+            (Some(name), Some(description), Some(website), Some(default_branch), Some(interval), Some(pulls)) => {
+                Ok(Self {
+                    name,
+                    description,
+                    website,
+                    is_private: request.is_private,
+                    is_archived: request.is_archived,
+                    has_issues: request.has_issues,
+                    has_wiki: request.has_wiki,
+                    pulls,
+                    default_branch,
+                    mirror_interval_secs: interval,
+                })
+            }
             _ => Err(violations.into_error()),
         }
     }
 
-    pub(crate) fn apply(&self, before: &RepositorySettings) -> RepositorySettings {
-        RepositorySettings {
+    /// Returns the settings after the change. Fails if no merge style stays allowed, or if the given
+    /// default style is not allowed.
+    pub(crate) fn apply(&self, before: &RepositorySettings) -> Result<RepositorySettings, RepoError> {
+        Ok(RepositorySettings {
             name: self.name.as_ref().map_or(&*before.name, RepoName::as_str).to_owned(),
             description: self.description.as_ref().map_or(&*before.description, Description::as_str).to_owned(),
             website: self.website.as_ref().unwrap_or(&before.website).clone(),
@@ -122,7 +133,8 @@ impl RepositoryChange {
             is_archived: self.is_archived.unwrap_or(before.is_archived),
             issues: before.issues.wanted(self.has_issues),
             wiki: before.wiki.wanted(self.has_wiki),
-        }
+            pulls: self.pulls.apply(&before.pulls)?,
+        })
     }
 }
 
@@ -155,6 +167,9 @@ pub(crate) fn parse_new_branch(text: &str, field: &str) -> Result<String, FieldV
 
 #[cfg(test)]
 mod tests {
+    use ferrite_proto::repo;
+
+    use super::super::pull_settings::tests::new_settings;
     use super::*;
 
     const OWN: Feature = Feature { is_enabled: true, is_external: false };
@@ -163,6 +178,7 @@ mod tests {
         RepositorySettings {
             issues: OWN,
             wiki: OWN,
+            pulls: new_settings(),
             name: "demo".to_owned(),
             description: "about".to_owned(),
             website: "https://example.com".to_owned(),
@@ -173,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_absent_field_keeps_its_value_and_an_empty_text_clears_it() {
-        let change = |request| RepositoryChange::check(request).unwrap().apply(&before());
+        let change = |request| RepositoryChange::check(request).unwrap().apply(&before()).unwrap();
         assert_eq!(change(UpdateRepositoryRequest::default()), before());
         let cleared = change(UpdateRepositoryRequest {
             description: Some(String::new()),
@@ -203,7 +219,7 @@ mod tests {
             assert_eq!(feature.wanted(Some(false)), without, "{feature:?}");
         }
         let request = UpdateRepositoryRequest { has_issues: Some(false), has_wiki: Some(false), ..Default::default() };
-        let changed = RepositoryChange::check(request).unwrap().apply(&before());
+        let changed = RepositoryChange::check(request).unwrap().apply(&before()).unwrap();
         assert_eq!(before().changed_fields(&changed), ["has_issues", "has_wiki"]);
     }
 
@@ -238,12 +254,15 @@ mod tests {
 
     #[test]
     fn every_field_that_breaks_a_rule_is_named() {
+        let unknown_style =
+            repo::PullSettingsChange { default_style: Some("octopus".to_owned()), ..Default::default() };
         let refused = RepositoryChange::check(UpdateRepositoryRequest {
             name: Some("x.git".to_owned()),
             description: Some("d".repeat(256)),
             website: Some("example.com".to_owned()),
             default_branch: Some("b".repeat(256)),
             mirror_interval_seconds: Some(0),
+            pulls: Some(unknown_style),
             ..UpdateRepositoryRequest::default()
         });
         let Err(RepoError::Invalid(violations)) = refused else { panic!("{refused:?}") };
@@ -254,6 +273,7 @@ mod tests {
             ("website", "invalid"),
             ("default_branch", "too_long"),
             ("mirror_interval", "invalid"),
+            ("default_merge_style", "unknown"),
         ];
         assert_eq!(fields, expected);
     }

@@ -9,7 +9,7 @@ use ferrite_proto::Permission;
 use ferrite_proto::repo;
 
 use crate::access::Viewer;
-use crate::model::User;
+use crate::model::{PullSettings, User};
 use crate::store::{
     Collaborator, DeployKey, EmailRow, Organization, OwnerLimits, PublicKeyRow, QuotaRow, Repository, RepositoryName,
     RepositoryTable, Team, TokenRow,
@@ -125,6 +125,7 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         fork_count: row.fork_count,
         watcher_count: row.watcher_count,
         open_issue_count: row.open_issue_count,
+        open_pull_count: row.open_pull_count,
         release_count: row.release_count,
         archive_time: (row.archived_us > 0).then(|| timestamp(row.archived_us)),
         original_url: String::new(),
@@ -142,6 +143,22 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         mirror,
         store: row.store,
         owner_visibility,
+        pulls: Some(pull_settings(row.pulls)),
+    }
+}
+
+fn pull_settings(settings: PullSettings) -> repo::PullSettings {
+    repo::PullSettings {
+        has_pulls: settings.has_pulls,
+        allow_merge: settings.allow_merge,
+        allow_rebase: settings.allow_rebase,
+        allow_rebase_merge: settings.allow_rebase_merge,
+        allow_squash: settings.allow_squash,
+        allow_fast_forward_only: settings.allow_fast_forward_only,
+        allow_rebase_update: settings.allow_rebase_update,
+        delete_branch_after_merge: settings.delete_branch_after_merge,
+        detects_manual_merges: settings.detects_manual_merges,
+        default_style: settings.default_merge_style,
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) fn repository(row: &Repository) -> repo::Repository {
         fork_count: 0,
         watcher_count: 0,
         open_issue_count: 0,
+        open_pull_count: 0,
         release_count: 0,
         archive_time: None,
         update_time: None,

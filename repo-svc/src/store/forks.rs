@@ -17,7 +17,7 @@ use super::sql::or_missing;
 use super::visibility;
 use crate::access::Viewer;
 use crate::error::RepoError;
-use crate::model::Visibility;
+use crate::model::{Visibility, lookup_key};
 
 /// Maximum length of a chain of forks of forks, including the first repository. Access to a private
 /// fork depends on the whole chain.
@@ -107,6 +107,42 @@ impl RepositoryTable {
             visibility::only_visible(query, viewer);
         };
         self.list_page(ListQueries::by_id(), filter, viewer, page).await
+    }
+
+    /// Returns the repository of an owner in the family of `repository` that the viewer can see: the
+    /// repository itself, or else a fork of it, its parent, or another fork of its parent. The
+    /// oldest one, if there are several.
+    pub(crate) async fn find_fork(
+        &self,
+        repository: &Repository,
+        owner: &str,
+        viewer: &Viewer,
+    ) -> Result<Option<Repository>, DbError> {
+        let Some(owner_key) = lookup_key(owner) else { return Ok(None) };
+        let parent = repository.parent_id.unwrap_or(0);
+        let mut query = rows(viewer);
+        query.push(" AND r.id IN (");
+        let parts = [
+            ("", "x.id", repository.id),
+            (" UNION ALL ", "x.parent_id", repository.id),
+            (" UNION ALL ", "x.id", parent),
+            (" UNION ALL ", "x.parent_id", parent),
+        ];
+        for (start, column, id) in parts {
+            query
+                .push(start)
+                .push("SELECT x.id FROM users o JOIN repositories x ON x.owner_id = o.id WHERE o.name_key = ")
+                .bind(owner_key.as_str())
+                .push(" AND ")
+                .push(column)
+                .push(" = ")
+                .bind(id);
+        }
+        query.push(")");
+        visibility::only_visible(&mut query, viewer);
+        query.push(" ORDER BY CASE WHEN r.id = ").bind(repository.id).push(" THEN 0 WHEN r.parent_id = ");
+        query.bind(repository.id).push(" THEN 1 WHEN r.id = ").bind(parent).push(" THEN 2 ELSE 3 END, r.id LIMIT 1");
+        self.db.optional(query.sql(), query.args()).await
     }
 
     /// Returns the repositories that exist and that the viewer can see, unordered. Callers limit

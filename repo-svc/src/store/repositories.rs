@@ -1,4 +1,4 @@
-//! Single repositories: creation, deletion, rows, and the number of open issues.
+//! Single repositories: creation, deletion and rows.
 
 pub(super) mod packed;
 
@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, QueryCache, Tx, Value};
 use ferrite_proto::Permission;
-use ferrite_proto::events::IssueChanged;
 use ferrite_proto::id::{OrganizationId, RepositoryId, UserId};
 
 use super::collaborators::add_creator;
@@ -20,13 +19,15 @@ use super::stars_and_watches;
 use super::visibility;
 use crate::access::{RepositoryAccess, Unit, Viewer};
 use crate::error::RepoError;
-use crate::model::{Description, RepoName, lookup_key};
+use crate::model::{Description, PullSettings, RepoName, lookup_key};
 
 pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website, r.is_private, r.is_mirror, r.is_empty, r.language, r.is_issues_enabled, \
      r.is_external_tracker, r.external_tracker_url, r.tracker_url_format, r.tracker_issue_style, r.is_archived, r.is_wiki_enabled, \
      r.is_wiki_public, r.is_external_wiki, r.external_wiki_url, r.topics, r.parent_id, r.mirror_interval_secs, r.mirror_last_sync_us, \
      r.mirror_next_sync_us, r.mirror_error, COALESCE(r.new_default_branch, r.default_branch) AS default_branch, \
-     r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.release_count, r.archived_us, \
+     r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.open_pull_count, r.release_count, r.archived_us, \
+     r.has_pulls, r.allow_merge, r.allow_rebase, r.allow_rebase_merge, r.allow_squash, r.allow_fast_forward_only, \
+     r.allow_rebase_update, r.delete_branch_after_merge, r.detects_manual_merges, r.default_merge_style, \
      r.original_url, r.created_us, r.updated_us, r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, \
      u.email AS owner_email, u.kind AS owner_kind, u.is_admin AS owner_is_admin, u.visibility AS owner_visibility, \
      p.store, p.epoch, c.permission AS collaborator, ";
@@ -67,8 +68,6 @@ const UNFINISHED: &str = "SELECT r.id, p.store FROM repositories r JOIN placemen
 const DELETE: &str = "DELETE FROM repositories WHERE id = $1 AND state = 'ready'";
 pub(super) const FULL_NAME: &str =
     "SELECT u.name, r.name FROM repositories r JOIN users u ON u.id = r.owner_id WHERE r.id = $1";
-const APPLY_ISSUES: &str =
-    "UPDATE repositories SET open_issue_count = $2, issues_version = $3 WHERE id = $1 AND issues_version < $3";
 
 /// Rows cached until the database changes, each for one viewer: about a kilobyte each.
 const MAX_CACHED_REPOSITORIES: u64 = 10_000;
@@ -116,10 +115,13 @@ pub(crate) struct Repository {
     pub(crate) fork_count: i64,
     pub(crate) watcher_count: i64,
     pub(crate) open_issue_count: i64,
+    pub(crate) open_pull_count: i64,
     /// Published releases.
     pub(crate) release_count: i64,
     /// Zero if it is not archived, or if the time is not known.
     pub(crate) archived_us: i64,
+    #[sqlx(flatten)]
+    pub(crate) pulls: PullSettings,
     /// The address it was imported from, without credentials; may be empty.
     pub(crate) original_url: String,
     pub(crate) created_us: i64,
@@ -486,15 +488,5 @@ impl RepositoryTable {
     pub(crate) async fn full_name(&self, tx: &mut Tx, id: RepositoryId) -> Result<Option<String>, DbError> {
         let row: Option<(String, String)> = tx.optional(FULL_NAME, &args![id]).await?;
         Ok(row.map(|(owner, name)| format!("{owner}/{name}")))
-    }
-
-    /// Applies the number of open issues unless a later one was applied.
-    pub(crate) async fn apply_issues(
-        &self,
-        tx: &mut Tx,
-        id: RepositoryId,
-        change: &IssueChanged,
-    ) -> Result<(), DbError> {
-        tx.execute(APPLY_ISSUES, &args![id, change.open_issue_count, change.version]).await.map(|_| ())
     }
 }

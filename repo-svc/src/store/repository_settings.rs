@@ -11,17 +11,21 @@ use super::repositories::{Repository, RepositoryTable, lock_owner};
 use super::repository_links;
 use super::sql::{Locking, locking, or_taken};
 use crate::error::RepoError;
-use crate::model::{Feature, IssueTracker, RepositorySettings, TrackerStyle};
+use crate::model::{Feature, IssueTracker, PullSettings, RepositorySettings, TrackerStyle};
 
 const LOCK: Locking = locking!(
     "SELECT owner_id, name, description, website, is_private, is_archived, is_issues_enabled, is_external_tracker, \
-     is_wiki_enabled, is_external_wiki FROM repositories WHERE id = $1 AND state = 'ready'",
+     is_wiki_enabled, is_external_wiki, has_pulls, allow_merge, allow_rebase, allow_rebase_merge, allow_squash, \
+     allow_fast_forward_only, allow_rebase_update, delete_branch_after_merge, detects_manual_merges, default_merge_style \
+     FROM repositories WHERE id = $1 AND state = 'ready'",
     " FOR NO KEY UPDATE"
 );
 const UPDATE: &str = "UPDATE repositories SET name = $2, name_key = $3, description = $4, description_key = $5, website = $6, \
      is_private = $7, is_archived = $8, archived_us = CASE WHEN NOT $8 THEN 0 WHEN is_archived THEN archived_us ELSE $9 END, \
      updated_us = CASE WHEN updated_us < $9 THEN $9 ELSE updated_us END, is_issues_enabled = $10, is_external_tracker = $11, \
-     is_wiki_enabled = $12, is_external_wiki = $13 WHERE id = $1";
+     is_wiki_enabled = $12, is_external_wiki = $13, has_pulls = $14, allow_merge = $15, allow_rebase = $16, \
+     allow_rebase_merge = $17, allow_squash = $18, allow_fast_forward_only = $19, allow_rebase_update = $20, \
+     delete_branch_after_merge = $21, detects_manual_merges = $22, default_merge_style = $23 WHERE id = $1";
 const SET_MIRROR_INTERVAL: &str = "UPDATE repositories SET mirror_interval_secs = $2 WHERE id = $1 AND is_mirror";
 const OTHER_OF_NAME: &str = "SELECT id FROM repositories WHERE owner_id = $1 AND name_key = $2 AND id <> $3";
 const PARENT_IS_HIDDEN: &str = "SELECT (p.is_private OR o.visibility > 0) FROM repositories r \
@@ -51,6 +55,8 @@ struct SettingsRow {
     is_external_tracker: bool,
     is_wiki_enabled: bool,
     is_external_wiki: bool,
+    #[sqlx(flatten)]
+    pulls: PullSettings,
 }
 
 impl RepositoryTable {
@@ -77,6 +83,7 @@ impl RepositoryTable {
                 is_archived: row.is_archived,
                 issues: Feature { is_enabled: row.is_issues_enabled, is_external: row.is_external_tracker },
                 wiki: Feature { is_enabled: row.is_wiki_enabled, is_external: row.is_external_wiki },
+                pulls: row.pulls,
             };
             (UserId(row.owner_id), settings)
         }))
@@ -115,6 +122,16 @@ impl RepositoryTable {
             after.issues.is_external,
             after.wiki.is_enabled,
             after.wiki.is_external,
+            after.pulls.has_pulls,
+            after.pulls.allow_merge,
+            after.pulls.allow_rebase,
+            after.pulls.allow_rebase_merge,
+            after.pulls.allow_squash,
+            after.pulls.allow_fast_forward_only,
+            after.pulls.allow_rebase_update,
+            after.pulls.delete_branch_after_merge,
+            after.pulls.detects_manual_merges,
+            after.pulls.default_merge_style.as_str(),
         ];
         let taken = || RepoError::repository_exists("name", &repository.owner_name, &after.name);
         tx.execute(UPDATE, &args).await.map_err(or_taken(taken))?;

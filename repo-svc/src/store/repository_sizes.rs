@@ -1,9 +1,10 @@
-//! Applies events of the git store to repositories and wikis: refs, emptiness, default branch, size,
-//! and the largest language. The caller writes the change in the owner's usage at the end of its transaction.
+//! Applies events of other services to repositories and wikis: refs, emptiness, default branch, size,
+//! the largest language, and the numbers of open issues and pull requests. The caller writes the
+//! change in the owner's usage at the end of its transaction.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
-use ferrite_proto::events::{LanguageChanged, RefsUpdated, SizeChanged};
+use ferrite_proto::events::{IssueChanged, LanguageChanged, RefsUpdateKind, RefsUpdated, SizeChanged};
 use ferrite_proto::id::{RepositoryId, UserId};
 
 use super::repositories::RepositoryTable;
@@ -19,8 +20,12 @@ const LOCK_WIKI_SIZE: Locking = locking!(
 const APPLY_REFS: &str = "UPDATE repositories SET refs_number = $2, size_bytes = $3, is_empty = $4, \
      default_branch = COALESCE($5, default_branch), updated_us = CASE WHEN updated_us < $6 THEN $6 ELSE updated_us END \
      WHERE id = $1";
+/// The head of a pull request is no change of the repository.
+const APPLY_PULL_HEAD: &str = "UPDATE repositories SET refs_number = $2, size_bytes = $3 WHERE id = $1";
 const APPLY_SIZE: &str = "UPDATE repositories SET size_bytes = $2 WHERE id = $1";
 const APPLY_LANGUAGE: &str = "UPDATE repositories SET language = $2 WHERE id = $1";
+const APPLY_ISSUES: &str = "UPDATE repositories SET open_issue_count = $2, issues_version = $3, \
+     open_pull_count = COALESCE($4, open_pull_count) WHERE id = $1 AND issues_version < $3";
 const APPLY_WIKI_REFS: &str = "UPDATE wikis SET size_bytes = $2, refs_number = $3 WHERE wiki_id = $1";
 const APPLY_WIKI_SIZE: &str = "UPDATE wikis SET size_bytes = $2 WHERE wiki_id = $1";
 
@@ -75,7 +80,8 @@ async fn lock_size(tx: &mut Tx, id: RepositoryId) -> Result<Option<Measured>, Db
 
 impl RepositoryTable {
     /// Applies an update of refs to size, emptiness, default branch and time, or to the size of a
-    /// wiki, unless a later one was applied. Returns the change in size.
+    /// wiki, unless a later one was applied. The head of a pull request changes only the size.
+    /// Returns the change in size.
     pub(crate) async fn apply_refs(
         &self,
         tx: &mut Tx,
@@ -87,6 +93,8 @@ impl RepositoryTable {
         let Some(before) = before else { return Ok(None) };
         if before.is_wiki {
             tx.execute_later(APPLY_WIKI_REFS, &args![id, update.size_bytes, update.number]).await?;
+        } else if update.kind() == RefsUpdateKind::PullHead {
+            tx.execute_later(APPLY_PULL_HEAD, &args![id, update.number, update.size_bytes]).await?;
         } else {
             let branch = branch_column(&update.default_branch);
             let args = args![id, update.number, update.size_bytes, update.is_empty, branch, time_us];
@@ -118,5 +126,17 @@ impl RepositoryTable {
         change: &LanguageChanged,
     ) -> Result<(), DbError> {
         tx.execute_later(APPLY_LANGUAGE, &args![id, change.language.as_str()]).await
+    }
+
+    /// Applies the numbers of open issues and pull requests unless later ones were applied. Older
+    /// versions of issue-svc do not tell that of pull requests, which then stays.
+    pub(crate) async fn apply_issues(
+        &self,
+        tx: &mut Tx,
+        id: RepositoryId,
+        change: &IssueChanged,
+    ) -> Result<(), DbError> {
+        let args = args![id, change.open_issue_count, change.version, change.open_pull_count];
+        tx.execute(APPLY_ISSUES, &args).await.map(|_| ())
     }
 }

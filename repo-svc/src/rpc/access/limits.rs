@@ -12,13 +12,15 @@ use crate::state::AppState;
 use crate::store::{OwnerLimits, QuotaRow, Repository};
 
 /// Operations that store bytes for the repository's owner.
-const OPERATIONS_THAT_STORE: [&str; 6] = [
+const OPERATIONS_THAT_STORE: [&str; 8] = [
     operation::RECEIVE_PACK,
     operation::CREATE_CONTENTS,
     operation::PUT_CONTENTS,
     operation::DELETE_CONTENTS,
     operation::CHANGE_FILES,
     operation::ADD_TAG,
+    operation::MERGE_PULL,
+    operation::UPDATE_PULL_HEAD,
 ];
 /// Below half of the quota, the used bytes are rounded up to 1/1024 of it.
 const QUOTA_STEPS: u64 = 1024;
@@ -54,6 +56,12 @@ pub(super) async fn of(
         (None, _) => None,
     };
     Ok(limits)
+}
+
+/// The bytes that an owner may still store, rounded as in grants. `None` if there is no limit.
+pub(super) async fn left_bytes(state: &AppState, owner: UserId) -> Result<Option<u64>, RepoError> {
+    let quota = state.quotas.find(owner).await?;
+    Ok(byte_quota(quota, state.quotas.site()).map(ByteQuota::left))
 }
 
 /// The percentage of the hourly limits that applies to the caller. `None` for 100 %, and for reads,

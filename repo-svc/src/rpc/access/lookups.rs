@@ -1,25 +1,27 @@
-//! Lookups for other services: the owner of a credential, and facts about many repositories.
+//! Lookups for other services: the owner of a credential, facts about many repositories, and the
+//! source of a pull request.
 
 use std::collections::HashMap;
 
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    self as proto, AuthenticateRequest, AuthenticateResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, IssueAccess, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
-    ResolveKeyRequest, ResolveKeyResponse,
+    self as proto, AuthenticateRequest, AuthenticateResponse, CheckPullSourceRequest, CheckPullSourceResponse,
+    DescribeRepositoriesRequest, DescribeRepositoriesResponse, IssueAccess, ResolveIssueAccessRequest,
+    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
 };
 use ferrite_proto::{Permission, operation};
 use ferrite_rpc::auth::{AuthError, TokenHash};
 use tonic::Request;
 
+use super::limits;
 use crate::access::{Capacity, Unit, Viewer};
 use crate::error::RepoError;
 use crate::model::User;
 use crate::rpc::authorized::{Authorized, repository_key};
 use crate::rpc::encode;
 use crate::state::AppState;
-use crate::store::{IssueRepository, KeyHolder, RepositoryKey, key_holder};
+use crate::store::{IssueRepository, KeyHolder, Repository, RepositoryKey, key_holder};
 
 const MAX_REPOSITORIES_PER_REQUEST: usize = 1_000;
 
@@ -115,4 +117,33 @@ pub(super) async fn describe_repositories(
     ids.dedup();
     let rows = state.repositories.find_many(&ids, &Viewer::of(None)).await?;
     Ok(DescribeRepositoriesResponse { repositories: rows.into_iter().map(encode::repository_snapshot).collect() })
+}
+
+pub(super) async fn check_pull_source(
+    state: &AppState,
+    _: Authorized,
+    request: Request<CheckPullSourceRequest>,
+) -> Result<CheckPullSourceResponse, RepoError> {
+    let CheckPullSourceRequest { repository_id, head_repository_id, user_id } = request.into_inner();
+    let user = state.accounts.find_active(UserId(user_id), &Viewer::of(None)).await?;
+    let user = user.filter(|user| !user.is_organization);
+    let viewer = user.as_ref().map_or_else(|| Viewer::of(None), |user| Viewer::account(user.id, user.is_admin));
+    let rows = state.repositories.find_many(&[repository_id, head_repository_id], &viewer).await?;
+    let find = |id: i64| rows.iter().find(|row| row.id == id);
+    let Some(base) = find(repository_id) else { return Ok(CheckPullSourceResponse::default()) };
+    let is_source = |head: &Repository| may_be_source(head, base, &viewer);
+    let left_bytes = limits::left_bytes(state, UserId(base.owner_id)).await?;
+    Ok(CheckPullSourceResponse {
+        is_allowed: user.is_some() && find(head_repository_id).is_some_and(is_source),
+        store: base.store.clone(),
+        accepts_pulls: base.pulls.has_pulls && !base.is_archived,
+        left_bytes: left_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+    })
+}
+
+/// Whether the viewer may put commits of `head` where the readers of `base` see them.
+fn may_be_source(head: &Repository, base: &Repository, viewer: &Viewer) -> bool {
+    let reads_both = [head, base].into_iter().all(|row| row.level(viewer) >= Permission::Read);
+    let shows_no_more = head.id == base.id || head.access().is_as_visible_as(base.access());
+    reads_both && (shows_no_more || head.level(viewer) >= Permission::Write)
 }

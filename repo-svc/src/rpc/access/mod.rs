@@ -8,7 +8,7 @@ mod wiki;
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::*;
 
-use self::lookups::{authenticate, describe_repositories, resolve_issue_access, resolve_key};
+use self::lookups::{authenticate, check_pull_source, describe_repositories, resolve_issue_access, resolve_key};
 use self::resolve::{check_access, reauthorize_access, resolve_access, resolve_feed_access};
 use super::dispatch::authorized_service;
 
@@ -21,4 +21,5 @@ authorized_service!(AccessService {
     resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
     resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;
     describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
+    check_pull_source(CheckPullSourceRequest) -> CheckPullSourceResponse;
 });

@@ -22,12 +22,14 @@ use crate::state::AppState;
 use crate::store::{KeyHolder, Repository, key_holder};
 
 /// Operations that move refs, so that commit messages may close issues.
-const OPERATIONS_ON_REFS: [&str; 5] = [
+const OPERATIONS_ON_REFS: [&str; 7] = [
     operation::RECEIVE_PACK,
     operation::CREATE_CONTENTS,
     operation::PUT_CONTENTS,
     operation::DELETE_CONTENTS,
     operation::CHANGE_FILES,
+    operation::MERGE_PULL,
+    operation::UPDATE_PULL_HEAD,
 ];
 /// Maximum number of repositories, and of releases, per request: the events of one page.
 const MAX_IDS: usize = 100;
@@ -118,7 +120,7 @@ fn grant(authorized: &Authorized, repository: &Repository, stored_id: i64) -> Gr
         operation: authorized.operation().to_owned(),
         permission: authorized.level(repository),
         issues_enabled: repository.has_issues(),
-        pulls_enabled: true,
+        pulls_enabled: repository.pulls.has_pulls,
         organization: repository.organization().map_or(0, i64::from),
         is_mirror: repository.is_mirror,
         store: repository.store.clone(),
@@ -259,8 +261,9 @@ pub(super) async fn resolve_feed_access(
     }
     let (authorized, repository) = decide(state, &request, access).await?;
     let viewer = authorized.viewer();
-    let can_read_issues =
-        repository.has_issues() && repository.access().token_level(viewer, Unit::Issues) >= Permission::Read;
+    let reads = |unit| repository.access().token_level(viewer, unit) >= Permission::Read;
+    let can_read_issues = repository.has_issues() && reads(Unit::Issues);
+    let can_read_pulls = repository.pulls.has_pulls && reads(Unit::Issues) && reads(Unit::Repository);
     let repositories = match asked.repository_ids.as_slice() {
         [] => Vec::new(),
         ids => state.repositories.find_many_visible(ids, viewer).await?,
@@ -273,6 +276,7 @@ pub(super) async fn resolve_feed_access(
     let release = |(id, notes): (i64, String)| ReadableRelease { id, notes_digest: text_digest(&notes).to_vec() };
     Ok(ResolveFeedAccessResponse {
         can_read_issues,
+        can_read_pulls,
         repository_ids: repositories.into_iter().map(|found| found.id).collect(),
         releases: releases.into_iter().map(release).collect(),
     })

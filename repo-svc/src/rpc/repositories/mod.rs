@@ -8,7 +8,7 @@ use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_proto::repo::*;
 
 use self::lifecycle::{create_repository, delete_repository, fork_repository};
-use self::read::{get_repository, list_forks, list_repositories, search_repositories};
+use self::read::{get_fork, get_repository, list_forks, list_repositories, search_repositories};
 use self::settings::{update_issue_tracker, update_repository, update_wiki};
 use super::dispatch::authorized_service;
 
@@ -19,6 +19,7 @@ authorized_service!(RepositoryService {
     search_repositories(SearchRepositoriesRequest) -> SearchRepositoriesResponse;
     delete_repository(DeleteRepositoryRequest) -> DeleteRepositoryResponse;
     fork_repository(ForkRepositoryRequest) -> ForkRepositoryResponse;
+    get_fork(GetForkRequest) -> GetForkResponse;
     list_forks(ListForksRequest) -> ListForksResponse;
     update_repository(UpdateRepositoryRequest) -> UpdateRepositoryResponse;
     update_issue_tracker(UpdateIssueTrackerRequest) -> UpdateIssueTrackerResponse;

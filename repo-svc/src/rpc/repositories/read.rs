@@ -1,9 +1,10 @@
 use ferrite_core::page::Page;
 use ferrite_proto::Scope;
 use ferrite_proto::repo::{
-    GetRepositoryRequest, GetRepositoryResponse, ListForksRequest, ListForksResponse, ListRepositoriesRequest,
-    ListRepositoriesResponse, SearchRepositoriesRequest, SearchRepositoriesResponse,
+    GetForkRequest, GetForkResponse, GetRepositoryRequest, GetRepositoryResponse, ListForksRequest, ListForksResponse,
+    ListRepositoriesRequest, ListRepositoriesResponse, SearchRepositoriesRequest, SearchRepositoriesResponse,
 };
+use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::version;
 use tonic::Request;
 
@@ -78,6 +79,19 @@ async fn sees_filters(state: &AppState, authorized: &Authorized, search: &Reposi
     }
     let team = state.teams.find(team, viewer.user()).await?;
     Ok(team.is_some_and(|team| viewer.is_site_administrator() || team.role() != OrganizationRole::Outsider))
+}
+
+pub(super) async fn get_fork(
+    state: &AppState,
+    authorized: Authorized,
+    request: Request<GetForkRequest>,
+) -> Result<GetForkResponse, RepoError> {
+    let GetForkRequest { repository, owner } = request.into_inner();
+    let repository = authorized.repository(&state.repositories, repository).await?;
+    let found = state.repositories.find_fork(&repository, &owner, authorized.viewer()).await?;
+    let found = found.ok_or(AuthError::RepositoryNotFound)?;
+    let mut encoded = encode::repositories(&state.repositories, vec![found], authorized.viewer()).await?;
+    Ok(GetForkResponse { repository: encoded.pop() })
 }
 
 pub(super) async fn list_forks(

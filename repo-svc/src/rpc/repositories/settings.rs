@@ -70,7 +70,7 @@ async fn update(
     let new_branch = check_default_branch(state, &repository, &wanted).await?;
     let (mut tx, before) = lock(state, authorized, &repository, new_branch.is_some()).await?;
     let now = state.clock.now_us();
-    let after = wanted.apply(&before);
+    let after = wanted.apply(&before)?;
     let mut fields = before.changed_fields(&after);
     let interval = wanted.mirror_interval_secs;
     dispatch::never_refuse_if(before.loses_only_readers(&after) && new_branch.is_none() && interval.is_none());

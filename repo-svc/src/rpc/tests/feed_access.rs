@@ -70,20 +70,23 @@ async fn a_reader_of_a_feed_learns_what_it_may_read_now() {
             let mut repositories = response.repository_ids;
             releases.sort_unstable();
             repositories.sort_unstable();
-            (response.can_read_issues, repositories, releases)
+            (response.can_read_issues, repositories, releases, response.can_read_pulls)
         };
-        assert_eq!(seen(&of_ada).await, (true, vec![demo], vec![published, draft]), "no role on the fork");
-        assert_eq!(seen(&of_bob).await, (true, vec![demo, fork], vec![published]), "no drafts for readers");
+        assert_eq!(seen(&of_ada).await, (true, vec![demo], vec![published, draft], true), "no role on the fork");
+        assert_eq!(seen(&of_bob).await, (true, vec![demo, fork], vec![published], true), "no drafts for readers");
         let notes = ask(&harness, &of_bob, &[], &[published]).await.unwrap().releases.remove(0).notes_digest;
         assert_eq!(notes, text_digest(&"x".repeat(65_536)), "of the part that an event has");
 
         narrow(&harness, "test", &[Scope::RepoRead]).await;
-        assert_eq!(seen(&of_ada).await, (false, vec![demo], vec![published]));
+        assert_eq!(seen(&of_ada).await, (false, vec![demo], vec![published], false));
         narrow(&harness, "test", &[Scope::RepoRead, Scope::Issue]).await;
         assert!(seen(&of_ada).await.0);
         let off = "UPDATE repositories SET is_issues_enabled = $2 WHERE id = $1";
         db.execute(off, &args![demo, false]).await.unwrap();
-        assert!(!seen(&of_ada).await.0);
+        let access = seen(&of_ada).await;
+        assert!(!access.0 && access.3, "pull requests are on without issues");
+        db.execute("UPDATE repositories SET has_pulls = $2 WHERE id = $1", &args![demo, false]).await.unwrap();
+        assert!(!seen(&of_ada).await.3);
 
         db.execute("DELETE FROM collaborators", &args![]).await.unwrap();
         let hidden = refused(Code::NotFound, "REPOSITORY_NOT_FOUND");

@@ -20,6 +20,7 @@ mod lost_rights;
 mod organization_lists;
 mod organizations;
 mod profile;
+mod pulls;
 mod quotas;
 mod reauthorization;
 mod releases;
