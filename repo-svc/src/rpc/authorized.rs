@@ -229,6 +229,12 @@ impl Authorized {
         let Rule::Repository { unit, level, anonymous } = self.operation.rule else {
             return Err(self.unlisted());
         };
+        // A fact about the token alone, so it tells nothing about the repository.
+        if let Some(scope) = self.operation.further_scope
+            && !self.viewer.is_anonymous()
+        {
+            self.require_scope(scope)?;
+        }
         let found = self.find_visible(repositories, by, way).await?;
         require_level(&self.viewer, self.access(&found), unit, level, anonymous)?;
         if self.is_wiki && !found.has_wiki() {

@@ -3,22 +3,22 @@
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
 use ferrite_events as outbox;
-use ferrite_proto::ServiceRole;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{IssueChanged, RefsUpdateKind, RefsUpdated};
 use ferrite_proto::grant::{Grant, IssueReach};
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::operation::{MERGE_PULL, UPLOAD_PACK};
+use ferrite_proto::operation::{LIST_PULLS, MERGE_PULL, UPLOAD_PACK};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::transfer_service_client::TransferServiceClient;
 use ferrite_proto::repo::{
     CheckPullSourceRequest, CheckPullSourceResponse, CreateRepositoryRequest, ForkRepositoryRequest, GetForkRequest,
     MembershipRole, PullSettings, PullSettingsChange, Repository, StartTransferRequest, UpdateRepositoryRequest,
 };
+use ferrite_proto::{Scope, ServiceRole};
 use tonic::{Code, Status};
 
-use super::organizations::{create as create_organization, set as set_member};
+use super::organizations::{create as create_organization, narrow, set as set_member};
 use super::repository_settings::{get, log};
 use super::{by_id, by_name, of_demo, refusal, refused};
 use crate::testing::{Harness, with_token};
@@ -110,6 +110,22 @@ async fn settings_are_changed_recorded_kept_by_a_transfer_and_not_taken_by_a_for
         assert_eq!(moved.repository.unwrap().pulls, Some(expected));
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_token_needs_both_scopes() {
+    let harness = Harness::start().await;
+    let ada = harness.signed_in("ada").await;
+    harness.create(&ada, "demo", false).await.unwrap();
+    let refusal_with = async |scopes: &[Scope]| {
+        narrow(&harness, "test", scopes).await;
+        let outcome = harness.access().resolve_access(with_token(of_demo(LIST_PULLS), &ada)).await;
+        outcome.err().map(|status| refusal::<()>(Err(status)))
+    };
+    let missing = Some(refused(Code::PermissionDenied, "INSUFFICIENT_SCOPE"));
+    assert_eq!(refusal_with(&[Scope::Issue]).await, missing);
+    assert_eq!(refusal_with(&[Scope::RepoRead]).await, missing);
+    assert_eq!(refusal_with(&[Scope::RepoRead, Scope::Issue]).await, None);
 }
 
 #[tokio::test]
