@@ -2,10 +2,11 @@
 
 use ferrite_api_types::convert::{MissingField, text};
 use ferrite_api_types::links::Links;
-use ferrite_api_types::{Accounts, Issue};
+use ferrite_api_types::{Accounts, Issue, PullRequest};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{RefUpdate, RefsUpdated, ReleasePublished, RepositoryAction, RepositoryUpdated};
 use ferrite_proto::git::{Commit, CommitSignature, DescribedCommit, Person, UpdateDescription, UpdateToDescribe};
+use ferrite_proto::id::RepositoryId;
 use ferrite_proto::repo;
 use prost_types::Timestamp;
 use serde_json::json;
@@ -43,7 +44,7 @@ pub(super) fn account_ids(event: &StoredEvent) -> Vec<i64> {
     let Some(fact) = &event.fact.fact else { return Vec::new() };
     let mut ids = vec![sender_id(fact)];
     match fact {
-        Fact::IssueUpdated(updated) => ids.extend(updated.issue.iter().flat_map(Issue::account_ids)),
+        Fact::IssueUpdated(updated) => ids.extend(updated.issue.iter().flat_map(PullRequest::account_ids)),
         Fact::CommentChanged(changed) => {
             ids.extend(changed.issue.iter().flat_map(Issue::account_ids));
             ids.extend(changed.comment.iter().map(|comment| comment.user_id));
@@ -79,6 +80,17 @@ pub(super) fn told_fork(event: &StoredEvent) -> Option<&repo::Repository> {
     }
 }
 
+/// Returns the repository of the head of a pull request, if it still exists.
+pub(super) fn head_repository(event: &StoredEvent) -> Option<RepositoryId> {
+    match &event.fact.fact {
+        Some(Fact::IssueUpdated(updated)) => {
+            let pull = updated.issue.as_ref()?.pull_request.as_ref()?;
+            (pull.head_repository_id != 0).then_some(RepositoryId(pull.head_repository_id))
+        }
+        _ => None,
+    }
+}
+
 /// Returns the short name of the branch that was created, moved or deleted. `None` for other
 /// events.
 pub(super) fn branch(event: &StoredEvent) -> Option<String> {
@@ -98,14 +110,15 @@ pub(super) fn described_update(event: &StoredEvent) -> Option<UpdateToDescribe> 
 }
 
 /// Builds the native payload of an event. `description` lists the commits of a push; without it,
-/// the payload has just the id of the newest one. Fails if the fact does not fit the event or lacks
-/// a part.
+/// the payload has just the id of the newest one. `head` is another repository with the head of a
+/// pull request, if all may see it. Fails if the fact does not fit the event or lacks a part.
 pub(super) fn payload(
     event: &StoredEvent,
     repository: repo::Repository,
     accounts: &Accounts,
     links: &Links,
     description: Option<&UpdateDescription>,
+    head: Option<&repo::Repository>,
 ) -> Result<String, PayloadError> {
     let fact = event.fact.fact.as_ref().ok_or(MissingField("fact"))?;
     let context = Context::new(repository, sender_id(fact), accounts, links)?;
@@ -115,6 +128,7 @@ pub(super) fn payload(
             ref_payload(event, &context, update, description)
         }
         ("issues", Fact::IssueUpdated(updated)) => native::issues(&context, updated),
+        ("pull_request", Fact::IssueUpdated(updated)) => native::pull_request(&context, updated, head, links),
         ("issue_comment", Fact::CommentChanged(changed)) => native::issue_comment(&context, changed),
         ("repository", Fact::RepositoryCreated(_)) => native::repository(&context, "created", &[]),
         ("repository", Fact::RepositoryDeleted(_)) => native::repository(&context, "deleted", &[]),
@@ -238,7 +252,6 @@ pub(super) fn emails<'a>(commits: impl Iterator<Item = &'a DescribedCommit>) -> 
 #[cfg(test)]
 mod tests {
     use ferrite_proto::events::{Event, RepositoryForked};
-    use ferrite_proto::id::RepositoryId;
     use serde_json::Value;
 
     use super::*;
@@ -258,7 +271,7 @@ mod tests {
             happened_us: 1,
         };
         let links = Links::new("http://h", "h:22");
-        let payload = payload(&event, repository(42, None), &Accounts::default(), &links, None)?;
+        let payload = payload(&event, repository(42, None), &Accounts::default(), &links, None, None)?;
         Ok(serde_json::from_str(&payload).unwrap())
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Rendering {
     pub(crate) organizations: HashMap<RepositoryId, i64>,
     /// Repositories with a disabled issue tracker. Nobody may read their issues.
     without_issues: HashSet<RepositoryId>,
+    /// Repositories with disabled pull requests, which nobody may read either.
+    without_pulls: HashSet<RepositoryId>,
     /// The forks in the batch, by event id.
     forks: HashMap<i64, Fork>,
     /// Payloads by event id. An error is permanent.
@@ -83,10 +85,12 @@ struct Fork {
 
 impl Rendering {
     /// Returns whether the hooks of an owner may receive an event. Nobody may read the issues of a
-    /// disabled tracker. A private fork, and one of a private organization, is visible to its owners
-    /// and to site administrators, but not to the owners of the repository it was forked from.
+    /// disabled tracker, or pull requests that are off. A private fork, and one of a private
+    /// organization, is visible to its owners and to site administrators, but not to the owners of the
+    /// repository it was forked from.
     pub(super) fn may_be_told(&self, event: &StoredEvent, owner: Owner) -> bool {
-        if event.source == Source::Issue && self.without_issues.contains(&event.repository) {
+        let without = if event.is_of_pull() { &self.without_pulls } else { &self.without_issues };
+        if event.source == Source::Issue && without.contains(&event.repository) {
             return false;
         }
         match (self.forks.get(&event.id), owner) {
@@ -142,6 +146,9 @@ impl Renderer {
             if !repository.has_issues {
                 rendering.without_issues.insert(event.repository);
             }
+            if repository.pulls.as_ref().is_some_and(|pulls| !pulls.has_pulls) {
+                rendering.without_pulls.insert(event.repository);
+            }
             if let Some(told) = facts::told_fork(event) {
                 let fork = repositories.get(&RepositoryId(told.id)).unwrap_or(told);
                 let is_hidden = fork.is_private || fork.owner_visibility() == repo::Visibility::Private;
@@ -158,7 +165,9 @@ impl Renderer {
             let payload = match &event.payload {
                 Some(payload) => Ok(payload.clone()),
                 None => {
-                    let payload = facts::payload(event, repository, &accounts, &self.links, description);
+                    let head = facts::head_repository(event).filter(|head| *head != event.repository);
+                    let head = head.and_then(|id| repositories.get(&id)).filter(|head| is_open(head));
+                    let payload = facts::payload(event, repository, &accounts, &self.links, description, head);
                     if event.revision > 0 { payload.map(|payload| marked(&payload)) } else { payload }
                 }
             };
@@ -208,7 +217,8 @@ impl Renderer {
         events: &[StoredEvent],
     ) -> Result<HashMap<RepositoryId, repo::Repository>, RenderError> {
         let forks = events.iter().filter_map(facts::told_fork).map(|fork| RepositoryId(fork.id));
-        let ids: BTreeSet<_> = events.iter().map(|event| event.repository).chain(forks).collect();
+        let heads = events.iter().filter_map(facts::head_repository);
+        let ids: BTreeSet<_> = events.iter().map(|event| event.repository).chain(forks).chain(heads).collect();
         let ids: Vec<_> = ids.into_iter().collect();
         let mut found = self.upstream.repositories(&ids).await.map_err(|status| RenderError::Repo(status.into()))?;
         let gone: Vec<_> = ids.into_iter().filter(|id| !found.contains_key(id)).collect();
@@ -269,6 +279,14 @@ impl Renderer {
         }
         Ok(accounts)
     }
+}
+
+/// Whether a repository exists and everybody may see it.
+fn is_open(repository: &repo::Repository) -> bool {
+    let is_owner_hidden =
+        matches!(repository.owner_visibility(), repo::Visibility::Limited | repo::Visibility::Private);
+    // Deleted ones have no store.
+    !repository.store.is_empty() && !repository.is_private && !is_owner_hidden
 }
 
 fn organization_of(repository: &repo::Repository) -> Option<i64> {

@@ -286,6 +286,65 @@ async fn a_hook_gets_what_its_owner_may_read() {
 }
 
 #[tokio::test]
+async fn pull_requests_are_told_while_they_are_on_and_show_only_an_open_head() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let all = setup.hook(of_repository(), "pull_request", true).await;
+        let pushes = setup.hook(of_repository(), "pull_request_sync", true).await;
+        let others = setup.hook(of_repository(), "issues,pull_request_only", true).await;
+        setup.peers.add_repository(100, None);
+        setup.peers.add_repository(101, None);
+        setup.peers.change_repository(101, |fork| fork.is_private = true);
+        setup.peers.add_repository(102, Some(ORGANIZATION));
+        setup.peers.change_repository(102, |fork| fork.owner_visibility = repo::Visibility::Limited.into());
+        let tell = async |repository, action: IssueAction, head_repository_id| {
+            let (time, state) = (Some(timestamp(1)), issue::IssueState::Open.into());
+            let pull_request = Some(issue::PullRequest { head_repository_id, ..Default::default() });
+            let issue = issue::Issue {
+                id: 1,
+                repository_id: repository,
+                number: 1,
+                state,
+                create_time: time,
+                update_time: time,
+                pull_request,
+                ..Default::default()
+            };
+            let updated = IssueUpdated { action: action.into(), issue: Some(issue), user_id: 7, ..Default::default() };
+            setup.tell(repository, Source::Issue, "pull_request", Fact::IssueUpdated(updated), START_US).await;
+        };
+        // An issue tracker that is off does not hide pull requests.
+        setup.peers.change_repository(REPOSITORY, |repository| repository.has_issues = false);
+        tell(REPOSITORY, IssueAction::Opened, REPOSITORY).await;
+        for head in [100, 101, 102, 0] {
+            tell(REPOSITORY, IssueAction::Synchronized, head).await;
+        }
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 5);
+        let sql =
+            "SELECT d.hook_id, e.payload FROM deliveries d JOIN events e ON e.id = d.event_id ORDER BY d.hook_id, e.id";
+        let rows: Vec<(i64, String)> = setup.db.all(sql, &[]).await.unwrap();
+        let told = |hook| -> Vec<Value> {
+            let of_hook = rows.iter().filter(|(id, _)| *id == hook);
+            let payloads = of_hook.map(|(_, payload)| serde_json::from_str::<Value>(payload).unwrap());
+            payloads.map(|payload| payload["pull_request"]["head"]["repo"]["id"].clone()).collect()
+        };
+        let nothing = Value::Null;
+        let heads = [REPOSITORY.into(), 100.into(), nothing.clone(), nothing.clone(), nothing];
+        assert_eq!(told(all), heads);
+        assert_eq!(told(pushes), heads[1..]);
+        assert_eq!(told(others), heads[..1]);
+
+        let off = repo::PullSettings::default();
+        setup.peers.change_repository(REPOSITORY, |repository| repository.pulls = Some(off));
+        tell(REPOSITORY, IssueAction::Closed, REPOSITORY).await;
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 1);
+        let after: Vec<(i64, String)> = setup.db.all(sql, &[]).await.unwrap();
+        assert_eq!(after.len(), rows.len(), "pull requests are off");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_repository_that_cannot_be_described_holds_up_itself_only_and_is_told_in_the_end() {
     on_each_schema(&crate::migrations(), |db| async move {
         let setup = Setup::new(db).await;

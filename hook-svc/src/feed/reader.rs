@@ -20,7 +20,7 @@ use crate::store::events::{Source, StoredEvent};
 #[derive(Clone, Debug)]
 pub(crate) struct FeedReader {
     access: ReauthorizeAccessRequest,
-    /// The source whose events the reader may not see.
+    /// The source of which the reader may see no event.
     pub(super) hidden: Option<Source>,
 }
 
@@ -29,9 +29,12 @@ pub(crate) struct FeedReader {
 enum Shown {
     Nothing,
     Issue {
+        is_pull: bool,
         /// Whether it contains the text that an edit replaced.
         has_text_before: bool,
     },
+    /// An unreadable fact about an issue or a pull request.
+    Unknown,
     Fork(i64),
     Release {
         id: i64,
@@ -46,7 +49,7 @@ impl FeedReader {
         let user = grant.user.as_ref().ok_or(AuthError::CredentialsRequired)?;
         let credential = Credential::Token(user.token_id);
         let access = Reauthorization { repository: grant.repository, is_wiki: false, is_git: false, credential };
-        let hidden = (!grant.issues_enabled).then_some(Source::Issue);
+        let hidden = (!grant.issues_enabled && !grant.pulls_enabled).then_some(Source::Issue);
         Ok(Self { access: access.request(grant.operation.clone()), hidden })
     }
 
@@ -72,15 +75,19 @@ impl FeedReader {
             release_ids: ids(|shown| if let Shown::Release { id, .. } = shown { Some(*id) } else { None }),
         };
         let response = authorizer.resolve_feed(request).await?;
-        self.hidden = (!response.can_read_issues).then_some(Source::Issue);
+        let (reads_issues, reads_pulls) = (response.can_read_issues, response.can_read_pulls);
+        self.hidden = (!reads_issues && !reads_pulls).then_some(Source::Issue);
         let repositories: HashSet<_> = response.repository_ids.into_iter().collect();
         let releases: HashMap<_, _> =
             response.releases.into_iter().map(|release| (release.id, release.notes_digest)).collect();
         let readable = |(item, shown): (FeedItem, Shown)| match shown {
             Shown::Nothing => Some(item),
-            Shown::Issue { .. } if !response.can_read_issues => None,
-            Shown::Issue { has_text_before: true } => without(item, TEXT_BEFORE),
-            Shown::Issue { has_text_before: false } => Some(item),
+            Shown::Issue { is_pull: true, .. } if !reads_pulls => None,
+            Shown::Issue { is_pull: false, .. } if !reads_issues => None,
+            Shown::Issue { has_text_before: true, .. } => without(item, TEXT_BEFORE),
+            Shown::Issue { has_text_before: false, .. } => Some(item),
+            Shown::Unknown if !reads_issues || !reads_pulls => None,
+            Shown::Unknown => without(item, TEXT_BEFORE),
             Shown::Fork(id) => repositories.contains(&id).then_some(item),
             Shown::Release { id, notes_digest } if releases.get(&id)? == &notes_digest => Some(item),
             Shown::Release { .. } => without(item, RELEASE_NOTES),
@@ -91,15 +98,18 @@ impl FeedReader {
 
 impl Shown {
     fn by(event: &StoredEvent) -> Self {
+        let issue = |old_body: &Option<String>| Self::Issue {
+            is_pull: event.is_of_pull(),
+            has_text_before: old_body.is_some(),
+        };
         match &event.fact.fact {
-            Some(Fact::IssueUpdated(updated)) => Self::Issue { has_text_before: updated.old_body.is_some() },
-            Some(Fact::CommentChanged(changed)) => Self::Issue { has_text_before: changed.old_body.is_some() },
+            Some(Fact::IssueUpdated(updated)) => issue(&updated.old_body),
+            Some(Fact::CommentChanged(changed)) => issue(&changed.old_body),
             Some(Fact::RepositoryForked(forked)) => Self::Fork(forked.fork.as_ref().map_or(0, |fork| fork.id)),
             Some(Fact::ReleasePublished(published)) => published.release.as_ref().map_or(Self::Nothing, |release| {
                 Self::Release { id: release.id, notes_digest: text_digest(&release.body) }
             }),
-            // An unreadable fact from issue-svc still needs the permission for issues.
-            _ if event.source == Source::Issue => Self::Issue { has_text_before: true },
+            _ if event.source == Source::Issue => Self::Unknown,
             _ => Self::Nothing,
         }
     }

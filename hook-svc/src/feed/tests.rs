@@ -291,6 +291,38 @@ async fn a_reader_gets_what_it_may_read_when_it_is_sent() {
 }
 
 #[tokio::test]
+async fn pull_requests_and_issues_are_read_by_rights_of_their_own() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let setup = Setup::new(db).await;
+        let pull = || {
+            let ends = issue::PullRequest { head_repository_id: REPOSITORY.0, ..Default::default() };
+            issue().map(|issue| issue::Issue { pull_request: Some(ends), ..issue })
+        };
+        let (action, old_body) = (IssueAction::Edited.into(), Some("BEFORE".to_owned()));
+        let edit = IssueUpdated { action, issue: pull(), user_id: 7, old_body, ..Default::default() };
+        setup.tell(Source::Issue, "issues", edited("old")).await;
+        setup.tell(Source::Issue, "pull_request", Fact::IssueUpdated(edit)).await;
+        setup.tell(Source::Issue, "issue_comment", commented()).await;
+        let Fact::CommentChanged(comment) = commented() else { panic!("another fact") };
+        let on_pull = Fact::CommentChanged(CommentChanged { issue: pull(), ..comment });
+        setup.tell(Source::Issue, "issue_comment", on_pull).await;
+        let page = async |issues, pulls| {
+            setup.peers.readable(|readable| (readable.issues, readable.pulls) = (issues, pulls));
+            let page = setup.page(0, 10, Duration::ZERO).await.unwrap();
+            page.into_iter().map(|item| (item.event.is_of_pull(), item.payload)).collect::<Vec<_>>()
+        };
+        let are_of_pulls = |page: &[(bool, String)]| page.iter().map(|(is_pull, _)| *is_pull).collect::<Vec<_>>();
+        assert_eq!(are_of_pulls(&page(true, false).await), [false, false]);
+        let pulls = page(false, true).await;
+        assert_eq!(are_of_pulls(&pulls), [true, true]);
+        assert!(!pulls[0].1.contains("BEFORE") && pulls[1].1.contains("\"is_pull\":true"), "{pulls:?}");
+        assert_eq!(are_of_pulls(&page(true, true).await), [false, true, false, true]);
+        assert_eq!(page(false, false).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_reader_who_loses_the_access_in_its_wait_gets_no_event() {
     on_each_schema(&crate::migrations(), |db| async move {
         let setup = Setup::new(db).await;

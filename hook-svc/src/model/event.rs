@@ -19,7 +19,7 @@ const EVENT_NAMES: [&str; 39] = [
     "issue_assign",
     "issue_label",
     "issue_milestone",
-    "pull_request_only",
+    PULLS_ONLY,
     "pull_request_assign",
     "pull_request_label",
     "pull_request_milestone",
@@ -49,6 +49,8 @@ const EVENT_NAMES: [&str; 39] = [
 const DEFAULT_EVENT: &str = "push";
 /// Stands for those `issues` that have no finer type.
 const ISSUES_ONLY: &str = "issues_only";
+/// Stands for those `pull_request` that have no finer type.
+const PULLS_ONLY: &str = "pull_request_only";
 
 /// A non-empty set of the events that trigger a hook, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +89,13 @@ impl HookEvents {
     /// Returns whether a hook with these events gets an event: by its name, or by its finer type
     /// (see [`event_type`]).
     pub(crate) fn wants(self, name: &str, event_type: &str) -> bool {
-        let is_only = name == "issues" && event_type == name;
-        self.contains(name) || self.contains(event_type) || (is_only && self.contains(ISSUES_ONLY))
+        let only = match name {
+            "issues" => Some(ISSUES_ONLY),
+            "pull_request" => Some(PULLS_ONLY),
+            _ => None,
+        };
+        let is_only = event_type == name && only.is_some_and(|only| self.contains(only));
+        self.contains(name) || self.contains(event_type) || is_only
     }
 
     /// Returns the names in the order of [`EVENT_NAMES`].
@@ -104,6 +111,10 @@ pub(crate) fn event_type<'a>(name: &'a str, action: &str, is_pull: bool) -> &'a 
         ("issues", "assigned" | "unassigned") => "issue_assign",
         ("issues", "label_updated" | "label_cleared") => "issue_label",
         ("issues", "milestoned" | "demilestoned") => "issue_milestone",
+        ("pull_request", "assigned" | "unassigned") => "pull_request_assign",
+        ("pull_request", "label_updated" | "label_cleared") => "pull_request_label",
+        ("pull_request", "milestoned" | "demilestoned") => "pull_request_milestone",
+        ("pull_request", "synchronized") => "pull_request_sync",
         ("issue_comment", _) if is_pull => "pull_request_comment",
         _ => name,
     }
@@ -162,6 +173,19 @@ mod tests {
             (told("issues", "milestoned", false), &["issues", "issue_milestone"], &["issues_only"]),
             (told("issue_comment", "created", false), &["issue_comment"], &["pull_request_comment", "issues"]),
             (told("issue_comment", "created", true), &["issue_comment", "pull_request_comment"], &["pull_request"]),
+            (
+                told("pull_request", "opened", false),
+                &["pull_request", "pull_request_only"],
+                &["issues", "pull_request_sync"],
+            ),
+            (
+                told("pull_request", "synchronized", false),
+                &["pull_request", "pull_request_sync"],
+                &["pull_request_only", "pull_request_review", "push"],
+            ),
+            (told("pull_request", "assigned", false), &["pull_request_assign"], &["issue_assign", "pull_request_only"]),
+            (told("pull_request", "label_cleared", false), &["pull_request_label"], &["issue_label", "issues"]),
+            (told("pull_request", "demilestoned", false), &["pull_request_milestone"], &["issue_milestone"]),
             (told("push", "", false), &["push"], &["create", "issues_only"]),
         ] {
             for (names, is_wanted) in [(wanting, true), (others, false)] {

@@ -43,7 +43,7 @@ struct TypedPayload<'a> {
 /// Returns the type of the event `name` with this native payload, which may be finer than the name.
 pub(crate) fn event_type_of<'a>(name: &'a str, payload: &str) -> &'a str {
     // Other payloads, which may be long, need not be read.
-    if !matches!(name, "issues" | "issue_comment") {
+    if !matches!(name, "issues" | "pull_request" | "issue_comment") {
         return name;
     }
     let typed = serde_json::from_str::<TypedPayload<'_>>(payload);

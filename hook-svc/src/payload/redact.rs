@@ -14,6 +14,7 @@ use serde_json::Value;
 pub(crate) type TextPath = &'static [&'static str];
 
 pub(crate) const ISSUE_TEXT: TextPath = &["issue", "body"];
+pub(crate) const PULL_TEXT: TextPath = &["pull_request", "body"];
 pub(crate) const COMMENT_TEXT: TextPath = &["comment", "body"];
 /// The text that an edit replaced.
 pub(crate) const TEXT_BEFORE: TextPath = &["changes", "body", "from"];

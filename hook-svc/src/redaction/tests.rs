@@ -161,6 +161,19 @@ async fn the_text_of_an_edited_issue_leaves_all_its_earlier_events_in_batches() 
 }
 
 #[tokio::test]
+async fn the_text_of_an_edited_pull_request_leaves_its_payloads() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let payload = r#"{"pull_request":{"body":"issue 1"},"changes":{"body":{"from":"older"}}}"#;
+        receive(&db, "pull_request", updated(1, Some("older")), Some(payload)).await;
+        receive(&db, "pull_request", updated(1, Some("issue 1")), None).await;
+        redact_all(&db).await;
+        let blank = r#"{"pull_request":{"body":""},"changes":{"body":{"from":""}},"redacted":true}"#;
+        assert_eq!(stored(&db).await[0], expected("", "", "", Some(blank), 1));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_started_task_is_woken() {
     on_each_schema(&crate::migrations(), |db| async move {
         let life = Lifecycle::new(Duration::from_secs(5));

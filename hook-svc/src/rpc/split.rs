@@ -2,8 +2,7 @@
 //!
 //! Each ref becomes events in order, as in Gogs: a new branch `create` and `push`, a deleted branch
 //! or tag `delete`, a new or moved tag `create`. Refs that are neither branch nor tag have no
-//! events. Changes of pull requests have none either, because there is no payload for them yet;
-//! comments on them do.
+//! events.
 
 use ferrite_events::part_uuid;
 use ferrite_proto::events::event::Fact;
@@ -22,8 +21,9 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
     let (source, user_id, parts) = match &event.fact {
         Some(Fact::RefsUpdated(updated)) => (Source::Git, updated.user_id, ref_parts(updated)),
         Some(Fact::IssueUpdated(updated)) => {
-            let is_issue = updated.issue.as_ref().is_some_and(|issue| issue.pull_request.is_none());
-            (Source::Issue, updated.user_id, whole(event, is_issue, "issues"))
+            let is_pull = updated.issue.as_ref().is_some_and(|issue| issue.pull_request.is_some());
+            let name = if is_pull { "pull_request" } else { "issues" };
+            (Source::Issue, updated.user_id, whole(event, updated.issue.is_some(), name))
         }
         Some(Fact::CommentChanged(changed)) => {
             let is_told = changed.issue.is_some() && changed.comment.is_some();
@@ -100,6 +100,7 @@ fn ref_parts(updated: &RefsUpdated) -> Vec<(&'static str, Fact)> {
             let alone = RefsUpdated {
                 updates: vec![update.clone()],
                 push_options: Vec::new(),
+                merge: None,
                 default_branch: updated.default_branch.clone(),
                 ..*updated
             };
@@ -164,6 +165,7 @@ mod tests {
             ("refs/tags/v2", ONE, TWO),
             ("refs/tags/v3", ONE, ZERO),
             ("refs/notes/commits", ZERO, ONE),
+            ("refs/pull/1/head", ZERO, ONE),
         ]);
         let names: Vec<_> = events.iter().map(|event| event.name).collect();
         assert_eq!(names, ["create", "push", "push", "delete", "create", "create", "delete"]);
@@ -194,14 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn issues_are_told_and_pull_requests_are_not_yet() {
+    fn issues_and_pull_requests_are_told_and_comments_on_both() {
         let plain = issue::Issue::default();
         let pull = issue::Issue { pull_request: Some(issue::PullRequest::default()), ..Default::default() };
         let updated = |issue: &issue::Issue| {
             told(Fact::IssueUpdated(IssueUpdated { issue: Some(issue.clone()), ..Default::default() }))
         };
         assert_eq!(updated(&plain)[0].name, "issues");
-        assert_eq!(updated(&pull).len(), 0);
+        assert_eq!((updated(&pull)[0].name, updated(&pull)[0].source), ("pull_request", Source::Issue));
+        assert_eq!(told(Fact::IssueUpdated(IssueUpdated::default())).len(), 0);
         let comment = Some(issue::Comment::default());
         let changed = CommentChanged { issue: Some(pull), comment, user_id: 8, ..Default::default() };
         let commented = told(Fact::CommentChanged(changed));

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use ferrite_db::args;
 use ferrite_db::{Db, DbError, Query, Tx, Value};
 use ferrite_proto::events::Event;
+use ferrite_proto::events::event::Fact;
 use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use ferrite_proto::repo;
 use prost::Message;
@@ -115,6 +116,18 @@ pub(crate) struct StoredEvent {
     pub(crate) revision: i64,
     /// When it happened, by the clock of this service.
     pub(crate) happened_us: i64,
+}
+
+impl StoredEvent {
+    /// Whether the event is about a pull request, such as a comment on one.
+    pub(crate) fn is_of_pull(&self) -> bool {
+        let issue = match &self.fact.fact {
+            Some(Fact::IssueUpdated(updated)) => updated.issue.as_ref(),
+            Some(Fact::CommentChanged(changed)) => changed.issue.as_ref(),
+            _ => None,
+        };
+        issue.is_some_and(|issue| issue.pull_request.is_some())
+    }
 }
 
 /// A freshly rendered payload.

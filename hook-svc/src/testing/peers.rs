@@ -46,6 +46,7 @@ pub(crate) struct Readable {
     /// Whether the feed is closed to everybody.
     pub(crate) nothing: bool,
     pub(crate) issues: bool,
+    pub(crate) pulls: bool,
     pub(crate) repositories: Vec<i64>,
     /// Releases and their notes.
     pub(crate) releases: Vec<(i64, &'static str)>,
@@ -229,6 +230,7 @@ impl FakeAccessService for Peer {
         let releases = readable.releases.iter().filter(|(id, _)| request.release_ids.contains(id)).map(release);
         Ok(Response::new(ResolveFeedAccessResponse {
             can_read_issues: readable.issues,
+            can_read_pulls: readable.pulls,
             repository_ids: readable.repositories.iter().copied().filter(is_asked).collect(),
             releases: releases.collect(),
         }))

@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::event::{Account, Changed, IssueComment, Issues, Release};
 use super::markdown_link as link;
 use super::{
-    ChatEvent, Effect, Push, Subject, change_text, effect, first_line, repository_verb, short_id, short_ref, shorten,
+    ChatEvent, Effect, Push, Subject, capital, change_text, effect, first_line, repository_verb, short_id, short_ref,
+    shorten,
 };
 
 const TITLE: &str = "Ferrite Notification";
@@ -64,11 +65,6 @@ pub(in crate::payload) fn render(event: &ChatEvent) -> Result<String, serde_json
     })
 }
 
-fn capital(word: &str) -> String {
-    let mut chars = word.chars();
-    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
-}
-
 fn display_name(account: &Account) -> &str {
     if account.full_name.is_empty() { &account.username } else { &account.full_name }
 }
@@ -95,7 +91,8 @@ fn parts(event: &ChatEvent) -> Parts {
             parts(text, "View Repo", &repo.html_url)
         }
         Subject::Push(push) => pushed(event, push),
-        Subject::Issues(issues) => issue(issues),
+        Subject::Issues(issues) => issue(issues, "Issue"),
+        Subject::PullRequest(pulls) => issue(pulls, "Pull Request"),
         Subject::IssueComment(comment) => commented(comment),
         Subject::Fork(fork) => {
             let forkee = link(&fork.forkee.html_url, &fork.forkee.full_name);
@@ -142,10 +139,12 @@ fn pushed(event: &ChatEvent, push: &Push) -> Parts {
     Parts { text, button: "View Changes".to_owned(), url }
 }
 
-fn issue(issues: &Issues) -> Parts {
+/// `noun` is `Issue` or `Pull Request`.
+fn issue(issues: &Issues, noun: &str) -> Parts {
     let issue = &issues.issue;
-    let mut text =
-        format!("# Issue Event {}\n- Issue: **{}**", capital(&issues.action), link(&issue.html_url, &issue.name()));
+    let action = if issue.merged && issues.action == "closed" { "merged" } else { &issues.action };
+    let page = link(&issue.html_url, &issue.name());
+    let mut text = format!("# {noun} Event {}\n- {noun}: **{page}**", capital(action));
     match (issues.action.as_str(), &issue.assignee, &issue.milestone) {
         ("assigned", Some(assignee), _) => {
             text.push_str(&format!("\n- New Assignee: **{}**", assignee.username));
@@ -161,7 +160,7 @@ fn issue(issues: &Issues) -> Parts {
     if !issue.body.is_empty() {
         text.push_str(&format!("\n> {}", body(&issue.body)));
     }
-    Parts { text, button: "View Issue".to_owned(), url: issue.html_url.clone() }
+    Parts { text, button: format!("View {noun}"), url: issue.html_url.clone() }
 }
 
 fn commented(comment: &IssueComment) -> Parts {

@@ -3,8 +3,8 @@ use serde::Serialize;
 use super::event::{Commit, Issue, IssueComment, Issues};
 use super::markdown_link as link;
 use super::{
-    ChatEvent, Effect, Push, Subject, change_text, effect, first_line, issue_verb, repository_verb, short_id,
-    short_ref, shorten,
+    ChatEvent, Effect, Push, Subject, capital, change_text, effect, first_line, repository_verb, short_id, short_ref,
+    shorten,
 };
 use crate::model::ChatOptions;
 
@@ -81,7 +81,8 @@ fn embed(event: &ChatEvent) -> Embed {
         }
         Subject::Delete(deleted) => format!("Deleted {}: {repository}/{}", deleted.ref_type, deleted.name),
         Subject::Push(push) => pushed(event, push),
-        Subject::Issues(issues) => return issue(event, issues),
+        Subject::Issues(issues) => return issue(event, issues, "issue"),
+        Subject::PullRequest(pulls) => return issue(event, pulls, "pull request"),
         Subject::IssueComment(comment) => return commented(event, comment),
         Subject::Fork(fork) => {
             format!("{repository} is forked to {}", link(&fork.forkee.html_url, &fork.forkee.full_name))
@@ -153,9 +154,13 @@ fn issue_fields(action: &str, issue: &Issue) -> Vec<Field> {
     value.map(|value| Field { name, value: shorten(&value, MAX_FIELD_CHARS) }).into_iter().collect()
 }
 
-fn issue(event: &ChatEvent, issues: &Issues) -> Embed {
+/// `noun` is `issue` or `pull request`.
+fn issue(event: &ChatEvent, issues: &Issues, noun: &str) -> Embed {
     let action = issues.action.as_str();
-    let verb = if action == "opened" { "New issue".to_owned() } else { format!("Issue {}", issue_verb(action)) };
+    let verb = match action {
+        "opened" => format!("New {noun}"),
+        _ => format!("{} {}", capital(noun), issues.verb()),
+    };
     let has_body = matches!(action, "opened" | "edited");
     Embed {
         title: format!("{verb}: {}", issues.issue.name()),

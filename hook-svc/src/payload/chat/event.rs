@@ -23,6 +23,7 @@ pub(super) enum Subject {
     Delete(Ref),
     Push(Push),
     Issues(Issues),
+    PullRequest(Issues),
     IssueComment(IssueComment),
     Fork(Fork),
     Release(Published),
@@ -97,7 +98,22 @@ pub(super) struct Author {
 #[derive(Debug, Deserialize)]
 pub(super) struct Issues {
     pub(super) action: String,
+    #[serde(alias = "pull_request")]
     pub(super) issue: Issue,
+}
+
+impl Issues {
+    /// The action in words, such as `labels updated`. A pull request that is closed by a merge is
+    /// `merged`.
+    pub(super) fn verb(&self) -> String {
+        match self.action.as_str() {
+            "closed" if self.issue.merged => "merged".to_owned(),
+            "reopened" => "re-opened".to_owned(),
+            "label_updated" => "labels updated".to_owned(),
+            "label_cleared" => "labels cleared".to_owned(),
+            other => other.replace('_', " "),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -110,6 +126,9 @@ pub(super) struct Issue {
     pub(super) assignee: Option<Account>,
     pub(super) milestone: Option<Milestone>,
     pub(super) labels: Vec<Label>,
+    /// Only pull requests are merged.
+    #[serde(default)]
+    pub(super) merged: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -204,6 +223,7 @@ impl ChatEvent {
             "delete" => Subject::Delete(read(payload)?),
             "push" => Subject::Push(read_push(payload)?),
             "issues" => Subject::Issues(with_page(payload, |issues: &mut Issues| &mut issues.issue)?),
+            "pull_request" => Subject::PullRequest(read(payload)?),
             "issue_comment" => {
                 Subject::IssueComment(with_page(payload, |comment: &mut IssueComment| &mut comment.issue)?)
             }

@@ -34,6 +34,11 @@ fn shorten(text: &str, max: usize) -> String {
     short
 }
 
+fn capital(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
 fn markdown_link(url: &str, text: &str) -> String {
     format!("[{text}]({url})")
 }
@@ -85,16 +90,6 @@ impl IssueComment {
     /// Returns the URL of the comment, or of its issue once the comment is deleted.
     fn page(&self) -> &str {
         if self.action == "deleted" { &self.issue.html_url } else { &self.comment.html_url }
-    }
-}
-
-/// Returns the words for a change of an issue, such as `labels updated`.
-fn issue_verb(action: &str) -> String {
-    match action {
-        "reopened" => "re-opened".to_owned(),
-        "label_updated" => "labels updated".to_owned(),
-        "label_cleared" => "labels cleared".to_owned(),
-        other => other.replace('_', " "),
     }
 }
 

@@ -2,8 +2,8 @@ use serde::Serialize;
 
 use super::event::{Changed, IssueComment, Issues, Release};
 use super::{
-    ChatEvent, Effect, Push, Subject, change_text, effect, first_line, issue_verb, repository_verb, short_id,
-    short_ref, shorten,
+    ChatEvent, Effect, Push, Subject, capital, change_text, effect, first_line, repository_verb, short_id, short_ref,
+    shorten,
 };
 use crate::model::ChatOptions;
 
@@ -81,7 +81,8 @@ fn parts(event: &ChatEvent) -> Parts {
             format!("[{repository}:{}] {} deleted by {sender}", escape(&deleted.name), deleted.ref_type).into()
         }
         Subject::Push(push) => pushed(event, push),
-        Subject::Issues(issues) => issue(event, issues),
+        Subject::Issues(issues) => issue(event, issues, "issue"),
+        Subject::PullRequest(pulls) => issue(event, pulls, "pull request"),
         Subject::IssueComment(comment) => commented(event, comment),
         Subject::Fork(fork) => {
             format!("{repository} is forked to {}", link(&fork.forkee.html_url, &fork.forkee.full_name)).into()
@@ -129,7 +130,8 @@ fn pushed(event: &ChatEvent, push: &Push) -> Parts {
     Parts { text: format!("[{repository}:{branch}] {text}"), attachment: Some((String::new(), lines.join("\n"))) }
 }
 
-fn issue(event: &ChatEvent, issues: &Issues) -> Parts {
+/// `noun` is `issue` or `pull request`.
+fn issue(event: &ChatEvent, issues: &Issues, noun: &str) -> Parts {
     let page = |account| link(&event.repository.account_page(account), &account.username);
     let sender = page(&event.sender);
     let repository = &event.repository.full_name;
@@ -140,11 +142,11 @@ fn issue(event: &ChatEvent, issues: &Issues) -> Parts {
         _ => (String::new(), String::new()),
     };
     let text = match (issues.action.as_str(), &issues.issue.assignee) {
-        ("opened", _) => format!("[{repository}] New issue created by {sender}"),
+        ("opened", _) => format!("[{repository}] New {noun} created by {sender}"),
         ("assigned", Some(assignee)) => {
-            format!("[{repository}] Issue assigned to {}: {title} by {sender}", page(assignee))
+            format!("[{repository}] {} assigned to {}: {title} by {sender}", capital(noun), page(assignee))
         }
-        (action, _) => format!("[{repository}] Issue {}: {title} by {sender}", issue_verb(action)),
+        _ => format!("[{repository}] {} {}: {title} by {sender}", capital(noun), issues.verb()),
     };
     Parts { text, attachment: Some(attachment) }
 }

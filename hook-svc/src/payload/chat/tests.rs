@@ -166,6 +166,34 @@ fn every_change_of_an_issue_has_its_words() {
 }
 
 #[test]
+fn a_pull_request_is_told_with_its_merge() {
+    let link = "<http://git.example.com/bob/hooked/pulls/1|#1 New title>";
+    let by = "<http://git.example.com/bob|bob>";
+    let mut payload = recorded::json("native-issues-edited");
+    let mut pull = payload.as_object_mut().unwrap().remove("issue").unwrap();
+    pull["html_url"] = json!("http://git.example.com/bob/hooked/pulls/1");
+    for (action, is_merged, words, heading) in [
+        ("closed", false, "closed", "Closed"),
+        ("closed", true, "merged", "Merged"),
+        ("reopened", false, "re-opened", "Reopened"),
+        ("synchronized", false, "synchronized", "Synchronized"),
+        ("edited", true, "edited", "Edited"),
+    ] {
+        (payload["action"], pull["merged"]) = (json!(action), json!(is_merged));
+        payload["pull_request"] = pull.clone();
+        let [slack, discord, dingtalk] = texts("pull_request", &payload);
+        assert_eq!(slack, format!("[bob/hooked] Pull request {words}: {link} by {by}"));
+        assert_eq!(discord, format!("Pull request {words}: #1 New title"));
+        let start = format!("# Pull Request Event {heading}\n- Pull Request: **[#1 New title](");
+        assert!(dingtalk.starts_with(&start), "{dingtalk}");
+    }
+    payload["action"] = json!("opened");
+    let [slack, discord, _] = texts("pull_request", &payload);
+    assert_eq!(slack, format!("[bob/hooked] New pull request created by {by}"));
+    assert_eq!(discord, "New pull request: #1 New title");
+}
+
+#[test]
 fn comments_have_their_templates() {
     for (action, slack, discord, anchor) in [
         ("created", "New comment created", "New comment", "#issuecomment-6"),

@@ -39,11 +39,14 @@ struct IssueComment<'a> {
 
 /// The values before the change.
 #[derive(Serialize)]
-struct Changes {
+pub(super) struct Changes {
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<Before>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<Before>,
+    /// The target branch.
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    base_branch: Option<Before>,
 }
 
 #[derive(Serialize)]
@@ -52,12 +55,16 @@ struct Before {
 }
 
 /// Cuts texts and remembers whether it cut any.
-struct Cutter<'a> {
+pub(super) struct Cutter<'a> {
     cut: &'a Cut,
-    is_cut: bool,
+    pub(super) is_cut: bool,
 }
 
-impl Cutter<'_> {
+impl<'a> Cutter<'a> {
+    pub(super) fn new(cut: &'a Cut) -> Self {
+        Self { cut, is_cut: false }
+    }
+
     fn text(&mut self, text: &mut String) {
         let (short, is_cut) = cut_text(std::mem::take(text), self.cut.text_bytes);
         *text = short;
@@ -65,12 +72,17 @@ impl Cutter<'_> {
     }
 
     fn issue(&mut self, context: &Context, issue: &issue::Issue) -> Result<Issue, MissingField> {
+        Issue::new(self.short(issue), context.accounts, &context.urls)
+    }
+
+    /// Returns an issue or pull request with short texts.
+    pub(super) fn short(&mut self, issue: &issue::Issue) -> issue::Issue {
         let mut issue = issue.clone();
         self.text(&mut issue.body);
         if let Some(milestone) = &mut issue.milestone {
             self.text(&mut milestone.description);
         }
-        Issue::new(issue, context.accounts, &context.urls)
+        issue
     }
 
     fn before(&mut self, text: Option<&String>) -> Option<Before> {
@@ -78,25 +90,29 @@ impl Cutter<'_> {
         self.text(&mut from);
         Some(Before { from })
     }
-}
 
-fn changes(title: Option<Before>, body: Option<Before>) -> Option<Changes> {
-    (title.is_some() || body.is_some()).then_some(Changes { title, body })
+    /// Returns the values before an edit; `None` if the update is another one.
+    pub(super) fn changes(&mut self, updated: &IssueUpdated) -> Option<Changes> {
+        let title = self.before(updated.old_title.as_ref());
+        let body = self.before(updated.old_body.as_ref());
+        let base_branch = self.before(updated.old_base_branch.as_ref());
+        let is_edit = title.is_some() || body.is_some() || base_branch.is_some();
+        is_edit.then_some(Changes { title, body, base_branch })
+    }
 }
 
 pub(crate) fn issues(context: &Context, updated: &IssueUpdated) -> Payload {
     let issue = updated.issue.as_ref().ok_or(MissingField("issue"))?;
     let action = issue_action(updated.action())?;
     within_limits(|cut| {
-        let mut cutter = Cutter { cut, is_cut: false };
+        let mut cutter = Cutter::new(cut);
         let shown = cutter.issue(context, issue)?;
-        let title = cutter.before(updated.old_title.as_ref());
-        let body = cutter.before(updated.old_body.as_ref());
+        let changes = cutter.changes(updated);
         Ok(serde_json::to_string(&Issues {
             action,
             number: issue.number,
             issue: shown,
-            changes: changes(title, body),
+            changes,
             repository: &context.repository,
             sender: &context.sender,
             truncated: cutter.is_cut,
@@ -110,7 +126,7 @@ pub(crate) fn issue_comment(context: &Context, changed: &CommentChanged) -> Payl
     let action = comment_action(changed.action())?;
     let is_pull = issue.pull_request.is_some();
     within_limits(|cut| {
-        let mut cutter = Cutter { cut, is_cut: false };
+        let mut cutter = Cutter::new(cut);
         let issue = cutter.issue(context, issue)?;
         let mut comment = comment.clone();
         cutter.text(&mut comment.body);
@@ -119,7 +135,7 @@ pub(crate) fn issue_comment(context: &Context, changed: &CommentChanged) -> Payl
             action,
             issue,
             comment: Comment::new(comment, context.accounts, &context.urls)?,
-            changes: changes(None, body),
+            changes: body.map(|body| Changes { title: None, body: Some(body), base_branch: None }),
             repository: &context.repository,
             sender: &context.sender,
             is_pull,
@@ -128,7 +144,7 @@ pub(crate) fn issue_comment(context: &Context, changed: &CommentChanged) -> Payl
     })
 }
 
-fn issue_action(action: IssueAction) -> Result<&'static str, MissingField> {
+pub(super) fn issue_action(action: IssueAction) -> Result<&'static str, MissingField> {
     match action {
         IssueAction::Opened => Ok("opened"),
         IssueAction::Closed => Ok("closed"),
@@ -140,6 +156,7 @@ fn issue_action(action: IssueAction) -> Result<&'static str, MissingField> {
         IssueAction::LabelCleared => Ok("label_cleared"),
         IssueAction::Milestoned => Ok("milestoned"),
         IssueAction::Demilestoned => Ok("demilestoned"),
+        IssueAction::Synchronized => Ok("synchronized"),
         IssueAction::Unspecified => Err(MissingField("action")),
     }
 }

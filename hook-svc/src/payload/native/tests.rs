@@ -278,6 +278,86 @@ fn issues_have_their_own_texts_and_times() {
     assert_recorded(&payload, name, &differences);
 }
 
+/// A pull request from a branch of repository 17.
+fn pull(ends: issue::PullRequest) -> issue::Issue {
+    let ends = issue::PullRequest {
+        head_repository_id: 17,
+        head_branch: "topic".into(),
+        base_branch: "master".into(),
+        head_id: SECOND.into(),
+        merge_base_id: BEFORE.into(),
+        ..ends
+    };
+    issue::Issue { pull_request: Some(ends), ..recorded_issue("Fix it") }
+}
+
+fn pull_payload(updated: &IssueUpdated, head: Option<&repo::Repository>) -> Value {
+    let accounts = accounts();
+    let context = context(&recorded::json("native-push"), 2, &accounts);
+    serde_json::from_str(&pull_request(&context, updated, head, &links()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_pull_request_has_both_ends_and_what_was_before() {
+    let updated = |action: IssueAction, issue| IssueUpdated {
+        action: action.into(),
+        issue: Some(issue),
+        user_id: 2,
+        ..IssueUpdated::default()
+    };
+    let head = repo::Repository {
+        id: 17,
+        owner: Some(user(3, "carol", "")),
+        permission: repo::Permission::Unspecified.into(),
+        ..hooked(&recorded::json("native-push"))
+    };
+    let opened = pull_payload(&updated(IssueAction::Opened, pull(issue::PullRequest::default())), Some(&head));
+    assert_eq!((&opened["action"], &opened["number"]), (&json!("opened"), &json!(1)));
+    let shown = &opened["pull_request"];
+    assert_eq!(
+        (&shown["title"], &shown["user"]["login"], &shown["merged"]),
+        (&json!("Fix it"), &json!("bob"), &json!(false))
+    );
+    assert_eq!((&shown["head"]["ref"], &shown["head"]["sha"]), (&json!("topic"), &json!(SECOND)));
+    assert_eq!((&shown["base"]["ref"], &shown["base"]["repo"]["full_name"]), (&json!("master"), &json!("bob/hooked")));
+    assert_eq!(shown["head"]["repo"]["full_name"], "carol/hooked");
+    assert_eq!((&opened["repository"]["id"], &opened["sender"]["id"]), (&json!(16), &json!(2)));
+    assert_eq!((opened.get("changes"), opened.get("commit_id"), opened.get("truncated")), (None, None, None));
+    for side in ["head", "base"] {
+        assert_eq!(shown[side]["repo"].get("permissions"), opened["repository"].get("permissions"), "{side}");
+    }
+
+    let hidden = pull_payload(&updated(IssueAction::Synchronized, pull(issue::PullRequest::default())), None);
+    assert_eq!((&hidden["action"], &hidden["commit_id"]), (&json!("synchronized"), &json!(SECOND)));
+    let shown = &hidden["pull_request"]["head"];
+    assert_eq!((&shown["repo"], &shown["repo_id"]), (&json!(null), &json!(17)));
+
+    let mut own = pull(issue::PullRequest::default());
+    own.pull_request.as_mut().unwrap().head_repository_id = own.repository_id;
+    let shown = pull_payload(&updated(IssueAction::Reopened, own), None);
+    assert_eq!(shown["pull_request"]["head"]["repo"]["id"], 16, "the same repository");
+
+    let edited = IssueUpdated {
+        old_title: Some("old".into()),
+        old_base_branch: Some("dev".into()),
+        ..updated(IssueAction::Edited, pull(issue::PullRequest::default()))
+    };
+    let changes = &pull_payload(&edited, None)["changes"];
+    assert_eq!(*changes, json!({"title": {"from": "old"}, "ref": {"from": "dev"}}));
+
+    let merged = issue::PullRequest {
+        is_merged: true,
+        merge_time: Some(at("2026-11-20T12:20:40Z")),
+        merge_commit_id: FIRST.into(),
+        merger_id: 3,
+        ..issue::PullRequest::default()
+    };
+    let closed = issue::Issue { state: IssueState::Closed.into(), ..pull(merged) };
+    let shown = &pull_payload(&updated(IssueAction::Closed, closed), None)["pull_request"];
+    assert_eq!((&shown["state"], &shown["merged"]), (&json!("closed"), &json!(true)));
+    assert_eq!((&shown["merge_commit_sha"], &shown["merged_by"]["login"]), (&json!(FIRST), &json!("carol")));
+}
+
 #[test]
 fn a_comment_leaves_the_body_of_its_issue() {
     let (name, accounts) = ("native-issue-comment-created", accounts());
@@ -419,6 +499,15 @@ fn a_payload_of_any_issue_fits() {
         old_body: Some(format!("\u{e4}{long}")),
         ..Default::default()
     };
+    let of_pull = IssueUpdated {
+        issue: event
+            .issue
+            .clone()
+            .map(|issue| issue::Issue { pull_request: pull(issue::PullRequest::default()).pull_request, ..issue }),
+        ..event.clone()
+    };
+    let payload = pull_request(&context, &of_pull, None, &links()).unwrap();
+    assert!(json_text(&payload).len() <= MAX_PAYLOAD_BYTES);
     let payload = issues(&context, &event).unwrap();
     assert!(json_text(&payload).len() <= MAX_PAYLOAD_BYTES);
     let payload: Value = serde_json::from_str(&payload).unwrap();
