@@ -53,6 +53,8 @@ impl AuditContext {
             forbids_push: !is_removed && rule.forbids_push,
             requires_checks: !is_removed && rule.checks.are_required,
             required_contexts: if is_removed { Vec::new() } else { rule.checks.contexts.clone() },
+            merge_user_ids: if is_removed { Vec::new() } else { rule.mergers.clone() },
+            requires_current_head: !is_removed && rule.requires_current_head,
             user_id: self.user,
             username: self.name,
             address: self.address,

@@ -121,13 +121,15 @@ async fn record_protection(
     let mut details = vec![("pattern", change.pattern.clone())];
     let action = if change.is_removed { Action::ProtectionRemove } else { Action::ProtectionSet };
     if !change.is_removed {
-        let users: Vec<_> = change.push_user_ids.iter().map(ToString::to_string).collect();
+        let users = |ids: &[i64]| ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         details.push(("allow_force", change.allow_force.to_string()));
         details.push(("allow_delete", change.allow_delete.to_string()));
-        details.push(("push_user_ids", users.join(",")));
+        details.push(("push_user_ids", users(&change.push_user_ids)));
         details.push(("forbids_push", change.forbids_push.to_string()));
         details.push(("requires_checks", change.requires_checks.to_string()));
         details.push(("required_contexts", change.required_contexts.join(",")));
+        details.push(("merge_user_ids", users(&change.merge_user_ids)));
+        details.push(("requires_current_head", change.requires_current_head.to_string()));
     }
     let name = state.repositories.full_name(tx, id).await?.unwrap_or_default();
     let entry = Entry { actor: &actor, action, target: Target::repository_named(id, name), details: &details };

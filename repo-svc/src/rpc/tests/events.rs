@@ -87,6 +87,7 @@ async fn changes_of_branch_protections_are_in_the_audit_log() {
         push_user_ids: vec![7, 8],
         requires_checks: true,
         required_contexts: vec!["ci".into()],
+        merge_user_ids: vec![9],
         user_id: 7,
         username: "Ada".into(),
         address: "192.0.2.1".into(),
@@ -125,10 +126,12 @@ async fn changes_of_branch_protections_are_in_the_audit_log() {
         "allow_delete=false",
         "allow_force=true",
         "forbids_push=false",
+        "merge_user_ids=9",
         "pattern=main",
         "push_user_ids=7,8",
         "required_contexts=ci",
         "requires_checks=true",
+        "requires_current_head=false",
     ];
     assert_eq!(details, expected);
 }
