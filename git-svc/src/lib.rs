@@ -25,6 +25,7 @@ mod http;
 mod imports;
 mod languages;
 mod maintenance;
+mod merges;
 mod ref_updates;
 mod rpc;
 mod rpc_error;
@@ -44,8 +45,7 @@ use ferrite_core::{
 };
 use ferrite_db::watch_database;
 use ferrite_events::{Relay, Subscribers};
-use ferrite_listener::serve_all;
-use ferrite_rpc::rate_limit::RateLimiter;
+use ferrite_listener::{credentials::ServiceCredentials, serve_all};
 use git_store::{
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::{Git, GitOptions, find_program, sees_children},
@@ -69,6 +69,7 @@ use self::{
     imports::{ImportParts, ImportService},
     languages::{LanguageParts, LanguageService},
     maintenance::{MaintenanceParts, MaintenanceService},
+    merges::Merges,
     ref_updates::{HOOK_SVC, ISSUE_SVC, REPO_SVC, RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
     state::{AppState, MAX_CACHED_EPOCHS, Parts, RepositoryCaches},
@@ -126,8 +127,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         (ISSUE_SVC, trust.channel(ServiceRole::IssueSvc, &config.issue_address)),
         (HOOK_SVC, trust.channel(ServiceRole::HookSvc, &config.hook_address)),
     ]);
-    let (state, socket, relay) =
-        assemble(&config, &clock, trust.authorizer(&repo), &trust.shared_limiter, subscribers, &life).await?;
+    let (state, socket, relay) = assemble(&config, &clock, &trust, trust.authorizer(&repo), subscribers, &life).await?;
     ref_updates::recover_at_start(&state.updater).await.map_err(start_error)?;
     rpc::remove_deleted(&state).await.map_err(start_error)?;
     relay.start(config.database.event_retention, &life);
@@ -160,14 +160,14 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
 async fn assemble(
     config: &Config,
     clock: &Clock,
+    trust: &ServiceCredentials,
     authorizer: ferrite_rpc::auth::Authorizer,
-    limiter: &RateLimiter,
     subscribers: Subscribers,
     life: &Lifecycle,
 ) -> Result<(AppState, HookSocket, Relay), StartError> {
     let sealer = Sealer::read(&config.secret_key_file, "git-svc")?;
     let git = Arc::new(find_git(config).await.map_err(git_error)?);
-    let db = config.database.open(&db::migrations(), limiter).await?;
+    let db = config.database.open(&db::migrations(), &trust.shared_limiter).await?;
     let store = RepositoryStore::open(&config.store_path, config.store.as_str(), config.store_patience).await;
     let store = Arc::new(store.map_err(start_error)?);
     let pool = Pool::new(Arc::clone(&store), PoolOptions::default()).map_err(start_error)?;
@@ -195,6 +195,7 @@ async fn assemble(
     let protection = BranchProtection::new(db.clone(), pool.clone());
     let (limiters, queue_timeout) = (Limiters::new(&config.limits.limiters.options()), config.limits.limiters.timeout);
     let delta_memory = Arc::new(MemoryBudget::new(config.limits.process.delta_memory_bytes, queue_timeout));
+    let merges = Merges::default();
     let transfers = Transfers { limits: config.limits.transfers(), life: life.clone() };
     let state = AppState::new(Parts {
         repositories: RepositoryTable::new(db.clone()),
@@ -205,6 +206,7 @@ async fn assemble(
             packs: packs.clone(),
             archives: archives.clone(),
             path_logs: PathLogCache::default(),
+            merges: merges.clone(),
         },
         pushes: PushService {
             updater: updater.clone(),
@@ -287,6 +289,9 @@ async fn assemble(
             refs: refs.clone(),
             updater: updater.clone(),
         }),
+        merges,
+        verifier: Arc::clone(&trust.verifier),
+        permits: trust.service_verifier.clone(),
         max_file_bytes: config.limits.max_file_bytes,
         clock: clock.clone(),
         life: life.clone(),

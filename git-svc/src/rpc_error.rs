@@ -19,6 +19,19 @@ pub(crate) enum RpcError {
     /// There is no branch of this name; one that had it has the name in the error now.
     #[error("branch was renamed")]
     BranchRenamed(BranchName),
+    /// The permit to merge is missing, expired or for another request.
+    #[error("not a valid permit for this merge")]
+    BadPermit,
+    #[error("the pull request was merged already")]
+    AlreadyMerged,
+    /// Has the names of some files.
+    #[error("there are conflicts in {0}")]
+    MergeConflict(String),
+    /// Pushes kept moving the base while it was merged.
+    #[error("the base branch keeps moving, try again")]
+    BaseMoved,
+    #[error("the head branch has moved")]
+    HeadMoved,
     /// Fields of the request are invalid.
     #[error("{}", first_violation(.0))]
     Fields(Vec<FieldViolation>),
@@ -57,7 +70,14 @@ impl RpcError {
             Self::Git(error) => Some(error),
             Self::Idempotency(error) => Some(error),
             Self::Delivery(error) => Some(error),
-            Self::BranchRenamed(_) | Self::Fields(_) | Self::Store(_) => None,
+            Self::BranchRenamed(_)
+            | Self::BadPermit
+            | Self::AlreadyMerged
+            | Self::MergeConflict(_)
+            | Self::BaseMoved
+            | Self::HeadMoved
+            | Self::Fields(_)
+            | Self::Store(_) => None,
         }
     }
 
@@ -80,6 +100,11 @@ impl ServiceError for RpcError {
     fn classify(&self) -> (Kind, &'static str) {
         match self {
             Self::BranchRenamed(_) => (Kind::NotFound, "BRANCH_RENAMED"),
+            Self::BadPermit => (Kind::PermissionDenied, "BAD_PERMIT"),
+            Self::AlreadyMerged => (Kind::FailedPrecondition, "ALREADY_MERGED"),
+            Self::MergeConflict(_) => (Kind::FailedPrecondition, "MERGE_CONFLICT"),
+            Self::BaseMoved => (Kind::Aborted, "BASE_MOVED"),
+            Self::HeadMoved => (Kind::Aborted, "HEAD_MOVED"),
             Self::Fields(_) => (Kind::InvalidArgument, "INVALID_FIELDS"),
             Self::Store(error) => error.classify(),
             _ => self.inner().map_or((Kind::Internal, "INTERNAL"), ServiceError::classify),

@@ -4,8 +4,15 @@ use std::sync::Arc;
 
 use ferrite_core::{Clock, Lifecycle};
 use ferrite_db::Db;
-use ferrite_proto::{grant::Grant, id::RepositoryId, operation};
-use ferrite_rpc::auth::{Authorizer, Caller};
+use ferrite_proto::{
+    grant::{Grant, Verifier},
+    id::RepositoryId,
+    operation,
+};
+use ferrite_rpc::{
+    auth::{Authorizer, Caller},
+    service_key::ServiceVerifier,
+};
 use git_store::{
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::Git,
@@ -20,6 +27,7 @@ use crate::{
     imports::ImportService,
     languages::LanguageService,
     maintenance::MaintenanceService,
+    merges::Merges,
     ref_updates::{RefUpdater, protection::BranchProtection},
     rpc_error::RpcError,
     transfer::{
@@ -48,6 +56,7 @@ pub(crate) struct RepositoryCaches {
     pub(crate) packs: PackCache,
     pub(crate) archives: ArchiveCache,
     pub(crate) path_logs: PathLogCache,
+    pub(crate) merges: Merges,
 }
 
 impl RepositoryCaches {
@@ -55,13 +64,14 @@ impl RepositoryCaches {
     /// undisturbed.
     pub(crate) fn forget(&self, id: RepositoryId) {
         // No `..`: a new cache does not compile until it is cleared here.
-        let Self { epochs, pool, refs, packs, archives, path_logs } = self;
+        let Self { epochs, pool, refs, packs, archives, path_logs, merges } = self;
         epochs.invalidate(&id);
         pool.forget(id);
         refs.forget(id);
         packs.forget(id);
         archives.forget(id);
         path_logs.forget(id);
+        merges.forget(id);
     }
 }
 
@@ -70,6 +80,10 @@ pub(crate) struct Parts {
     pub(crate) clock: Clock,
     pub(crate) life: Lifecycle,
     pub(crate) authorizer: Authorizer,
+    /// Verifies grants that a request names besides its own.
+    pub(crate) verifier: Arc<Verifier>,
+    /// Verifies permits to merge.
+    pub(crate) permits: ServiceVerifier,
     pub(crate) store: Arc<RepositoryStore>,
     pub(crate) disk_space: DiskSpaceMeter,
     pub(crate) pool: Pool,
@@ -94,6 +108,7 @@ pub(crate) struct Parts {
     pub(crate) maintenance: Arc<MaintenanceService>,
     pub(crate) imports: ImportService,
     pub(crate) languages: LanguageService,
+    pub(crate) merges: Merges,
     /// Size limit of a file written through the API.
     pub(crate) max_file_bytes: u64,
 }

@@ -20,6 +20,7 @@ pub(crate) const METRICS: &[Metric] = &[
     ),
     Metric::counter("ferrite_git_pushed_refs_total", &["result"], "Pushed refs."),
     Metric::counter("ferrite_git_puts_total", &[], "Commits made through the API."),
+    Metric::counter("ferrite_git_merges_total", &["result"], "Merges of pull requests."),
     Metric::counter("ferrite_git_archives_total", &["by"], "Archives made."),
     Metric::counter("ferrite_git_diffs_total", &["result"], "Diffs made by git, for one commit or a page of them."),
     Metric::counter("ferrite_git_asset_uploads_total", &[], "Uploaded release assets."),

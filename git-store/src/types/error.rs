@@ -19,6 +19,12 @@ pub enum Denial {
     /// The deletion of the branch.
     #[error("it cannot be deleted")]
     Delete,
+    /// The rule does not list the account as one that merges pull requests.
+    #[error("you are not allowed to merge into it")]
+    Merger,
+    /// The head of a pull request does not contain all commits of its base.
+    #[error("the head is behind the branch")]
+    Behind,
     /// The commit lacks successful statuses that the rule requires.
     #[error("required status checks have not succeeded: {missing}")]
     Checks {

@@ -114,6 +114,11 @@ pub struct Rule {
     pub users: Vec<i64>,
     /// The statuses that a commit needs before the branch may point to it.
     pub checks: RequiredChecks,
+    /// Users that may merge pull requests into the branch; empty if everyone with write permission
+    /// may.
+    pub mergers: Vec<i64>,
+    /// Whether the head of a pull request must contain all commits of the branch.
+    pub requires_current_head: bool,
     /// Creation time, in microseconds since 1970.
     pub created_us: i64,
     /// Time of the last change, in microseconds since 1970.
@@ -123,6 +128,10 @@ pub struct Rule {
 impl Rule {
     fn admits(&self, actor: &Actor) -> bool {
         !self.forbids_push && (self.users.is_empty() || actor.is_among(&self.users))
+    }
+
+    fn admits_merge(&self, actor: &Actor) -> bool {
+        self.mergers.is_empty() || actor.is_among(&self.mergers)
     }
 }
 
@@ -139,6 +148,10 @@ pub struct EffectiveRule {
     pub allow_delete: bool,
     /// Whether the account may push to the branch.
     pub admits: bool,
+    /// Whether the account may merge pull requests into the branch.
+    pub admits_merge: bool,
+    /// Whether the head of a pull request must contain all commits of the branch.
+    pub requires_current_head: bool,
     /// The statuses that its next commit needs; all of them.
     pub checks: Vec<RequiredChecks>,
 }
@@ -185,6 +198,8 @@ impl Rules {
             allow_force: matching.iter().all(|rule| rule.allow_force),
             allow_delete: matching.iter().all(|rule| rule.allow_delete),
             admits: matching.iter().all(|rule| rule.admits(actor)),
+            admits_merge: matching.iter().all(|rule| rule.admits_merge(actor)),
+            requires_current_head: matching.iter().any(|rule| rule.requires_current_head),
             checks: matching.iter().map(|rule| &rule.checks).filter(|checks| checks.are_required).cloned().collect(),
         })
     }
@@ -197,6 +212,18 @@ impl EffectiveRule {
             return Some(Denial::Pusher);
         }
         (is_deletion && !self.allow_delete).then_some(Denial::Delete)
+    }
+
+    /// Returns the reason to deny the merge of a pull request whose head has these newest statuses.
+    /// Who may push does not matter: a branch that nobody may push to changes by pull requests.
+    pub fn deny_merge(&self, is_behind: bool, newest: &[(String, bool)]) -> Option<Denial> {
+        if !self.admits_merge {
+            return Some(Denial::Merger);
+        }
+        if self.requires_current_head && is_behind {
+            return Some(Denial::Behind);
+        }
+        self.deny_checks(newest)
     }
 
     /// Returns the reason to deny a commit with these newest statuses (see
@@ -254,6 +281,8 @@ mod tests {
             forbids_push: false,
             users: users.to_vec(),
             checks: RequiredChecks::default(),
+            mergers: Vec::new(),
+            requires_current_head: false,
             created_us: 0,
             updated_us: 0,
         }
@@ -285,7 +314,14 @@ mod tests {
     fn a_refusal_names_a_few_missing_contexts() {
         let contexts = ["a", "b", "c", "d", "e"].map(str::to_owned);
         let checks = vec![RequiredChecks { are_required: true, contexts: contexts.to_vec() }];
-        let rule = EffectiveRule { allow_force: false, allow_delete: false, admits: true, checks };
+        let rule = EffectiveRule {
+            allow_force: false,
+            allow_delete: false,
+            admits: true,
+            admits_merge: true,
+            requires_current_head: false,
+            checks,
+        };
         let newest = contexts.map(|context| (context, true));
         let text = |newest: &[(String, bool)]| rule.deny_checks(newest).map(|denial| denial.to_string());
         let begin = "required status checks have not succeeded: ";
@@ -303,6 +339,24 @@ mod tests {
         let effective = rules.effective(b"main", &owner).unwrap();
         assert_eq!((effective.deny(false), effective.checks), (Some(Denial::Pusher), vec![checks]));
         assert!(rules.effective(b"other", &owner).unwrap().checks.is_empty());
+    }
+
+    #[test]
+    fn merges_have_rules_apart_from_pushes() {
+        let checks = RequiredChecks { are_required: true, contexts: vec!["ci".to_owned()] };
+        let closed = Rule { forbids_push: true, mergers: vec![7], ..rule("ma*", false, &[]) };
+        let current = Rule { requires_current_head: true, checks, ..rule("*", false, &[3]) };
+        let rules = Rules::new(vec![closed, current]);
+        let succeeded = [("ci".to_owned(), true)];
+        let deny = |user, permission, is_behind, newest: &[(String, bool)]| {
+            let actor = Actor { user, permission, issue_reach: IssueReach::None };
+            rules.effective(b"main", &actor).unwrap().deny_merge(is_behind, newest)
+        };
+        assert_eq!(deny(7, Permission::Write, false, &succeeded), None);
+        assert_eq!(deny(8, Permission::Owner, false, &succeeded), None);
+        assert_eq!(deny(8, Permission::Admin, false, &succeeded), Some(Denial::Merger));
+        assert_eq!(deny(7, Permission::Write, true, &succeeded), Some(Denial::Behind));
+        assert!(matches!(deny(7, Permission::Write, false, &[]), Some(Denial::Checks { .. })));
     }
 
     #[test]

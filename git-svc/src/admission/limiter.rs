@@ -60,6 +60,8 @@ pub(crate) struct Limiters {
     pub(crate) log: Arc<Limiter>,
     /// Diffs. Heavy.
     pub(crate) diff: Arc<Limiter>,
+    /// Merges of pull requests, and attempts to find out whether they are possible: short processes.
+    pub(crate) merge: Arc<Limiter>,
     /// Copies of repositories for forks. Heavy.
     pub(crate) copy: Arc<Limiter>,
     pub(crate) push: Arc<Limiter>,
@@ -93,6 +95,7 @@ impl Limiters {
             archive: limiter("archive", (heavy / 2).max(2), (heavy / 4).max(4)),
             log: limiter("log", heavy.max(2), (heavy / 4).max(2)),
             diff: limiter("diff", heavy.max(2), (heavy / 2).max(2)),
+            merge: limiter("merge", (4 * heavy).max(8), (2 * heavy).max(4)),
             copy: limiter("copy", (heavy / 2).max(2), (heavy / 4).max(2)),
             // The most expensive work for the store: a client sends little, and its whole pack has
             // to be checked.

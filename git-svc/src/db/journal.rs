@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use ferrite_db::{Db, DbError, Query, Tx, args, idempotency};
-use ferrite_proto::{events::RefsUpdateKind, grant::IssueReach, id::RepositoryId};
+use ferrite_proto::{events::RefsUpdateKind, git::Merge, grant::IssueReach, id::RepositoryId};
 use git_store::{disk::loose_objects::NewObject, repo::refs::RefEdit, types::push_options::PushOptions};
 use git2::Oid;
 use uuid::Uuid;
 
-use super::repositories::RepositoryTable;
+use super::{merges::MergeTable, repositories::RepositoryTable};
 
 /// Stands for a missing object.
 pub(crate) const ZERO: &str = "0000000000000000000000000000000000000000";
@@ -52,6 +52,10 @@ pub(crate) enum UpdateKind {
     Init,
     /// A branch was renamed through the API: one ref is deleted and one is created.
     Rename,
+    /// A pull request was merged.
+    Merge,
+    /// The head of a pull request, which is no branch.
+    PullHead,
 }
 
 impl UpdateKind {
@@ -62,11 +66,13 @@ impl UpdateKind {
             Self::Mirror => "mirror",
             Self::Init => "init",
             Self::Rename => "rename",
+            Self::Merge => "merge",
+            Self::PullHead => "pull head",
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let kinds = [Self::Push, Self::Api, Self::Mirror, Self::Init, Self::Rename];
+        let kinds = [Self::Push, Self::Api, Self::Mirror, Self::Init, Self::Rename, Self::Merge, Self::PullHead];
         kinds.into_iter().find(|kind| kind.as_str() == text)
     }
 
@@ -76,6 +82,8 @@ impl UpdateKind {
             Self::Api | Self::Rename => RefsUpdateKind::Api,
             Self::Mirror => RefsUpdateKind::Mirror,
             Self::Init => RefsUpdateKind::Init,
+            Self::Merge => RefsUpdateKind::Merge,
+            Self::PullHead => RefsUpdateKind::PullHead,
         }
     }
 }
@@ -92,13 +100,15 @@ pub(crate) struct RefTransaction {
     pub(crate) options: PushOptions,
     /// Objects to write before the refs change.
     pub(crate) objects: Vec<NewObject>,
+    /// The merge of a pull request; for [`UpdateKind::Merge`] only.
+    pub(crate) merge: Option<Merge>,
 }
 
 impl RefTransaction {
     /// Creates an update without push options or objects, whose messages change no issues.
     pub(crate) fn new(kind: UpdateKind, user: i64, edits: Vec<RefEdit>) -> Self {
         let (issue_reach, options) = (IssueReach::None, PushOptions::default());
-        Self { kind, user, issue_reach, edits, options, objects: Vec::new() }
+        Self { kind, user, issue_reach, edits, options, objects: Vec::new(), merge: None }
     }
 }
 
@@ -201,6 +211,9 @@ impl Journal {
             }));
             tx.execute_later(query.sql(), query.args()).await?;
         }
+        if let Some(merge) = &change.merge {
+            MergeTable::add(tx, repository, &batch, merge, now_us).await?;
+        }
         Ok(Some(NewBatch { id: batch, number: next.number, is_wiki: next.is_wiki }))
     }
 
@@ -223,7 +236,7 @@ impl Journal {
         Ok(count > 0)
     }
 
-    /// Drops all open entries of an update that was not applied, and its stored response.
+    /// Drops all open entries of an update that was not applied, its stored response and its merge.
     pub(crate) async fn drop_batch(
         &self,
         repository: RepositoryId,
@@ -237,6 +250,7 @@ impl Journal {
         if let Some((receipt,)) = receipt {
             idempotency::withdraw(&mut tx, &receipt).await?;
         }
+        MergeTable::drop_batch(&mut tx, repository, id).await?;
         tx.commit().await
     }
 

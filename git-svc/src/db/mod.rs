@@ -4,6 +4,7 @@ mod imports;
 mod journal;
 mod languages;
 mod maintenance;
+mod merges;
 mod mirrors;
 mod protections;
 mod renamed_branches;
@@ -17,6 +18,7 @@ pub(crate) use self::{
     journal::{Journal, JournalEntry, NewBatch, RefTransaction, UpdateKind, ZERO, hex},
     languages::{LanguageRow, LanguageTable},
     maintenance::{MaintenanceRow, MaintenanceTable, NEVER},
+    merges::MergeTable,
     mirrors::{MirrorRow, MirrorTable},
     protections::ProtectionTable,
     renamed_branches::RenamedBranchTable,

@@ -1,18 +1,20 @@
 //! Branch protection rules and the users they allow.
 
+use std::collections::BTreeSet;
+
 use ferrite_db::{Db, DbError, Query, Tx, args};
 use ferrite_proto::id::RepositoryId;
 use git_store::types::protection::{Pattern, RequiredChecks, Rule, Rules};
 
 const LIST: &str = "SELECT p.id, p.pattern, p.allow_force, p.allow_delete, p.forbid_push, p.require_checks, p.required_contexts, \
-     p.created_us, p.updated_us, u.user_id FROM protections p \
+     p.require_current_head, p.created_us, p.updated_us, u.user_id, u.may_push, u.may_merge FROM protections p \
      LEFT JOIN protection_users u ON u.protection_id = p.id WHERE p.repository_id = $1 ORDER BY p.id, u.user_id";
 const SET: &str = "INSERT INTO protections \
-     (repository_id, pattern, allow_force, allow_delete, forbid_push, require_checks, required_contexts, created_us, updated_us) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (repository_id, pattern) \
+     (repository_id, pattern, allow_force, allow_delete, forbid_push, require_checks, required_contexts, require_current_head, \
+     created_us, updated_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (repository_id, pattern) \
      DO UPDATE SET allow_force = excluded.allow_force, allow_delete = excluded.allow_delete, \
      forbid_push = excluded.forbid_push, require_checks = excluded.require_checks, \
-     required_contexts = excluded.required_contexts, updated_us = excluded.updated_us RETURNING id";
+     required_contexts = excluded.required_contexts, require_current_head = excluded.require_current_head, updated_us = excluded.updated_us RETURNING id";
 const CLEAR_USERS: &str = "DELETE FROM protection_users WHERE protection_id = $1";
 const DELETE_USERS: &str = "DELETE FROM protection_users WHERE protection_id IN \
      (SELECT id FROM protections WHERE id = $1 AND repository_id = $2)";
@@ -40,10 +42,13 @@ struct Row {
     require_checks: bool,
     /// One per line.
     required_contexts: String,
+    require_current_head: bool,
     created_us: i64,
     /// Zero for a rule of an older version that was not changed since.
     updated_us: i64,
     user_id: Option<i64>,
+    may_push: Option<bool>,
+    may_merge: Option<bool>,
 }
 
 impl ProtectionTable {
@@ -68,12 +73,15 @@ impl ProtectionTable {
                         are_required: row.require_checks,
                         contexts: row.required_contexts.lines().map(str::to_owned).collect(),
                     },
+                    mergers: Vec::new(),
+                    requires_current_head: row.require_current_head,
                     created_us: row.created_us,
                     updated_us: row.updated_us.max(row.created_us),
                 });
             }
             if let Some(rule) = rules.last_mut() {
-                rule.users.extend(row.user_id);
+                rule.users.extend(row.user_id.filter(|_| row.may_push == Some(true)));
+                rule.mergers.extend(row.user_id.filter(|_| row.may_merge == Some(true)));
             }
         }
         Ok(Rules::new(rules))
@@ -90,14 +98,18 @@ impl ProtectionTable {
             rule.forbids_push,
             rule.checks.are_required,
             rule.checks.contexts.join("\n"),
+            rule.requires_current_head,
             rule.created_us,
             rule.updated_us
         ];
         let (id,): (i64,) = tx.one(SET, &args).await?;
         tx.execute(CLEAR_USERS, &args![id]).await?;
-        if !rule.users.is_empty() {
-            let mut query = Query::new("INSERT INTO protection_users (protection_id, user_id) VALUES ");
-            query.bind_rows(rule.users.iter().map(|user| args![id, *user]));
+        let users: BTreeSet<_> = rule.users.iter().chain(&rule.mergers).collect();
+        if !users.is_empty() {
+            let mut query =
+                Query::new("INSERT INTO protection_users (protection_id, user_id, may_push, may_merge) VALUES ");
+            let row = |user: &i64| args![id, *user, rule.users.contains(user), rule.mergers.contains(user)];
+            query.bind_rows(users.into_iter().map(row));
             tx.execute(query.sql(), query.args()).await?;
         }
         Ok(id)
@@ -143,6 +155,8 @@ mod tests {
             forbids_push: false,
             users: users.to_vec(),
             checks: RequiredChecks { are_required: true, contexts: vec!["a".to_owned(), "b c".to_owned()] },
+            mergers: vec![8, 9],
+            requires_current_head: true,
             created_us: 5,
             updated_us: 5,
         }
@@ -163,8 +177,7 @@ mod tests {
             let seen: Vec<_> = rules.iter().map(|rule| (rule.id, rule.pattern.as_str(), &rule.users[..])).collect();
             assert_eq!(seen, [(star, "b*", &[][..]), (main, "main", &[3][..])]);
             assert!(rules[1].allow_force && rules[1].allow_delete);
-            assert_eq!((rules[1].created_us, rules[1].updated_us), (5, 6));
-            assert_eq!(rules[1].checks, replaced.checks);
+            assert_eq!(rules[1], Rule { id: main, created_us: 5, ..replaced });
             let mut tx = db.begin().await.unwrap();
             let pattern = |text: &str| Pattern::parse(text).unwrap();
             for (id, to, is_renamed) in [(main, "b*", false), (other, "trunk", false), (main, "trunk", true)] {

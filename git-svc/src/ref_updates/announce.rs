@@ -71,6 +71,7 @@ impl Inner {
             default_branch: branch.as_bytes().to_vec(),
             push_options: outcome.options.lines().to_vec(),
             issue_reach: events::IssueReach::from(outcome.issue_reach).into(),
+            merge: outcome.merge,
         };
         // Reserve room for the largest values of fields that may differ when the batch is confirmed
         // again after a crash, so that the events are split in the same way.

@@ -12,6 +12,7 @@ use git_store::{
     },
     types::{
         error::{Denial, GitError},
+        name::BranchName,
         protection::{Actor, EffectiveRule, Rules},
     },
 };
@@ -95,6 +96,28 @@ impl BranchProtection {
             verdicts[index] = Some(Denial::Force);
         }
         Ok(verdicts)
+    }
+
+    /// Returns why the rules forbid to merge a pull request with this head into a branch at this
+    /// commit; `None` if they allow it.
+    pub(crate) async fn check_merge(
+        &self,
+        id: RepositoryId,
+        actor: &Actor,
+        branch: &BranchName,
+        tip: Oid,
+        head: Oid,
+    ) -> Result<Option<Denial>, RpcError> {
+        let rules = self.rules(id).await?;
+        let Some(rule) = rules.effective(branch.as_bytes(), actor) else { return Ok(None) };
+        let newest = if rule.checks.is_empty() { Vec::new() } else { self.newest_statuses(id, head).await? };
+        let is_behind = rule.requires_current_head && self.is_behind(id, tip, head).await?;
+        Ok(rule.deny_merge(is_behind, &newest))
+    }
+
+    /// Returns whether a branch at this commit has commits that the head has not.
+    pub(crate) async fn is_behind(&self, id: RepositoryId, tip: Oid, head: Oid) -> Result<bool, GitError> {
+        self.pool.run(id, move |repo| Ok(is_forced(repo, tip, head))).await
     }
 
     /// Returns the contexts of a commit, each with whether its newest status is a success.

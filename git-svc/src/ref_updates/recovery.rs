@@ -11,7 +11,7 @@ use git_store::{repo::refs, types::name::RefName};
 
 use super::updater::{AppliedEdit, BatchOutcome, RefUpdater, WriteGuard};
 use crate::{
-    db::{JournalEntry, MaintenanceTable, NewBatch, hex},
+    db::{JournalEntry, MaintenanceTable, MergeTable, NewBatch, UpdateKind, hex},
     rpc_error::RpcError,
 };
 
@@ -118,7 +118,11 @@ impl RefUpdater {
         let options = entries.iter().find_map(|entry| entry.options.clone()).unwrap_or_default();
         let JournalEntry { kind, user, issue_reach, .. } = *first;
         let (state, by) = (None, None);
-        let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped, state, by };
+        let merge = match kind {
+            UpdateKind::Merge => MergeTable::new(inner.db.clone()).of_batch(guard.id, &batch.id).await?,
+            _ => None,
+        };
+        let outcome = BatchOutcome { batch, kind, user, issue_reach, options, done, dropped, state, by, merge };
         drop(self.confirm(guard, outcome).await?);
         inner.relay.wake();
         Ok(())

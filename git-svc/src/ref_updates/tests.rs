@@ -356,6 +356,8 @@ async fn a_rename_that_a_crash_broke_off_takes_rule_and_old_name_along_if_the_re
             forbids_push: false,
             users: vec![7],
             checks: RequiredChecks::default(),
+            mergers: Vec::new(),
+            requires_current_head: false,
             created_us: 5,
             updated_us: 5,
         };

@@ -12,6 +12,7 @@ use ferrite_events as outbox;
 use ferrite_events::Relay;
 use ferrite_proto::{
     events::{Event, RefsUpdated, SizeChanged, event::Fact},
+    git::Merge,
     grant::IssueReach,
     id::RepositoryId,
 };
@@ -39,7 +40,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use super::{
     audit::{AuditContext, RuleRename},
     changed::ChangedRepositories,
-    subscribers::{AWAITED, subscribers},
+    subscribers::{AWAITED, AWAITED_BY_MERGES, subscribers},
 };
 use crate::{
     admission::backlog::Backlogs,
@@ -51,6 +52,9 @@ use crate::{
 };
 
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest wait of a merge until issue-svc shows it. Under load, a delivery takes longer than the
+/// usual moment.
+const MERGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Response of a write with an idempotency key. It is stored together with the intent, so that a
 /// crash after the refs changed does not lose it.
@@ -102,8 +106,8 @@ impl WriteGuard {
     }
 }
 
-/// Waits up to 50 ms for the delivery of an event to the awaited subscribers. Otherwise it is
-/// delivered later.
+/// Waits up to 50 ms for the delivery of an event to the awaited subscribers, after a merge up to
+/// 2 s. Otherwise it is delivered later.
 pub(crate) type DeliveryWait = BoxFuture<'static, ()>;
 
 /// Changes refs under the journal. Clones share one state.
@@ -148,6 +152,8 @@ pub(super) struct BatchOutcome {
     pub(super) state: Option<(HeadState, DiskUsage)>,
     /// Who asked for the rename of a branch, if it was not interrupted.
     pub(super) by: Option<AuditContext>,
+    /// The merge of a pull request.
+    pub(super) merge: Option<Merge>,
 }
 
 impl RefUpdater {
@@ -337,6 +343,7 @@ impl RefUpdater {
             }
             None => None,
         };
+        let is_merge = outcome.merge.is_some();
         let facts = inner.batch_facts(guard.id, outcome).await?;
         let told: Vec<_> = if facts.batch.is_wiki {
             // Wikis emit no ref events, but their bytes count for the owner.
@@ -384,11 +391,12 @@ impl RefUpdater {
         for (event, to) in &events {
             outbox::append(&mut tx, event, to, now).await?;
         }
-        let flush = inner.relay.commit(tx, &event, to, AWAITED, now).await?;
+        let awaited = if is_merge { AWAITED_BY_MERGES } else { AWAITED };
+        let flush = inner.relay.commit(tx, &event, to, awaited, now).await?;
         if !facts.batch.is_wiki {
             inner.changed.note(guard.id);
         }
-        Ok(flush.wait().boxed())
+        Ok(if is_merge { flush.wait_at_most(MERGE_TIMEOUT).boxed() } else { flush.wait().boxed() })
     }
 
     /// Measures a repository or wiki and publishes its size in a separate event, after something
@@ -477,8 +485,8 @@ impl BatchOutcome {
         };
         let done = change.edits.iter().map(done).collect();
         let RefTransaction { kind, user, issue_reach, .. } = *change;
-        let (options, dropped) = (change.options.clone(), Vec::new());
-        Self { batch, kind, user, issue_reach, options, done, dropped, state: None, by: None }
+        let (options, dropped, merge) = (change.options.clone(), Vec::new(), change.merge.clone());
+        Self { batch, kind, user, issue_reach, options, done, dropped, state: None, by: None, merge }
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) async fn limited<T>(
 }
 
 /// Finds the merge base of two commits, and the commits that only the head has.
-async fn parted(
+pub(super) async fn parted(
     state: &AppState,
     client: &ClientKey,
     id: RepositoryId,
@@ -135,7 +135,7 @@ async fn parted(
 }
 
 /// Compares two commits. The caller holds a permit.
-async fn changes_of(state: &AppState, id: RepositoryId, pair: DiffPair) -> Result<Changes, RpcError> {
+pub(super) async fn changes_of(state: &AppState, id: RepositoryId, pair: DiffPair) -> Result<Changes, RpcError> {
     if pair.old == Some(pair.new) {
         return Ok(Changes::default());
     }

@@ -124,6 +124,8 @@ pub(super) fn protection(rule: Rule) -> Protection {
         required_contexts: rule.checks.contexts,
         created_time: Some(timestamp(rule.created_us)),
         updated_time: Some(timestamp(rule.updated_us)),
+        merge_user_ids: rule.mergers,
+        requires_current_head: rule.requires_current_head,
     }
 }
 

@@ -10,6 +10,7 @@ mod deliver;
 mod diffs;
 mod encode;
 mod imports;
+mod merges;
 mod protections;
 mod ref_writes;
 mod releases;
@@ -25,6 +26,7 @@ use ferrite_proto::{
         diff_service_server::DiffServiceServer,
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
+        merge_service_server::MergeServiceServer,
         migration_service_server::MigrationServiceServer,
         mirror_service_server::MirrorServiceServer,
         protection_service_server::ProtectionServiceServer,
@@ -58,6 +60,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(GitServiceServer::new(state.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
         .add(GitDataServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DiffServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(MergeServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(TagServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ProtectionServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MigrationServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))

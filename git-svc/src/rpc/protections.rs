@@ -4,7 +4,7 @@ use ferrite_proto::{
     git::{
         DeleteProtectionRequest, DeleteProtectionResponse, GetProtectionRequest, GetProtectionResponse,
         ListProtectionsRequest, ListProtectionsResponse, SetProtectionRequest, SetProtectionResponse,
-        UpdateProtectionRequest, UpdateProtectionResponse, protection_service_server::ProtectionService,
+        UpdateProtectionRequest, UpdateProtectionResponse, UserIds, protection_service_server::ProtectionService,
     },
     id::RepositoryId,
 };
@@ -102,9 +102,10 @@ fn require_version(rule: Option<&Rule>) -> Result<(), DbError> {
 fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, RpcError> {
     let mut errors = FieldErrors::default();
     let pattern = errors.take(Pattern::parse(&request.pattern));
-    let users = errors.take(parse_users(request.push_user_ids));
+    let users = errors.take(parse_users("push_user_ids", request.push_user_ids));
+    let mergers = errors.take(parse_users("merge_user_ids", request.merge_user_ids));
     let contexts = errors.take(parse_contexts(request.required_contexts));
-    let (Some(pattern), Some(users), Some(contexts)) = (pattern, users, contexts) else {
+    let (Some(pattern), Some(users), Some(mergers), Some(contexts)) = (pattern, users, mergers, contexts) else {
         return Err(errors.into_error());
     };
     Ok(Rule {
@@ -115,19 +116,21 @@ fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, RpcError> {
         forbids_push: request.forbids_push,
         users,
         checks: RequiredChecks { are_required: request.requires_checks, contexts },
+        mergers,
+        requires_current_head: request.requires_current_head,
         created_us: now_us,
         updated_us: now_us,
     })
 }
 
-fn parse_users(mut users: Vec<i64>) -> Result<Vec<i64>, GitError> {
+fn parse_users(field: &str, mut users: Vec<i64>) -> Result<Vec<i64>, GitError> {
     users.sort_unstable();
     users.dedup();
     if users.len() > MAX_USERS {
-        return Err(GitError::invalid("push_user_ids", "too_long", "must not be more than 100"));
+        return Err(GitError::invalid(field, "too_long", "must not be more than 100"));
     }
     if users.iter().any(|user| *user <= 0) {
-        return Err(GitError::invalid("push_user_ids", "invalid", "must be greater than 0"));
+        return Err(GitError::invalid(field, "invalid", "must be greater than 0"));
     }
     Ok(users)
 }
@@ -156,9 +159,13 @@ async fn update_protection(
     let by = AuditContext::of(&caller, &access.grant, request.metadata());
     let mut request = request.into_inner();
     let mut errors = FieldErrors::default();
-    let users = errors.take(request.push_user_ids.take().map(|users| parse_users(users.ids)).transpose());
+    let parse_ids = |field, users: Option<UserIds>| users.map(|users| parse_users(field, users.ids)).transpose();
+    let users = errors.take(parse_ids("push_user_ids", request.push_user_ids.take()));
+    let mergers = errors.take(parse_ids("merge_user_ids", request.merge_user_ids.take()));
     let contexts = errors.take(request.required_contexts.take().map(|list| parse_contexts(list.contexts)).transpose());
-    let (Some(users), Some(contexts)) = (users, contexts) else { return Err(errors.into_error()) };
+    let (Some(users), Some(mergers), Some(contexts)) = (users, mergers, contexts) else {
+        return Err(errors.into_error());
+    };
     finish(state, async move |state| {
         let guard = state.updater.lock(id).await?;
         let mut rule = named(&state, id, 0, &request.pattern).await?;
@@ -172,6 +179,12 @@ async fn update_protection(
         if rule.users.is_empty() && !rule.forbids_push {
             check_no_users(request.requires_push_users, request.keeps_push_users && had_users)?;
         }
+        let had_mergers = !rule.mergers.is_empty();
+        rule.mergers = mergers.unwrap_or(rule.mergers);
+        if rule.mergers.is_empty() {
+            check_no_mergers(request.requires_merge_users, request.keeps_merge_users && had_mergers)?;
+        }
+        rule.requires_current_head = request.requires_current_head.unwrap_or(rule.requires_current_head);
         rule.checks.contexts = contexts.unwrap_or(rule.checks.contexts);
         rule.updated_us = state.clock.now_us();
         access.confirm(&state).await?;
@@ -191,6 +204,16 @@ fn check_no_users(requires_users: bool, loses_users: bool) -> Result<(), GitErro
         (false, false) => return Ok(()),
     };
     Err(GitError::invalid("push_whitelist_usernames", "required", message))
+}
+
+/// Checks that a rule may list nobody who merges, which lets everyone with write permission merge.
+fn check_no_mergers(requires_users: bool, loses_users: bool) -> Result<(), GitError> {
+    let message = match (requires_users, loses_users) {
+        (true, _) => "must name a user if `enable_merge_whitelist` is true",
+        (false, true) => "must name a user; `enable_merge_whitelist: false` lets everyone with write permission merge",
+        (false, false) => return Ok(()),
+    };
+    Err(GitError::invalid("merge_whitelist_usernames", "required", message))
 }
 
 async fn delete_protection(

@@ -4,10 +4,13 @@
 use std::{sync::Arc, time::Duration};
 
 use ferrite_db::idempotency::{IdempotencyKey, Stored};
-use ferrite_proto::{grant::Grant, id::RepositoryId};
+use ferrite_proto::{git::CommitIdentity, grant::Grant, id::RepositoryId};
 use ferrite_rpc::auth::Caller;
 use git_store::{
-    repo::{refs::RefEdit, write::Author},
+    repo::{
+        refs::RefEdit,
+        write::{Author, CommitTime},
+    },
     types::{error::GitError, protection::Actor},
 };
 use prost::Message;
@@ -156,4 +159,22 @@ pub(super) fn author(grant: &Grant, seconds: i64) -> Author {
         None => ("", ""),
     };
     Author::new(name, email, seconds)
+}
+
+/// Returns the given author or committer; the user of the grant if name and address are empty.
+pub(super) fn identity(
+    field: &str,
+    given: Option<CommitIdentity>,
+    grant: &Grant,
+    now: i64,
+) -> Result<Author, GitError> {
+    let given = given.unwrap_or_default();
+    let time = given.date.map_or_else(
+        || now.into(),
+        |date| CommitTime { seconds: date.seconds, offset_minutes: given.date_offset_minutes },
+    );
+    if given.name.is_empty() && given.email.is_empty() {
+        return author(grant, 0).at(field, time);
+    }
+    Author::exact(field, &given.name, &given.email, time)
 }

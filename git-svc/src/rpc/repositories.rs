@@ -26,7 +26,7 @@ use super::finish;
 use crate::{
     admission::limiter::ClientKey,
     db::{
-        ImportTable, LanguageTable, MaintenanceTable, MirrorTable, ProtectionTable, RenamedBranchTable,
+        ImportTable, LanguageTable, MaintenanceTable, MergeTable, MirrorTable, ProtectionTable, RenamedBranchTable,
         RepositoryTable, StatusTable,
     },
     rpc_error::RpcError,
@@ -176,6 +176,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     LanguageTable::forget(&mut tx, id).await?;
     ProtectionTable::delete_all(&mut tx, id).await?;
     RenamedBranchTable::delete_all(&mut tx, id).await?;
+    MergeTable::delete_all(&mut tx, id).await?;
     ImportTable::forget(&mut tx, id).await?;
     MirrorTable::forget(&mut tx, id).await?;
     StatusTable::delete_all(&mut tx, id).await?;

@@ -12,4 +12,5 @@ pub(crate) mod process_pipe;
 pub(crate) mod push;
 pub(crate) mod request_body;
 pub(crate) mod session_pipe;
+pub(crate) mod stage;
 mod stream_cache;

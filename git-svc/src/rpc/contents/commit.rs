@@ -7,7 +7,7 @@ use ferrite_db::idempotency::{IdempotencyError, IdempotencyKey, Stored};
 use ferrite_markdown::scan::{Scanner, Token};
 use ferrite_proto::{
     git::{Commit, CommitIdentity},
-    grant::{Grant, IssueReach},
+    grant::IssueReach,
     id::RepositoryId,
 };
 use ferrite_rpc::auth::Caller;
@@ -15,7 +15,7 @@ use git_store::{
     repo::{
         objects::full_id,
         read::commit_info,
-        write::{Author, CommitDraft, CommitTime, PreparedCommit, written_file},
+        write::{CommitDraft, PreparedCommit, written_file},
     },
     types::{
         error::{GitError, quota_exceeded},
@@ -35,7 +35,7 @@ use crate::{
         decode,
         decode::FieldErrors,
         encode, finish,
-        ref_writes::{WriteAccess, author},
+        ref_writes::{WriteAccess, identity},
     },
     rpc_error::RpcError,
     state::AppState,
@@ -242,18 +242,6 @@ pub(super) fn check_file_size(state: &AppState, bytes: usize) -> Result<(), GitE
 
 fn names_issue(message: &str) -> bool {
     Scanner::new(message).any(|token| matches!(token, Token::Issue { .. }))
-}
-
-fn identity(field: &str, given: Option<CommitIdentity>, grant: &Grant, now: i64) -> Result<Author, GitError> {
-    let given = given.unwrap_or_default();
-    let time = given.date.map_or_else(
-        || now.into(),
-        |date| CommitTime { seconds: date.seconds, offset_minutes: given.date_offset_minutes },
-    );
-    if given.name.is_empty() && given.email.is_empty() {
-        return author(grant, 0).at(field, time);
-    }
-    Author::exact(field, &given.name, &given.email, time)
 }
 
 pub(super) fn result(prepared: PreparedCommit) -> (Option<Commit>, Vec<u8>) {

@@ -1,0 +1,19 @@
+-- Merges of pull requests. A row is written with the intent in `ref_journal`, and goes if the intent is dropped.
+CREATE TABLE merges (
+    repository_id   BIGINT NOT NULL,
+    number          BIGINT NOT NULL,
+    batch_id        TEXT NOT NULL,
+    style           BIGINT NOT NULL,
+    head_id         TEXT NOT NULL,
+    base_id         TEXT NOT NULL,
+    merge_commit_id TEXT NOT NULL,
+    user_id         BIGINT NOT NULL,
+    base_branch     TEXT NOT NULL,
+    created_us      BIGINT NOT NULL,
+    PRIMARY KEY (repository_id, number)
+);
+CREATE INDEX merges_by_batch ON merges (repository_id, batch_id);
+-- Users of a rule: who may push to its branches, and who may merge pull requests into them.
+ALTER TABLE protection_users ADD COLUMN may_push BOOLEAN NOT NULL DEFAULT TRUE;
+ALTER TABLE protection_users ADD COLUMN may_merge BOOLEAN NOT NULL DEFAULT FALSE;
+ALTER TABLE protections ADD COLUMN require_current_head BOOLEAN NOT NULL DEFAULT FALSE;

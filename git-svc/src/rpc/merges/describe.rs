@@ -1,0 +1,184 @@
+//! DescribePulls and GetConflicts: what git knows about open pull requests. Nothing is computed
+//! before it is asked for, and nothing twice.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use ferrite_proto::{
+    git::{
+        self, DescribePullsRequest, DescribePullsResponse, GetConflictsRequest, GetConflictsResponse, PullDescription,
+        PullStats,
+    },
+    id::RepositoryId,
+};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use git_store::{
+    repo::{
+        merge::{ConflictFile, ConflictRange, LineRange, Mergeability, Merger},
+        read::diff::DiffPair,
+        refs::Page,
+    },
+    types::{error::GitError, name::BranchName},
+};
+use git2::Oid;
+use tonic::Request;
+
+use crate::{
+    admission::limiter::ClientKey,
+    rpc::{
+        decode,
+        diffs::{changes_of, limited, parted},
+        encode,
+    },
+    rpc_error::RpcError,
+    state::AppState,
+};
+
+/// Pull requests in one call.
+const MAX_PULLS: usize = 100;
+/// Pull requests of one call that are computed at a time.
+const CONCURRENT: usize = 2;
+/// Time limit of one call.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A repository, and the client for whom it is read.
+struct Reading<'a> {
+    state: &'a AppState,
+    id: RepositoryId,
+    client: ClientKey,
+}
+
+pub(super) async fn describe_pulls(
+    state: &AppState,
+    request: Request<DescribePullsRequest>,
+) -> Result<DescribePullsResponse, RpcError> {
+    let (client, request, id) = limited(state, request, |request| request.repository_id).await?;
+    if request.pulls.len() > MAX_PULLS {
+        return Err(GitError::invalid("pulls", "too_long", "must not be more than 100").into());
+    }
+    let mut ends = Vec::with_capacity(request.pulls.len());
+    for (index, pull) in request.pulls.into_iter().enumerate() {
+        let head = decode::object_id(&format!("pulls[{index}].head_id"), &pull.head_id)?;
+        ends.push((BranchName::parse(pull.base_branch.as_bytes()).ok(), head));
+    }
+    let reading = Reading { state, id, client };
+    let tips = reading.tips(ends.iter().filter_map(|(base, _)| base.clone())).await?;
+    let ends = ends.into_iter().map(|(base, head)| (base.and_then(|base| tips.get(base.as_bytes()).copied()), head));
+    let described = stream::iter(ends)
+        .map(|(tip, head)| reading.describe(tip, head, request.with_stats))
+        .buffered(CONCURRENT)
+        .try_collect();
+    let pulls = tokio::time::timeout(TIMEOUT, described).await;
+    Ok(DescribePullsResponse { pulls: pulls.map_err(|_| GitError::TimedOut { what: "the check of merges" })?? })
+}
+
+pub(super) async fn get_conflicts(
+    state: &AppState,
+    request: Request<GetConflictsRequest>,
+) -> Result<GetConflictsResponse, RpcError> {
+    let (client, request, id) = limited(state, request, |request| request.repository_id).await?;
+    let pull = request.pull.unwrap_or_default();
+    let head = decode::object_id("head_id", &pull.head_id)?;
+    let base = BranchName::parse(pull.base_branch.as_bytes()).map_err(|_| GitError::BranchNotFound)?;
+    let tip = state.refs.resolve(id, base.to_ref()).await?.ok_or(GitError::BranchNotFound)?;
+    let found = Reading { state, id, client }.check(tip, head).await?;
+    let base_id = tip.to_string();
+    Ok(match &*found {
+        Mergeability::Clean => GetConflictsResponse { base_id, ..GetConflictsResponse::default() },
+        Mergeability::Conflicts(conflicts) => GetConflictsResponse {
+            files: conflicts.files.iter().map(conflict_file).collect(),
+            total_count: encode::total_count(conflicts.total),
+            base_id,
+        },
+    })
+}
+
+impl Reading<'_> {
+    /// Returns the commits of branches that exist.
+    async fn tips(&self, branches: impl Iterator<Item = BranchName>) -> Result<HashMap<Vec<u8>, Oid>, GitError> {
+        let mut branches: Vec<_> = branches.collect();
+        branches.sort_unstable();
+        branches.dedup();
+        let names = branches.iter().map(BranchName::to_ref).collect();
+        let tips = self.state.refs.resolve_all(self.id, names).await?;
+        let found = branches.into_iter().zip(tips);
+        Ok(found.filter_map(|(branch, tip)| Some((branch.as_bytes().to_vec(), tip?))).collect())
+    }
+
+    async fn describe(&self, tip: Option<Oid>, head: Oid, with_stats: bool) -> Result<PullDescription, RpcError> {
+        let Some(tip) = tip else { return Ok(PullDescription::default()) };
+        let base_id = tip.to_string();
+        let merge_base = match self.merge_base(tip, head).await {
+            Ok(Some(merge_base)) => merge_base,
+            Ok(None) => return Ok(PullDescription { base_id, is_behind: true, ..PullDescription::default() }),
+            Err(error) if is_missing(&error) => return Ok(PullDescription { base_id, ..PullDescription::default() }),
+            Err(error) => return Err(error.into()),
+        };
+        // A base that has no commits of its own takes every head.
+        let is_mergeable = match merge_base {
+            found if found == head => false,
+            found if found == tip => true,
+            _ => match self.check(tip, head).await {
+                Ok(found) => *found == Mergeability::Clean,
+                // Too large, or rejected by git.
+                Err(GitError::TooLarge { .. } | GitError::Invalid(_)) => false,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        let stats = if with_stats { Some(self.stats(merge_base, head).await?) } else { None };
+        let is_behind = merge_base != tip;
+        Ok(PullDescription { base_id, merge_base_id: merge_base.to_string(), is_mergeable, is_behind, stats })
+    }
+
+    async fn merge_base(&self, tip: Oid, head: Oid) -> Result<Option<Oid>, GitError> {
+        let (cache, key) = (&self.state.merges.bases, (self.id, tip, head));
+        if let Some(found) = cache.get(&key) {
+            return Ok(found);
+        }
+        let page = Page { number: 1, size: 1 };
+        let found = parted(self.state, &self.client, self.id, (tip, head), page).await?.merge_base;
+        cache.insert(key, found);
+        Ok(found)
+    }
+
+    async fn check(&self, tip: Oid, head: Oid) -> Result<Arc<Mergeability>, GitError> {
+        let state = self.state;
+        let check = async {
+            let _permit = state.limiters.merge.acquire(self.id, &self.client).await?;
+            Merger::new(&state.git, &state.pool, self.id).check(tip, head).await
+        };
+        state.merges.checks.get(self.id, tip, head, check).await
+    }
+
+    async fn stats(&self, merge_base: Oid, head: Oid) -> Result<PullStats, RpcError> {
+        let (cache, key) = (&self.state.merges.stats, (self.id, merge_base, head));
+        if let Some(found) = cache.get(&key) {
+            return Ok(found);
+        }
+        let _permit = self.state.limiters.merge.acquire(self.id, &self.client).await?;
+        let changes = changes_of(self.state, self.id, DiffPair { old: Some(merge_base), new: head }).await?;
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let stats = PullStats {
+            additions: number(changes.additions),
+            deletions: number(changes.deletions),
+            changed_files: encode::total_count(changes.file_count),
+        };
+        cache.insert(key, stats);
+        Ok(stats)
+    }
+}
+
+fn is_missing(error: &GitError) -> bool {
+    matches!(error, GitError::CommitNotFound) || error.is_missing_object()
+}
+
+fn conflict_file(file: &ConflictFile) -> git::ConflictFile {
+    let ranges = file.ranges.iter().map(conflict_range).collect();
+    git::ConflictFile { path: file.path.clone(), kind: file.kind.name().to_owned(), ranges }
+}
+
+fn conflict_range(range: &ConflictRange) -> git::ConflictRange {
+    let ConflictRange { base, ours, theirs } = *range;
+    let [base, ours, theirs] =
+        [base, ours, theirs].map(|LineRange { line, count }| Some(git::LineRange { start: line, line_count: count }));
+    git::ConflictRange { base, ours, theirs }
+}
