@@ -127,6 +127,8 @@ impl MergeWrite {
     async fn run(self, state: &AppState, order: Option<Order>) -> Result<MergePullResponse, RpcError> {
         let id = self.repository;
         let _turn = state.merges.turn(id).await?;
+        // Settles what a crash left open: a stored response and a row are of a merge that was made.
+        drop(state.updater.lock(id).await?);
         if let Some(key) = &self.key {
             match key.find::<MergePullResponse, CommitSubject>(&state.db).await? {
                 Some(Stored::Response(response)) => return Ok(response),
@@ -135,8 +137,6 @@ impl MergeWrite {
             }
         }
         let order = order.ok_or(RpcError::BadPermit)?;
-        // Settles what a crash left open, so that a row is a merge that was made.
-        drop(state.updater.lock(id).await?);
         if MergeTable::new(state.db.clone()).find(id, order.number).await?.is_some() {
             return Err(RpcError::AlreadyMerged);
         }

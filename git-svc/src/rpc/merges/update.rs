@@ -79,6 +79,8 @@ fn check_base_grant(state: &AppState, write: &RefWrite, grant: &str, base: Repos
 async fn run(state: &AppState, write: &RefWrite, update: Update) -> Result<UpdatePullHeadResponse, RpcError> {
     let id = write.repository;
     let _turn = state.merges.turn(id).await?;
+    // Settles what a crash left open: a stored response is of an update that was made.
+    drop(state.updater.lock(id).await?);
     match write.stored::<UpdatePullHeadResponse>(state).await? {
         Some(Stored::Response(response)) => return Ok(response),
         Some(Stored::Subject(_)) => return Err(IdempotencyError::NotKept.into()),
