@@ -90,6 +90,7 @@ mod protection;
 mod protocol;
 mod proxies;
 mod public_keys;
+mod pulls;
 mod quotas;
 mod reading;
 mod redis;

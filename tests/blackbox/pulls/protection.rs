@@ -1,0 +1,145 @@
+//! Branch protection and merges: who merges into a protected branch, and what has to be there
+//! before.
+
+use serde_json::{Value, json};
+
+use super::Work;
+use crate::harness::{Cluster, Response, User};
+
+on_profiles! {
+    both {
+        a_branch_that_takes_no_pushes_takes_merges
+        required_checks_of_the_head_hold_a_merge_back
+    }
+    embedded {
+        only_those_on_the_list_merge
+        a_head_that_is_behind_waits_for_its_update
+        settings_of_merges_are_shown_as_they_were_set
+    }
+}
+
+async fn protect(work: &Work, rule: Value) {
+    let mut body = json!({"rule_name": "main"});
+    body.as_object_mut().unwrap().extend(rule.as_object().cloned().unwrap());
+    work.owner.post(&work.path("/branch_protections"), &body).await.expect(201);
+}
+
+/// Fails unless the protection of the branch refused a merge.
+#[track_caller]
+fn held_back(response: Response) {
+    let response = response.refused(405);
+    let reason = response.json()["reason"].as_str().unwrap_or_default().to_owned();
+    assert!(reason.contains("PROTECTED"), "{}", response.text());
+}
+
+async fn writer(work: &Work, cluster: &Cluster, stem: &str) -> User {
+    let user = cluster.user(stem).await;
+    work.owner.share(&work.repo, &user, "write").await;
+    user
+}
+
+async fn a_branch_that_takes_no_pushes_takes_merges(cluster: &Cluster) {
+    let work = Work::new(cluster, "closed").await;
+    let bob = writer(&work, cluster, "bob").await;
+    let (first, second) = (work.open("first").await, work.open("second").await);
+    protect(&work, json!({"enable_push": false})).await;
+    work.run(&["checkout", "-q", "-b", "direct"]).await;
+    work.git.commit("work", "direct", "x").await;
+    let refused = work.git.fails("work", &["push", "origin", "direct:main"]).await;
+    assert!(refused.contains("protected branch"), "{refused}");
+    work.owner.put(&work.path("/contents/x"), &json!({"message": "m", "content": "eA=="})).await.refused(403);
+    // A pull request is the way in, also for those who could not push if pushes were on.
+    work.merge_by(&bob, first, &json!({"Do": "squash"})).await.empty(200);
+    work.owner
+        .patch(
+            &work.path("/branch_protections/main"),
+            &json!({
+                "enable_push": true, "enable_push_whitelist": true, "push_whitelist_usernames": [work.owner.name],
+            }),
+        )
+        .await
+        .expect(200);
+    work.merge_by(&bob, second, &json!({"Do": "rebase"})).await.empty(200);
+    work.fetch().await;
+    assert_eq!(work.count("main", "origin/main").await, 2);
+}
+
+async fn required_checks_of_the_head_hold_a_merge_back(cluster: &Cluster) {
+    let work = Work::new(cluster, "checked").await;
+    let number = work.open("topic").await;
+    let head = work.tip("topic").await;
+    protect(&work, json!({"enable_status_check": true, "status_check_contexts": ["ci/*"]})).await;
+    let report = async |commit: &str, state: &str| {
+        let path = work.path(&format!("/statuses/{commit}"));
+        work.owner.post(&path, &json!({"state": state, "context": "ci/build"})).await.expect(201);
+    };
+    let base = work.tip("main").await;
+    held_back(work.merge(number, json!({})).await);
+    for state in ["pending", "failure"] {
+        report(&head, state).await;
+        held_back(work.merge(number, json!({})).await);
+    }
+    report(&head, "success").await;
+    // A new head has no checks yet.
+    let newer = work.push_commit("topic", "more", "x\n").await;
+    work.head_becomes(number, &newer).await;
+    held_back(work.merge(number, json!({})).await);
+    assert_eq!(work.tip("main").await, base);
+    report(&newer, "success").await;
+    work.merge(number, json!({"Do": "merge"})).await.empty(200);
+}
+
+async fn only_those_on_the_list_merge(cluster: &Cluster) {
+    let work = Work::new(cluster, "listed").await;
+    let (bob, carol) = (writer(&work, cluster, "bob").await, writer(&work, cluster, "carol").await);
+    let (first, second) = (work.open("first").await, work.open("second").await);
+    protect(&work, json!({"enable_merge_whitelist": true, "merge_whitelist_usernames": [carol.name]})).await;
+    held_back(work.merge_by(&bob, first, &json!({})).await);
+    work.merge_by(&carol, first, &json!({})).await.empty(200);
+    // Owners always may.
+    work.merge(second, json!({})).await.empty(200);
+    assert!(work.is_merged(first).await && work.is_merged(second).await);
+}
+
+async fn a_head_that_is_behind_waits_for_its_update(cluster: &Cluster) {
+    let work = Work::new(cluster, "behind").await;
+    let number = work.open("topic").await;
+    protect(&work, json!({"block_on_outdated_branch": true})).await;
+    work.push_commit("main", "newer", "x\n").await;
+    held_back(work.merge(number, json!({})).await);
+    work.owner.post(&work.pull_path(number, "/update"), &json!({})).await.empty(200);
+    let head = work.tip("topic").await;
+    work.head_becomes(number, &head).await;
+    work.merge(number, json!({"head_commit_id": head})).await.empty(200);
+}
+
+async fn settings_of_merges_are_shown_as_they_were_set(cluster: &Cluster) {
+    let work = Work::new(cluster, "shown").await;
+    let bob = writer(&work, cluster, "bob").await;
+    let rule = work.path("/branch_protections/main");
+    protect(
+        &work,
+        json!({
+            "enable_merge_whitelist": true, "merge_whitelist_usernames": [bob.name], "block_on_outdated_branch": true,
+        }),
+    )
+    .await;
+    let shown = work.owner.get(&rule).await.expect(200).json();
+    assert_eq!(
+        (&shown["enable_merge_whitelist"], &shown["merge_whitelist_usernames"]),
+        (&json!(true), &json!([bob.name]))
+    );
+    assert_eq!((&shown["block_on_outdated_branch"], &shown["enable_push"]), (&json!(true), &json!(true)));
+    // A change keeps what it does not name.
+    let changed = work.owner.patch(&rule, &json!({"enable_push": false})).await.expect(200).json();
+    assert_eq!(changed["merge_whitelist_usernames"], json!([bob.name]));
+    let off = json!({"enable_merge_whitelist": false, "merge_whitelist_usernames": []});
+    let changed = work.owner.patch(&rule, &off).await.expect(200).json();
+    assert_eq!(
+        (&changed["enable_merge_whitelist"], &changed["merge_whitelist_usernames"]),
+        (&json!(false), &json!([]))
+    );
+    let unknown = json!({"enable_merge_whitelist": true, "merge_whitelist_usernames": ["never-was"]});
+    work.owner.patch(&rule, &unknown).await.refused_field("merge_whitelist_usernames");
+    work.owner.patch(&rule, &json!({"merge_whitelist_teams": ["x"]})).await.refused_field("merge_whitelist_teams");
+}
