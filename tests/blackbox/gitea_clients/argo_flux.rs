@@ -3,6 +3,7 @@
 
 use super::go_sdk::GO_HEADERS;
 use super::go_sdk_git_types::{BRANCH, COMMIT, CONTENTS, FILE, STATUS, TREE};
+use super::go_sdk_pulls::PULL;
 use super::go_sdk_types::{DEPLOY_KEY, LABEL, ORGANIZATION, REPOSITORY, TEAM, USER, VERSION};
 use super::replay::Program;
 use super::row::Check::{Empty, False, Filled, Has, Is, Positive, Set, True};
@@ -10,7 +11,7 @@ use super::row::{Row, delete, get, patch, post, put_nothing};
 use super::shape::Type::{Many, One};
 
 pub(super) static PROGRAM: Program =
-    Program { scheme: "token", headers: GO_HEADERS, tables: &[GENERATOR, NOTIFICATIONS, BOOTSTRAP, TEAMS] };
+    Program { scheme: "token", headers: GO_HEADERS, tables: &[GENERATOR, NOTIFICATIONS, BOOTSTRAP, TEAMS, PULLS] };
 
 /// Argo CD reads the first page only, without a size, so that has to be the largest.
 static GENERATOR: &[Row] = &[
@@ -152,4 +153,50 @@ static TEAMS: &[Row] = &[
         .reads(&[("/name", Is("flux-{unique}")), ("/permission", Is("read"))]),
     delete("/repos/{org}/team-{unique}/teams/flux-{unique}").is(&[204]),
     delete("/repos/{org}/team-{unique}"),
+];
+
+/// Argo CD makes an application of each open pull request that has its labels. Flux proposes
+/// updates by them.
+static PULLS: &[Row] = &[
+    post(
+        "/repos/{owner}/{repo}/contents/apps.yaml",
+        r#"{"message":"Preview","branch":"main","new_branch":"preview/x",{blank_commit},"content":"YTogMQo="}"#,
+    )
+    .keeps(&[("pull_head", "/commit/sha")]),
+    post("/repos/{owner}/{repo}/labels", r##"{"name":"preview","color":"#00aabb"}"##).keeps(&[("label", "/id")]),
+    post(
+        "/repos/{owner}/{repo}/pulls",
+        r#"{"head":"preview/x","base":"main","title":"Preview","body":"","assignee":"","assignees":null,
+            "reviewers":null,"team_reviewers":null,"milestone":0,"labels":[{label}],"due_date":null}"#,
+    )
+    .is(&[201])
+    .decodes(One(&PULL))
+    .keeps(&[("pull", "/number")]),
+    get("/repos/{owner}/{repo}/pulls?limit=0&page=1&state=open").decodes(Many(&PULL)).reads(&[
+        ("/0/number", Is("{pull}")),
+        ("/0/title", Is("Preview")),
+        ("/0/head/ref", Is("preview/x")),
+        ("/0/head/sha", Is("{pull_head}")),
+        ("/0/base/ref", Is("main")),
+        ("/0/labels/0/name", Is("preview")),
+        ("/0/user/login", Is("{owner}")),
+    ]),
+    post("/repos/{owner}/{repo}/issues/{pull}/comments", r#"{"body":"kustomization/apps.default: reconciled"}"#)
+        .is(&[201]),
+    patch(
+        "/repos/{owner}/{repo}/pulls/{pull}",
+        r#"{"title":"Update","body":null,"base":"","assignee":"","assignees":null,"milestone":0,"labels":null,
+            "state":null,"due_date":null,"unset_due_date":null,"allow_maintainer_edit":null}"#,
+    )
+    .decodes(One(&PULL))
+    .reads(&[("/title", Is("Update")), ("/labels/0/name", Is("preview"))]),
+    post(
+        "/repos/{owner}/{repo}/pulls/{pull}/merge",
+        r#"{"Do":"squash","MergeCommitID":"","MergeTitleField":"","MergeMessageField":"By Flux",
+            "delete_branch_after_merge":false,"force_merge":false,"head_commit_id":"",
+            "merge_when_checks_succeed":false}"#,
+    )
+    .is(&[200]),
+    get("/repos/{owner}/{repo}/pulls/{pull}").decodes(One(&PULL)).reads(&[("/merged", True), ("/html_url", Filled)]),
+    get("/repos/{owner}/{repo}/pulls?limit=0&page=1&state=open").reads(&[("", Empty)]),
 ];

@@ -2,15 +2,15 @@
 //! references where that also takes one.
 
 use super::replay::Program;
-use super::row::Check::{Empty, False, Filled, Has, Is, Positive, Set, True};
-use super::row::{Row, delete, get, patch, post};
+use super::row::Check::{Empty, Entries, False, Filled, Has, Is, Positive, Set, True};
+use super::row::{Row, delete, get, patch, post, post_nothing};
 use super::shape::Shape;
 use super::shape::Type::{Flag, Integer, Many, One, Text, Texts, Time};
 
 pub(super) static PROGRAM: Program = Program {
     scheme: "Bearer",
     headers: super::go_sdk::GO_HEADERS,
-    tables: &[ACCOUNTS, REPOSITORIES, GIT, HOOKS, RELEASES_AND_ISSUES],
+    tables: &[ACCOUNTS, REPOSITORIES, GIT, HOOKS, RELEASES_AND_ISSUES, PULLS],
 };
 
 static USER: Shape = Shape::new(&[
@@ -115,6 +115,25 @@ static ISSUE: Shape = Shape::new(&[
     ("comments", Integer),
     ("created_at", Time),
     ("updated_at", Time),
+]);
+
+static END: Shape = Shape::new(&[("label", Text), ("ref", Text), ("sha", Text), ("repo", One(&REPOSITORY))]);
+
+static PULL: Shape = Shape::new(&[
+    ("id", Integer),
+    ("number", Integer),
+    ("user", One(&USER)),
+    ("title", Text),
+    ("body", Text),
+    ("state", Text),
+    ("html_url", Text),
+    ("diff_url", Text),
+    ("mergeable", Flag),
+    ("merged", Flag),
+    ("created_at", Time),
+    ("updated_at", Time),
+    ("base", One(&END)),
+    ("head", One(&END)),
 ]);
 
 static COMMENT: Shape = Shape::new(&[
@@ -278,4 +297,30 @@ static RELEASES_AND_ISSUES: &[Row] = &[
     .decodes(One(&MILESTONE))
     .reads(&[("/title", Is("1.0")), ("/state", Is("closed")), ("/due_on", Set)]),
     delete("/repos/{owner}/{repo}/milestones/{milestone}"),
+];
+
+/// It merges without a body.
+static PULLS: &[Row] = &[
+    post(
+        "/repos/{owner}/{repo}/contents/.drone.yml",
+        r#"{"message":"Build it","branch":"main","new_branch":"drone","content":"YQo="}"#,
+    )
+    .keeps(&[("pull_head", "/commit/sha")]),
+    post("/repos/{owner}/{repo}/pulls", r#"{"title":"Build it","body":"Text","head":"drone","base":"main"}"#)
+        .decodes(One(&PULL))
+        .keeps(&[("pull", "/number")]),
+    get("/repos/{owner}/{repo}/pulls?limit=30&page=1&state=all").decodes(Many(&PULL)).reads(&[("", Entries)]),
+    get("/repos/{owner}/{repo}/pulls/{pull}").decodes(One(&PULL)).reads(&[
+        ("/number", Is("{pull}")),
+        ("/head/ref", Is("drone")),
+        ("/head/sha", Is("{pull_head}")),
+        ("/base/ref", Is("main")),
+        ("/head/repo/full_name", Is("{owner}/{repo}")),
+        ("/html_url", Filled),
+        ("/diff_url", Filled),
+        ("/merged", False),
+    ]),
+    post("/repos/{owner}/{repo}/issues/{pull}/comments", r#"{"body":"Built"}"#).decodes(One(&COMMENT)),
+    post_nothing("/repos/{owner}/{repo}/pulls/{pull}/merge").is(&[200]),
+    get("/repos/{owner}/{repo}/pulls/{pull}").reads(&[("/merged", True), ("/state", Is("closed"))]),
 ];

@@ -10,7 +10,7 @@ use super::row::Caller::{Administrator, Anonymous, Password, Reader};
 use super::row::Check::{Empty, False, Filled, Has, Is, Positive, Set, True};
 use super::row::{Row, delete, get, patch, post, post_nothing, put, put_nothing};
 use super::shape::Type::{IntegerMap, Many, One};
-use super::{go_sdk_git, go_sdk_issues};
+use super::{go_sdk_git, go_sdk_issues, go_sdk_pulls};
 
 /// The headers of every program in Go.
 pub(super) const GO_HEADERS: &[(&str, &str)] = &[("user-agent", "Go-http-client/1.1")];
@@ -18,7 +18,17 @@ pub(super) const GO_HEADERS: &[(&str, &str)] = &[("user-agent", "Go-http-client/
 pub(super) static PROGRAM: Program = Program {
     scheme: "token",
     headers: GO_HEADERS,
-    tables: &[SERVICE, ACCOUNTS, ORGANIZATIONS, TEAMS, REPOSITORIES, go_sdk_git::ROWS, go_sdk_issues::ROWS, BACKUPS],
+    tables: &[
+        SERVICE,
+        ACCOUNTS,
+        ORGANIZATIONS,
+        TEAMS,
+        REPOSITORIES,
+        go_sdk_git::ROWS,
+        go_sdk_issues::ROWS,
+        go_sdk_pulls::ROWS,
+        BACKUPS,
+    ],
 };
 
 /// The client asks for the version in its constructor.

@@ -4,14 +4,14 @@
 use super::replay::Program;
 use super::row::Caller::Reader;
 use super::row::Check::{Empty, Entries, False, Filled, Is, Positive, Set, True};
-use super::row::{Row, delete, get, post, upload};
+use super::row::{Row, delete, get, patch, post, upload};
 use super::shape::Shape;
 use super::shape::Type::{Flag, Integer, Many, One, Text, Time, Word, Words};
 
 pub(super) static PROGRAM: Program = Program {
     scheme: "token",
     headers: &[("user-agent", "Java/17.0.11"), ("accept", "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2")],
-    tables: &[OWNERS, SCANS, NOTIFICATIONS, HOOKS],
+    tables: &[OWNERS, SCANS, NOTIFICATIONS, HOOKS, PULLS],
 };
 
 static VERSION: Shape = Shape::new(&[("version", Text)]);
@@ -192,6 +192,36 @@ static ISSUE: Shape = Shape::new(&[
     ("updated_at", Time),
 ]);
 
+static END: Shape =
+    Shape::new(&[("label", Text), ("ref", Text), ("sha", Text), ("repo_id", Integer), ("repo", One(&REPOSITORY))]);
+
+static PULL: Shape = Shape::new(&[
+    ("id", Integer),
+    ("url", Text),
+    ("number", Integer),
+    ("user", One(&OWNER)),
+    ("title", Text),
+    ("body", Text),
+    ("assignee", One(&OWNER)),
+    ("state", Word(&["open", "closed"])),
+    ("comments", Integer),
+    ("html_url", Text),
+    ("diff_url", Text),
+    ("patch_url", Text),
+    ("mergeable", Flag),
+    ("merged", Flag),
+    ("merged_at", Time),
+    ("merge_commit_sha", Text),
+    ("merged_by", One(&OWNER)),
+    ("base", One(&END)),
+    ("head", One(&END)),
+    ("merge_base", Text),
+    ("due_date", Time),
+    ("created_at", Time),
+    ("updated_at", Time),
+    ("closed_at", Time),
+]);
+
 /// A navigator takes its owner for an organization, and for a user if that is a 404. For hooks it
 /// looks at the e-mail address: an organization has none.
 static OWNERS: &[Row] = &[
@@ -319,4 +349,47 @@ static HOOKS: &[Row] = &[
     .keeps(&[("org_hook", "/id")]),
     get("/orgs/{org}/hooks").reads(&[("/?/id", Is("{org_hook}")), ("/*/config", Entries)]),
     delete("/orgs/{org}/hooks/{org_hook}"),
+];
+
+/// A scan builds the pull requests of the repository and of its forks. It fetches the head, and
+/// asks whether the author may change the repository.
+static PULLS: &[Row] = &[
+    get("/repos/{owner}/{repo}/pulls?state=open").by(Reader).decodes(Many(&PULL)).reads(&[("", Empty)]),
+    post(
+        "/repos/{owner}/{repo}/contents/Jenkinsfile",
+        r#"{"message":"Build it","branch":"main","new_branch":"feature/build","content":"YQo="}"#,
+    )
+    .keeps(&[("pull_head", "/commit/sha")]),
+    post("/repos/{owner}/{repo}/pulls", r#"{"head":"feature/build","base":"main","title":"Build it"}"#)
+        .keeps(&[("pull", "/number")]),
+    get("/repos/{owner}/{repo}/pulls?state=open").by(Reader).decodes(Many(&PULL)).reads(&[
+        ("/0/number", Is("{pull}")),
+        ("/0/title", Is("Build it")),
+        ("/0/user/username", Is("{owner}")),
+        ("/0/head/ref", Is("feature/build")),
+        ("/0/head/sha", Is("{pull_head}")),
+        ("/0/head/repo/owner/username", Is("{owner}")),
+        ("/0/head/repo/name", Is("{repo}")),
+        ("/0/base/ref", Is("main")),
+        ("/0/base/sha", Filled),
+        ("/0/merge_base", Filled),
+        ("/0/mergeable", True),
+        ("/0/html_url", Filled),
+        ("/0/updated_at", Set),
+    ]),
+    get("/repos/{owner}/{repo}/pulls/{pull}")
+        .by(Reader)
+        .decodes(One(&PULL))
+        .reads(&[("/head/sha", Is("{pull_head}")), ("/merged", False)]),
+    get("/repos/{owner}/{repo}/raw/{pull_head}/Jenkinsfile").by(Reader).text("a\n"),
+    post(
+        "/repos/{owner}/{repo}/statuses/{pull_head}",
+        r#"{"context":"{repo}/pipeline/pr-main","description":"This commit looks good","state":"success",
+            "status":"success","target_url":"https://ci.example.com/job/2/"}"#,
+    )
+    .decodes(One(&STATUS)),
+    get("/repos/{owner}/{repo}/issues?state=open").by(Reader).decodes(Many(&ISSUE)).reads(&[("", Entries)]),
+    // Nothing is there any more where pull requests are off.
+    patch("/repos/{owner}/{repo}", r#"{"has_pull_requests":false}"#),
+    get("/repos/{owner}/{repo}/pulls?state=open").by(Reader).is(&[404]),
 ];

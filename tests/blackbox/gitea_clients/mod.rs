@@ -6,11 +6,13 @@
 //! that the program accepts, the types it decodes, and the places that it needs.
 
 mod argo_flux;
+mod atlantis;
 mod drone;
 mod go_sdk;
 mod go_sdk_git;
 mod go_sdk_git_types;
 mod go_sdk_issues;
+mod go_sdk_pulls;
 mod go_sdk_types;
 mod jenkins;
 mod releases;
@@ -37,6 +39,7 @@ use crate::imports::{on_outward_installations, outward};
 on_outward_installations! {
     embedded Embedded {
         argo_and_flux_read_what_they_need
+        atlantis_reads_what_it_needs
         drone_reads_what_it_needs
         programs_with_the_go_client_read_what_they_need
         jenkins_reads_what_it_needs
@@ -120,6 +123,11 @@ fn text(json: &Value, pointer: &str) -> String {
 async fn argo_and_flux_read_what_they_need(cluster: &Cluster) {
     let mut replay = prepare(cluster, "flux").await;
     replay.run(&argo_flux::PROGRAM).await;
+}
+
+async fn atlantis_reads_what_it_needs(cluster: &Cluster) {
+    let mut replay = prepare(cluster, "plans").await;
+    replay.run(&atlantis::PROGRAM).await;
 }
 
 async fn drone_reads_what_it_needs(cluster: &Cluster) {

@@ -133,7 +133,7 @@ static PYTHON: &[Row] = &[
         .reads(&[("/browser_download_url", Filled)]),
 ];
 
-/// It makes its tag by the release. Its other requests are about pull requests.
+/// It makes its tag by the release, and proposes the next release by a pull request.
 static RELEASE_PLZ: &[Row] = &[
     post(
         "/repos/{owner}/{repo}/releases",
@@ -142,4 +142,25 @@ static RELEASE_PLZ: &[Row] = &[
     .is(&[201]),
     get("/repos/{owner}/{repo}/tags/demo-v0.1.0").reads(&[("/commit/sha", Filled)]),
     delete("/repos/{owner}/{repo}/releases/tags/demo-v0.1.0"),
+    post(
+        "/repos/{owner}/{repo}/contents/CHANGELOG.md",
+        r#"{"message":"chore: release","branch":"main","new_branch":"release-plz-1","content":"YQo="}"#,
+    )
+    .keeps(&[("pull_head", "/commit/sha")]),
+    post(
+        "/repos/{owner}/{repo}/pulls",
+        r#"{"title":"chore: release","body":"Notes","base":"main","head":"release-plz-1","draft":false}"#,
+    )
+    .is(&[201])
+    .reads(&[("/number", Positive), ("/html_url", Filled), ("/head/ref", Is("release-plz-1"))])
+    .keeps(&[("pull", "/number")]),
+    get("/repos/{owner}/{repo}/pulls?state=open").reads(&[
+        ("/0/head/ref", Is("release-plz-1")),
+        ("/0/head/sha", Is("{pull_head}")),
+        ("/0/user/login", Is("{owner}")),
+    ]),
+    get("/repos/{owner}/{repo}/pulls/{pull}/commits").reads(&[("/0/sha", Is("{pull_head}"))]),
+    patch("/repos/{owner}/{repo}/pulls/{pull}", r#"{"title":"chore: release v1","body":"More notes"}"#)
+        .reads(&[("/title", Is("chore: release v1")), ("/body", Is("More notes"))]),
+    patch("/repos/{owner}/{repo}/pulls/{pull}", r#"{"state":"closed"}"#).reads(&[("/state", Is("closed"))]),
 ];

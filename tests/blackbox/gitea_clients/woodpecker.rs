@@ -3,6 +3,7 @@
 
 use super::go_sdk::GO_HEADERS;
 use super::go_sdk_git_types::{BRANCH, CONTENTS, STATUS, TAG};
+use super::go_sdk_pulls::{CHANGED_FILE, PULL};
 use super::go_sdk_types::{HOOK, ORGANIZATION, ORGANIZATION_PERMISSIONS, REPOSITORY, SETTINGS, USER, VERSION};
 use super::replay::Program;
 use super::row::Caller::Anonymous;
@@ -11,7 +12,7 @@ use super::row::{Row, delete, get, post};
 use super::shape::Type::{Many, One};
 
 pub(super) static GITEA: Program =
-    Program { scheme: "token", headers: GO_HEADERS, tables: &[ACCOUNTS, REPOSITORIES, PIPELINES, HOOKS] };
+    Program { scheme: "token", headers: GO_HEADERS, tables: &[ACCOUNTS, REPOSITORIES, PIPELINES, HOOKS, PULLS] };
 
 pub(super) static FORGEJO: Program =
     Program { scheme: "token", headers: GO_HEADERS, tables: &[REPOSITORIES, PIPELINES, FORGEJO_HOOKS] };
@@ -123,4 +124,30 @@ static FORGEJO_HOOKS: &[Row] = &[
     .reads(&[("/type", Is("forgejo"))])
     .keeps(&[("hook", "/id")]),
     delete("/repos/{owner}/{repo}/hooks/{hook}"),
+];
+
+/// It offers the open ones to be built, and reads the changed files of each for its conditions.
+static PULLS: &[Row] = &[
+    post(
+        "/repos/{owner}/{repo}/contents/.woodpecker.yaml",
+        r#"{"message":"Build it","branch":"main","new_branch":"built","content":"YQo="}"#,
+    )
+    .keeps(&[("pull_head", "/commit/sha")]),
+    post("/repos/{owner}/{repo}/pulls", r#"{"head":"built","base":"main","title":"Build it"}"#)
+        .keeps(&[("pull", "/number")]),
+    get("/repos/{owner}/{repo}/pulls?limit=50&page=1&state=open").decodes(Many(&PULL)).reads(&[
+        ("/0/number", Is("{pull}")),
+        ("/0/title", Is("Build it")),
+        ("/0/head/sha", Is("{pull_head}")),
+    ]),
+    get("/repos/{owner}/{repo}/pulls/{pull}").decodes(One(&PULL)).reads(&[
+        ("/html_url", Filled),
+        ("/user/avatar_url", Filled),
+        ("/head/repo/clone_url", Filled),
+        ("/merge_base", Filled),
+    ]),
+    get("/repos/{owner}/{repo}/pulls/{pull}/files?limit={page_size}&page=1")
+        .decodes(Many(&CHANGED_FILE))
+        .reads(&[("/0/filename", Is(".woodpecker.yaml"))]),
+    get("/repos/{owner}/{repo}/pulls/{pull}/files?limit={page_size}&page=2").reads(&[("", Empty)]),
 ];
