@@ -373,6 +373,19 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "UpdateMilestone", "PATCH", demo(&format!("/milestones/{milestone}")), json!({"title": "Changed"}));
     add(ada, "DeleteMilestone", "DELETE", demo(&format!("/milestones/{milestone}")), nothing());
 
+    // Pull requests
+    for name in ["pulled", "offered"] {
+        let change = json!({"message": "m", "content": "dGV4dA==", "new_branch": name});
+        ada.put(&demo(&format!("/contents/{name}")), &change).await.expect(201);
+    }
+    let pull = ada.post(&demo("/pulls"), &json!({"head": "pulled", "base": "main", "title": "One"})).await;
+    let pull = demo(&format!("/pulls/{}", pull.expect(201).json()["number"]));
+    ada.put(&demo("/contents/newer"), &content).await.expect(201);
+    add(ada, "CreatePull", "POST", demo("/pulls"), json!({"head": "offered", "base": "main", "title": "More"}));
+    add(ada, "UpdatePull", "PATCH", pull.clone(), json!({"title": "Changed"}));
+    add(ada, "UpdatePullHead", "POST", format!("{pull}/update"), json!({}));
+    add(ada, "PermitMerge MergePull", "POST", format!("{pull}/merge"), json!({"Do": "merge"}));
+
     // Webhooks with an unreachable URL
     let new = json!({"type": "native", "config": {"url": "https://example.com/hook", "content_type": "json"}});
     for hooks in [demo("/hooks"), format!("/orgs/{org}/hooks")] {

@@ -24,16 +24,22 @@ pub(super) enum Owner {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tracker {
-    /// Issue and comment are by a user who is not a caller.
+    /// Issue, comment and pull request are by a user who is not a caller.
     pub(super) issue_number: i64,
+    pub(super) pull_number: i64,
     pub(super) comment_id: i64,
     pub(super) label_id: i64,
     pub(super) milestone_id: i64,
 }
 
 /// Ids that do not exist.
-pub(super) const NO_TRACKER: Tracker =
-    Tracker { issue_number: ABSENT_ID, comment_id: ABSENT_ID, label_id: ABSENT_ID, milestone_id: ABSENT_ID };
+pub(super) const NO_TRACKER: Tracker = Tracker {
+    issue_number: ABSENT_ID,
+    pull_number: ABSENT_ID,
+    comment_id: ABSENT_ID,
+    label_id: ABSENT_ID,
+    milestone_id: ABSENT_ID,
+};
 
 /// A repository, possibly deleted.
 #[derive(Clone, Debug)]
@@ -124,8 +130,8 @@ impl Fixture {
         Repo { owner_name, name: name.to_owned(), owner, id, private: Some(private), tracker: NO_TRACKER }
     }
 
-    /// Creates an issue, a comment, a label and a milestone. Issue and comment are by a user who is
-    /// not a caller.
+    /// Creates an issue, a comment, a pull request, a label and a milestone. The first three are by a
+    /// user who is not a caller.
     async fn fill_tracker(&self, repo: &mut Repo, poster: &User) {
         let path = format!("/repos/{}/{}", repo.owner_name, repo.name);
         let owner = match repo.owner {
@@ -136,7 +142,12 @@ impl Fixture {
         let issue_number = poster.new_issue(&path, "Issue", json!({})).await["number"].as_i64().unwrap();
         let comment_id = poster.new_comment(&path, issue_number, "Comment").await;
         let (label_id, milestone_id) = (owner.new_label(&path, "label").await, owner.new_milestone(&path, "One").await);
-        repo.tracker = Tracker { issue_number, comment_id, label_id, milestone_id };
+        let change = json!({"message": "m", "content": "eA==", "new_branch": "offered"});
+        owner.put(&format!("{path}/contents/offered"), &change).await.expect(201);
+        let pull = json!({"head": "offered", "base": "main", "title": "Pull request"});
+        let pull = poster.post(&format!("{path}/pulls"), &pull).await.expect(201).json();
+        let pull_number = pull["number"].as_i64().unwrap();
+        repo.tracker = Tracker { issue_number, pull_number, comment_id, label_id, milestone_id };
     }
 
     /// Creates a repository like `repo` for a caller that deletes it.

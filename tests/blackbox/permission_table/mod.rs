@@ -61,16 +61,19 @@ const OPEN_PATHS: [&str; 8] = [
 
 /// Operations without a route: those that the gateway calls for others, a stream whose route lists
 /// pages, lines of a diff, which only programs and pages read, its text, whose route is that of the
-/// commit, one that is a field of a repository's settings, and the bytes of a file whose route
-/// creates the entry of the file.
-const WITHOUT_ROUTE: [&str; 7] = [
+/// commit, one that is a field of a repository's settings, the bytes of a file whose route creates
+/// the entry of the file, the repository of a head, what git knows about pull requests that others
+/// list, and the permit for a merge.
+const WITHOUT_ROUTE: [&str; 9] = [
     "ferrite.repo.v1.AccountService/GetUsers",
-    operation::PERMIT_MERGE,
     "ferrite.hook.v1.FeedService/WatchEvents",
     operation::GET_DIFF,
     operation::DIFF,
     operation::UPDATE_MIRROR,
     operation::UPLOAD_ASSET,
+    operation::GET_FORK,
+    operation::DESCRIBE_PULLS,
+    operation::PERMIT_MERGE,
 ];
 
 /// A route without its parameters and a trailing slash.
@@ -190,7 +193,7 @@ struct Question<'a> {
 /// requires less, for posters. No item of the fixture is by a caller.
 fn level_on_others(operation: &Operation) -> Permission {
     match operation.name {
-        operation::UPDATE_ISSUE => Permission::Write,
+        operation::UPDATE_ISSUE | operation::UPDATE_PULL => Permission::Write,
         operation::UPDATE_COMMENT | operation::DELETE_COMMENT => Permission::Admin,
         _ => Permission::None,
     }
@@ -206,6 +209,11 @@ fn archived_questions<'a>(fixture: &'a Fixture, operation: &Operation) -> Vec<Qu
     callers.flat_map(question).collect()
 }
 
+/// Whether the token lacks a scope beside that of the part of the repository.
+fn lacks_further_scope(operation: &Operation, caller: &Caller) -> bool {
+    operation.further_scope.is_some_and(|scope| !caller.scopes.contain(scope))
+}
+
 /// All callers for an operation on a repository.
 fn questions<'a>(fixture: &'a Fixture, selection: Selection, operation: &Operation) -> Vec<Question<'a>> {
     let Rule::Repository { unit, level, anonymous } = operation.rule else { panic!("{:?}", operation.rule) };
@@ -213,7 +221,12 @@ fn questions<'a>(fixture: &'a Fixture, selection: Selection, operation: &Operati
     let (mut questions, mut compared) = (archived_questions(fixture, operation), HashSet::new());
     for caller in selection.callers(fixture) {
         for repo in selection.repos(fixture, caller) {
-            let expected = on_repo(unit, level, anonymous, caller, repo, Interface::Api);
+            let expected = match on_repo(unit, level, anonymous, caller, repo, Interface::Api) {
+                // A further scope is a fact about the token alone, so it is checked first.
+                Expected::Unauthenticated => Expected::Unauthenticated,
+                _ if lacks_further_scope(operation, caller) => Expected::Forbidden,
+                expected => expected,
+            };
             let is_compared = expected == Expected::Hidden && compared.insert((caller.kind(), repo.private.is_some()));
             questions.push(Question { caller, repo, expected, is_compared });
         }

@@ -50,6 +50,7 @@ fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
             "raw" | "media" => "main/README.md".to_owned(),
             "contents" => "README.md".to_owned(),
             "issues" => tracker.issue_number.to_string(),
+            "pulls" => tracker.pull_number.to_string(),
             "comments" => tracker.comment_id.to_string(),
             "labels" => tracker.label_id.to_string(),
             "milestones" => tracker.milestone_id.to_string(),
