@@ -163,7 +163,8 @@ impl Fixture {
                 self.repos.push(repo);
             }
         }
-        let archived = self.new_repo(Owner::User, "archived", false).await;
+        let mut archived = self.new_repo(Owner::User, "archived", false).await;
+        self.fill_tracker(&mut archived, poster).await;
         self.owner.patch(&self.owner.repo("archived", ""), &json!({"archived": true})).await.expect(200);
         self.archived.push(archived);
         let mut gone = self.new_repo(Owner::User, "gone", false).await;

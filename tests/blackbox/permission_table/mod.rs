@@ -214,19 +214,24 @@ fn lacks_further_scope(operation: &Operation, caller: &Caller) -> bool {
     operation.further_scope.is_some_and(|scope| !caller.scopes.contain(scope))
 }
 
-/// All callers for an operation on a repository.
-fn questions<'a>(fixture: &'a Fixture, selection: Selection, operation: &Operation) -> Vec<Question<'a>> {
+/// Expectation for an operation on a repository.
+fn expected_on(operation: &Operation, caller: &Caller, repo: &Repo) -> Expected {
     let Rule::Repository { unit, level, anonymous } = operation.rule else { panic!("{:?}", operation.rule) };
     let level = level.max(level_on_others(operation));
+    match on_repo(unit, level, anonymous, caller, repo, Interface::Api) {
+        // A further scope is a fact about the token alone, so it is checked first.
+        Expected::Unauthenticated => Expected::Unauthenticated,
+        _ if lacks_further_scope(operation, caller) => Expected::Forbidden,
+        expected => expected,
+    }
+}
+
+/// All callers for an operation on a repository.
+fn questions<'a>(fixture: &'a Fixture, selection: Selection, operation: &Operation) -> Vec<Question<'a>> {
     let (mut questions, mut compared) = (archived_questions(fixture, operation), HashSet::new());
     for caller in selection.callers(fixture) {
         for repo in selection.repos(fixture, caller) {
-            let expected = match on_repo(unit, level, anonymous, caller, repo, Interface::Api) {
-                // A further scope is a fact about the token alone, so it is checked first.
-                Expected::Unauthenticated => Expected::Unauthenticated,
-                _ if lacks_further_scope(operation, caller) => Expected::Forbidden,
-                expected => expected,
-            };
+            let expected = expected_on(operation, caller, repo);
             let is_compared = expected == Expected::Hidden && compared.insert((caller.kind(), repo.private.is_some()));
             questions.push(Question { caller, repo, expected, is_compared });
         }

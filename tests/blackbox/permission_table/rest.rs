@@ -1,5 +1,6 @@
 //! Requests to the REST API and to git over HTTP.
 
+use ferrite_proto::operation;
 use repo_svc::access::{OPERATIONS, Operation, Rule};
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
@@ -7,7 +8,7 @@ use serde_json::json;
 use super::callers::Caller;
 use super::expected::{Expected, Interface, of_operation, on_repo};
 use super::fixture::{ABSENT_ID, Fixture, NO_TRACKER, Repo};
-use super::{AT_ONCE, Question, Selection, questions, routes};
+use super::{AT_ONCE, Question, Selection, expected_on, questions, routes};
 use crate::harness::concurrent::for_each;
 use crate::harness::{Cluster, Response};
 
@@ -138,7 +139,9 @@ pub(super) async fn every_route_responds_to_every_caller_by_the_table(cluster: &
         for (method, path) in routes(operation) {
             let case = |caller, target| Case { operation, method, path: &path, caller, target };
             if let Rule::Repository { .. } = operation.rule {
-                for_each(AT_ONCE, questions(&fixture, selection, operation), async |question| {
+                let questions = questions(&fixture, selection, operation).into_iter();
+                let questions = questions.map(|question| with_pull(operation, &path, question));
+                for_each(AT_ONCE, questions, async |question| {
                     ask(&fixture, &case(question.caller, Target::Repo(question.repo)), question).await;
                 })
                 .await;
@@ -156,6 +159,19 @@ pub(super) async fn every_route_responds_to_every_caller_by_the_table(cluster: &
                 }
             })
             .await;
+        }
+    }
+}
+
+/// Routes below a pull request read it first: what the caller may not read decides.
+fn with_pull<'a>(operation: &Operation, path: &str, question: Question<'a>) -> Question<'a> {
+    let is_of_git = [operation::GET_CONFLICTS, operation::UPDATE_PULL_HEAD].contains(&operation.name);
+    let row = OPERATIONS.iter().find(|row| row.name == operation::GET_PULL).expect("pull requests are read");
+    match expected_on(row, question.caller, question.repo) {
+        _ if !is_of_git || !path.contains("/pulls/") => question,
+        Expected::Allowed => question,
+        expected => {
+            Question { expected, is_compared: question.is_compared && expected == Expected::Hidden, ..question }
         }
     }
 }
@@ -186,10 +202,7 @@ async fn ask(fixture: &Fixture, case: &Case<'_>, question: Question<'_>) {
 pub(super) async fn git_over_http_responds_to_every_caller_by_the_table(cluster: &Cluster) {
     let (fixture, selection) = (Fixture::of(cluster).await, Selection::of_rpc_and_git(cluster.profile));
     let mut cases = Vec::new();
-    for (service, operation) in [
-        ("upload-pack", ferrite_proto::operation::UPLOAD_PACK),
-        ("receive-pack", ferrite_proto::operation::RECEIVE_PACK),
-    ] {
+    for (service, operation) in [("upload-pack", operation::UPLOAD_PACK), ("receive-pack", operation::RECEIVE_PACK)] {
         let row = OPERATIONS.iter().find(|row| row.name == operation).unwrap();
         for caller in selection.callers(&fixture) {
             cases.extend(selection.repos(&fixture, caller).into_iter().map(|repo| (service, row, caller, repo)));

@@ -123,7 +123,7 @@ async fn only_allowed_styles_merge(cluster: &Cluster) {
     );
     assert_eq!((&shown["default_merge_style"], &shown["allow_rebase_explicit"]), (&json!("rebase"), &json!(true)));
     for style in ["squash", "merge"] {
-        work.merge(number, json!({"Do": style})).await.refused(405);
+        refused_for(work.merge(number, json!({"Do": style})).await, 405, "STYLE_NOT_ALLOWED");
     }
     work.merge(number, json!({"Do": "rebase"})).await.empty(200);
     let none = json!({"allow_rebase": false, "allow_rebase_explicit": false, "allow_fast_forward_only_merge": false});

@@ -65,7 +65,6 @@ async fn diverged(cluster: &Cluster, name: &str) -> Work {
 
 async fn every_style_gives_the_tree_of_git(cluster: &Cluster) {
     let work = diverged(cluster, "styles").await;
-    work.owner.patch(&work.repo, &json!({"allow_fast_forward_only_merge": true})).await.expect(200);
     let (base, head) = (work.tip("main").await, work.tip("topic").await);
     for (style, commands) in STYLES {
         let branch = format!("base-{style}");
