@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Route parameters that are account names.
 const ACCOUNTS: [&str; 5] = ["{username}", "{org}", "{owner}", "{target}", "{collaborator}"];
 /// Parameters that are ids, git texts, or names without routes beside them.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 21] = [
     "{id}",
     "{index}",
     "{delivery}",
@@ -26,6 +26,8 @@ const OTHERS: [&str; 19] = [
     "{*tag}",
     "{*archive}",
     "{*basehead}",
+    "{base}",
+    "{*head}",
     "{repo}",
 ];
 
