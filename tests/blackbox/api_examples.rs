@@ -1,4 +1,4 @@
-//! The examples of `docs/api.md`, extracted from the guide and run as a reader would.
+//! The examples of the guides in `docs/`, extracted from the pages and run as a reader would.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -9,7 +9,11 @@ use tokio::process::Command;
 
 use crate::harness::{Cluster, User, servers};
 
-const GUIDE: &str = include_str!("../../docs/api.md");
+/// A page: its path and its text.
+type Page = (&'static str, &'static str);
+
+const GUIDE: Page = ("docs/api.md", include_str!("../../docs/api.md"));
+const PULLS: Page = ("docs/pull-requests.md", include_str!("../../docs/pull-requests.md"));
 /// Go's build cache: the first run compiles the standard library.
 const GO_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/go");
 
@@ -18,15 +22,16 @@ on_profiles! {
         the_first_steps_with_curl_make_and_close_an_issue
         the_example_in_python_makes_a_label_and_reads_all_pages
         the_example_in_go_keeps_what_others_changed
+        the_first_steps_with_pull_requests_merge_one
     }
 }
 
-/// The only code block of the guide in a language.
-fn block(language: &str) -> &'static str {
-    let (fence, mut blocks) = (format!("\n```{language}\n"), GUIDE.split("\n```"));
+/// The only code block of a page in a language.
+fn block((page, text): Page, language: &str) -> &'static str {
+    let (fence, mut blocks) = (format!("\n```{language}\n"), text.split("\n```"));
     let is_of_language = |block: &&str| block.split('\n').next() == Some(language);
-    let found = blocks.find(is_of_language).unwrap_or_else(|| panic!("docs/api.md has no block in {language}"));
-    assert_eq!(GUIDE.matches(&*fence).count(), 1, "docs/api.md has several blocks in {language}");
+    let found = blocks.find(is_of_language).unwrap_or_else(|| panic!("{page} has no block in {language}"));
+    assert_eq!(text.matches(&*fence).count(), 1, "{page} has several blocks in {language}");
     &found[language.len() + 1..]
 }
 
@@ -37,10 +42,10 @@ struct Example {
 }
 
 impl Example {
-    fn of(language: &str, name: &str) -> Self {
+    fn of(page: Page, language: &str, name: &str) -> Self {
         let folder = tempfile::tempdir_in(servers::folder()).unwrap();
         let file = folder.path().join(name);
-        std::fs::write(&file, block(language)).unwrap();
+        std::fs::write(&file, block(page, language)).unwrap();
         Self { folder, file }
     }
 
@@ -75,7 +80,7 @@ async fn the_first_steps_with_curl_make_and_close_an_issue(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     // The second time makes a token and a repository with other names.
     for count in 1..=2 {
-        let (is_done, printed, complaint) = Example::of("sh", "steps.sh").run(&ada, &["bash", "-eu"], &[]).await;
+        let (is_done, printed, complaint) = Example::of(GUIDE, "sh", "steps.sh").run(&ada, &["bash", "-eu"], &[]).await;
         assert!(is_done, "{printed}\n{complaint}");
         let names = ada.get("/user/repos").await.expect(200).each("name");
         assert_eq!(names.len(), count, "{names:?}");
@@ -94,7 +99,7 @@ async fn the_example_in_python_makes_a_label_and_reads_all_pages(cluster: &Clust
     for name in ["bug", "fast", "question", "wontfix"] {
         ada.new_label(&repo, name).await;
     }
-    let (example, full_name) = (Example::of("python", "labels.py"), format!("{}/demo", ada.name));
+    let (example, full_name) = (Example::of(GUIDE, "python", "labels.py"), format!("{}/demo", ada.name));
     // The second time the label is there already.
     for _ in 0..2 {
         let (is_done, printed, complaint) = example.run(&ada, &["python3"], &[&full_name]).await;
@@ -111,7 +116,7 @@ async fn the_example_in_go_keeps_what_others_changed(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("demo", json!({})).await;
     ada.new_issue(&repo, "It breaks", json!({"body": "Badly."})).await;
-    let (example, full_name) = (Example::of("go", "seen.go"), format!("{}/demo", ada.name));
+    let (example, full_name) = (Example::of(GUIDE, "go", "seen.go"), format!("{}/demo", ada.name));
     // The second time the title has its prefix already.
     for _ in 0..2 {
         let (is_done, _, complaint) = example.run(&ada, &["go", "run"], &[&full_name, "1"]).await;
@@ -119,4 +124,16 @@ async fn the_example_in_go_keeps_what_others_changed(cluster: &Cluster) {
     }
     let issue = ada.issue(&repo, 1).await;
     assert_eq!((&issue["title"], &issue["body"]), (&json!("[seen] It breaks"), &json!("Badly.")));
+}
+
+async fn the_first_steps_with_pull_requests_merge_one(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let (is_done, printed, complaint) = Example::of(PULLS, "sh", "pulls.sh").run(&ada, &["bash", "-eu"], &[]).await;
+    assert!(is_done, "{printed}\n{complaint}");
+    let names = ada.get("/user/repos").await.expect(200).each("name");
+    let repo = ada.repo(&names[0], "");
+    let pull = ada.get(&format!("{repo}/pulls/1")).await.expect(200).json();
+    assert_eq!((&pull["merged"], &pull["state"]), (&json!(true), &json!("closed")));
+    ada.get(&format!("{repo}/branches/hello")).await.refused(404);
+    ada.get(&format!("{repo}/contents/hello.txt")).await.expect(200);
 }
