@@ -63,7 +63,15 @@ static REPOSITORIES: &[Row] = &[
             "default_delete_branch_after_merge":null}"#,
     )
     .decodes(One(&REPOSITORY))
-    .reads(&[("/description", Is("Planned")), ("/has_wiki", False), ("/website", Is("https://example.com"))]),
+    .reads(&[
+        ("/description", Is("Planned")),
+        ("/has_wiki", False),
+        ("/website", Is("https://example.com")),
+        ("/has_pull_requests", True),
+        ("/allow_merge_commits", True),
+        ("/allow_squash_merge", True),
+        ("/autodetect_manual_merge", False),
+    ]),
     post(
         "/org/{org}/repos",
         r#"{"name":"tf-{unique}","description":"","private":true,"issue_labels":"Default","auto_init":true,
@@ -154,11 +162,11 @@ static PROTECTIONS: &[Row] = &[
         "/repos/{owner}/{repo}/branch_protections",
         r#"{"branch_name":"main","rule_name":"main","enable_push":true,"enable_push_whitelist":true,
             "push_whitelist_usernames":["{owner}"],"push_whitelist_teams":[],"push_whitelist_deploy_keys":false,
-            "enable_merge_whitelist":false,"merge_whitelist_usernames":[],"merge_whitelist_teams":[],
+            "enable_merge_whitelist":true,"merge_whitelist_usernames":["{owner}"],"merge_whitelist_teams":[],
             "enable_status_check":true,"status_check_contexts":["ci/*"],"required_approvals":0,
             "enable_approvals_whitelist":false,"approvals_whitelist_username":[],"approvals_whitelist_teams":[],
             "block_on_rejected_reviews":false,"block_on_official_review_requests":false,
-            "block_on_outdated_branch":false,"dismiss_stale_approvals":false,"require_signed_commits":false,
+            "block_on_outdated_branch":true,"dismiss_stale_approvals":false,"require_signed_commits":false,
             "protected_file_patterns":"","unprotected_file_patterns":"","block_admin_merge_override":false}"#,
     )
     .is(&[201])
@@ -171,6 +179,9 @@ static PROTECTIONS: &[Row] = &[
         ("/push_whitelist_usernames/0", Is("{owner}")),
         ("/enable_status_check", True),
         ("/status_check_contexts/0", Is("ci/*")),
+        ("/enable_merge_whitelist", True),
+        ("/merge_whitelist_usernames/0", Is("{owner}")),
+        ("/block_on_outdated_branch", True),
         ("/updated_at", Set),
     ]),
     patch(
@@ -184,7 +195,14 @@ static PROTECTIONS: &[Row] = &[
             "protected_file_patterns":"","unprotected_file_patterns":"","block_admin_merge_override":false}"#,
     )
     .decodes(One(&PROTECTION))
-    .reads(&[("/enable_push", False), ("/enable_status_check", False), ("/status_check_contexts", Empty)]),
+    .reads(&[
+        ("/enable_push", False),
+        ("/enable_status_check", False),
+        ("/status_check_contexts", Empty),
+        ("/enable_merge_whitelist", False),
+        ("/merge_whitelist_usernames", Empty),
+        ("/block_on_outdated_branch", False),
+    ]),
     delete("/repos/{owner}/{repo}/branch_protections/main").is(&[204]),
     get("/repos/{owner}/{repo}/branch_protections/main").is(&[404]),
 ];
