@@ -13,7 +13,7 @@ use ferrite_proto::text_digest;
 use ferrite_rpc::auth::{AuthError, Authorizer};
 
 use super::{FeedError, FeedItem};
-use crate::payload::redact::{RELEASE_NOTES, TEXT_BEFORE, TextPath, without_texts};
+use crate::payload::redact::{HEAD_REPOSITORY, RELEASE_NOTES, TEXT_BEFORE, TextPath, without_texts, without_value};
 use crate::store::events::{Source, StoredEvent};
 
 /// A reader of one repository's feed.
@@ -32,6 +32,8 @@ enum Shown {
         is_pull: bool,
         /// Whether it contains the text that an edit replaced.
         has_text_before: bool,
+        /// The repository of the head of a pull request, if it is another one.
+        head: Option<i64>,
     },
     /// An unreadable fact about an issue or a pull request.
     Unknown,
@@ -71,7 +73,11 @@ impl FeedReader {
         };
         let request = ResolveFeedAccessRequest {
             access: Some(self.access.clone()),
-            repository_ids: ids(|shown| if let Shown::Fork(id) = shown { Some(*id) } else { None }),
+            repository_ids: ids(|shown| match shown {
+                Shown::Fork(id) => Some(*id),
+                Shown::Issue { head, .. } => *head,
+                Shown::Nothing | Shown::Unknown | Shown::Release { .. } => None,
+            }),
             release_ids: ids(|shown| if let Shown::Release { id, .. } = shown { Some(*id) } else { None }),
         };
         let response = authorizer.resolve_feed(request).await?;
@@ -84,8 +90,13 @@ impl FeedReader {
             Shown::Nothing => Some(item),
             Shown::Issue { is_pull: true, .. } if !reads_pulls => None,
             Shown::Issue { is_pull: false, .. } if !reads_issues => None,
-            Shown::Issue { has_text_before: true, .. } => without(item, TEXT_BEFORE),
-            Shown::Issue { has_text_before: false, .. } => Some(item),
+            Shown::Issue { has_text_before, head, .. } => {
+                let item = if has_text_before { without(item, TEXT_BEFORE)? } else { item };
+                match head {
+                    Some(head) if !repositories.contains(&head) => without_head(item),
+                    _ => Some(item),
+                }
+            }
             Shown::Unknown if !reads_issues || !reads_pulls => None,
             Shown::Unknown => without(item, TEXT_BEFORE),
             Shown::Fork(id) => repositories.contains(&id).then_some(item),
@@ -98,13 +109,18 @@ impl FeedReader {
 
 impl Shown {
     fn by(event: &StoredEvent) -> Self {
-        let issue = |old_body: &Option<String>| Self::Issue {
+        let issue = |old_body: &Option<String>, head| Self::Issue {
             is_pull: event.is_of_pull(),
             has_text_before: old_body.is_some(),
+            head,
         };
         match &event.fact.fact {
-            Some(Fact::IssueUpdated(updated)) => issue(&updated.old_body),
-            Some(Fact::CommentChanged(changed)) => issue(&changed.old_body),
+            Some(Fact::IssueUpdated(updated)) => {
+                let pull = updated.issue.as_ref().and_then(|issue| issue.pull_request.as_ref());
+                let head = pull.map(|pull| pull.head_repository_id);
+                issue(&updated.old_body, head.filter(|head| *head != 0 && *head != event.repository.0))
+            }
+            Some(Fact::CommentChanged(changed)) => issue(&changed.old_body, None),
             Some(Fact::RepositoryForked(forked)) => Self::Fork(forked.fork.as_ref().map_or(0, |fork| fork.id)),
             Some(Fact::ReleasePublished(published)) => published.release.as_ref().map_or(Self::Nothing, |release| {
                 Self::Release { id: release.id, notes_digest: text_digest(&release.body) }
@@ -117,7 +133,19 @@ impl Shown {
 
 /// Removes one text from an event's payload. Returns `None` if the payload is unreadable.
 fn without(item: FeedItem, text: TextPath) -> Option<FeedItem> {
-    match without_texts(&item.payload, &[text]) {
+    let payload = without_texts(&item.payload, &[text]);
+    with_payload(item, payload)
+}
+
+/// Removes the repository of a pull request's head, which was shown when everybody could see it.
+/// Returns `None` if the payload is unreadable.
+fn without_head(item: FeedItem) -> Option<FeedItem> {
+    let payload = without_value(&item.payload, HEAD_REPOSITORY);
+    with_payload(item, payload)
+}
+
+fn with_payload(item: FeedItem, payload: Result<String, serde_json::Error>) -> Option<FeedItem> {
+    match payload {
         Ok(payload) => Some(FeedItem { payload, ..item }),
         Err(error) => {
             tracing::error!(%error, event.id = item.event.id, "unreadable payload; its feed omits the event");

@@ -295,9 +295,10 @@ async fn pull_requests_and_issues_are_read_by_rights_of_their_own() {
     on_each_schema(&crate::migrations(), |db| async move {
         let setup = Setup::new(db).await;
         let pull = || {
-            let ends = issue::PullRequest { head_repository_id: REPOSITORY.0, ..Default::default() };
+            let ends = issue::PullRequest { head_repository_id: 50, ..Default::default() };
             issue().map(|issue| issue::Issue { pull_request: Some(ends), ..issue })
         };
+        setup.peers.add_repository(50, None);
         let (action, old_body) = (IssueAction::Edited.into(), Some("BEFORE".to_owned()));
         let edit = IssueUpdated { action, issue: pull(), user_id: 7, old_body, ..Default::default() };
         setup.tell(Source::Issue, "issues", edited("old")).await;
@@ -318,6 +319,12 @@ async fn pull_requests_and_issues_are_read_by_rights_of_their_own() {
         assert!(!pulls[0].1.contains("BEFORE") && pulls[1].1.contains("\"is_pull\":true"), "{pulls:?}");
         assert_eq!(are_of_pulls(&page(true, true).await), [false, true, false, true]);
         assert_eq!(page(false, false).await, []);
+
+        // The fork was open when the payload was made.
+        assert!(pulls[0].1.contains("\"repo_id\":50,\"repo\":null"), "{pulls:?}");
+        setup.peers.readable(|readable| readable.repositories = vec![50]);
+        let shown = page(false, true).await;
+        assert!(shown[0].1.contains("\"repo_id\":50,\"repo\":{\"id\":50,"), "{shown:?}");
     })
     .await;
 }

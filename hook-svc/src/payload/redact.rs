@@ -10,7 +10,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// Keys from the root of a payload to a text.
+/// Keys from the root of a payload to a text or another value.
 pub(crate) type TextPath = &'static [&'static str];
 
 pub(crate) const ISSUE_TEXT: TextPath = &["issue", "body"];
@@ -19,6 +19,9 @@ pub(crate) const COMMENT_TEXT: TextPath = &["comment", "body"];
 /// The text that an edit replaced.
 pub(crate) const TEXT_BEFORE: TextPath = &["changes", "body", "from"];
 pub(crate) const RELEASE_NOTES: TextPath = &["release", "body"];
+
+/// The repository of a pull request's head.
+pub(crate) const HEAD_REPOSITORY: TextPath = &["pull_request", "head", "repo"];
 
 const MARK: &str = "redacted";
 
@@ -41,6 +44,15 @@ pub(crate) fn without_texts(payload: &str, paths: &[TextPath]) -> Result<String,
         && entries.iter().all(|(key, _)| key != MARK)
     {
         entries.push((MARK.to_owned(), Node::Scalar(Value::Bool(true))));
+    }
+    serde_json::to_string(&root)
+}
+
+/// Replaces the value at `path` by null.
+pub(crate) fn without_value(payload: &str, path: TextPath) -> Result<String, serde_json::Error> {
+    let mut root: Node = serde_json::from_str(payload)?;
+    if let Some(value) = root.find(path) {
+        *value = Node::Scalar(Value::Null);
     }
     serde_json::to_string(&root)
 }
@@ -166,6 +178,14 @@ mod tests {
             assert_eq!(without_texts(payload, &[ISSUE_TEXT, TEXT_BEFORE, RELEASE_NOTES]).unwrap(), payload);
         }
         assert!(without_texts("{", &[]).is_err());
+    }
+
+    #[test]
+    fn a_value_becomes_null_and_is_not_marked() {
+        let payload = r#"{"a":1,"pull_request":{"head":{"repo":{"id":7},"sha":"x"}}}"#;
+        let without = r#"{"a":1,"pull_request":{"head":{"repo":null,"sha":"x"}}}"#;
+        assert_eq!(without_value(payload, HEAD_REPOSITORY).unwrap(), without);
+        assert_eq!(without_value(r#"{"a":1}"#, HEAD_REPOSITORY).unwrap(), r#"{"a":1}"#);
     }
 
     #[test]
