@@ -79,6 +79,7 @@ use self::{
         fetch::{FetchService, PackCache, large_repositories},
         process_pipe::Transfers,
         push::{HookServer, HookSocket, PushService, install_hooks},
+        stage::StageService,
     },
 };
 pub use self::{
@@ -196,6 +197,12 @@ async fn assemble(
     let (limiters, queue_timeout) = (Limiters::new(&config.limits.limiters.options()), config.limits.limiters.timeout);
     let delta_memory = Arc::new(MemoryBudget::new(config.limits.process.delta_memory_bytes, queue_timeout));
     let merges = Merges::default();
+    let push_limits = PushLimits {
+        bytes: config.max_push_bytes,
+        objects: config.max_push_objects,
+        refs: config.max_push_refs,
+        pack: config.packs.limits(),
+    };
     let transfers = Transfers { limits: config.limits.transfers(), life: life.clone() };
     let state = AppState::new(Parts {
         repositories: RepositoryTable::new(db.clone()),
@@ -214,12 +221,7 @@ async fn assemble(
             refs: refs.clone(),
             pool: pool.clone(),
             sessions: sessions.clone(),
-            limits: PushLimits {
-                bytes: config.max_push_bytes,
-                objects: config.max_push_objects,
-                refs: config.max_push_refs,
-                pack: config.packs.limits(),
-            },
+            limits: push_limits,
             authorizer: authorizer.clone(),
         },
         fetches: FetchService {
@@ -248,6 +250,15 @@ async fn assemble(
             pool: pool.clone(),
             refs: refs.clone(),
             limiter: Arc::clone(&limiters.copy),
+            life: life.clone(),
+        },
+        stages: StageService {
+            git: Arc::clone(&git),
+            store: Arc::clone(&store),
+            pool: pool.clone(),
+            refs: refs.clone(),
+            limiter: Arc::clone(&limiters.copy),
+            limits: push_limits,
             life: life.clone(),
         },
         maintenance: Arc::new(MaintenanceService::new(

@@ -36,6 +36,7 @@ use crate::{
         fetch::{FetchService, PackCache},
         process_pipe::Transfers,
         push::{HookSessions, Hooks, PushService},
+        stage::StageService,
     },
 };
 
@@ -105,6 +106,7 @@ pub(crate) struct Parts {
     pub(crate) fetches: FetchService,
     pub(crate) archives: ArchiveService,
     pub(crate) copies: CopyService,
+    pub(crate) stages: StageService,
     pub(crate) maintenance: Arc<MaintenanceService>,
     pub(crate) imports: ImportService,
     pub(crate) languages: LanguageService,

@@ -4,6 +4,8 @@ mod incoming;
 mod objects;
 mod quarantine;
 
+pub use self::quarantine::PackSizes;
+
 use std::{
     ffi::OsStr,
     fs, io,

@@ -85,10 +85,7 @@ const SETTINGS: &[&str] = &[
     "transfer.unpackLimit=1",
     "uploadpack.allowFilter=true",
     "uploadpack.allowReachableSHA1InWant=true",
-    // Not `receive.hideRefs`: receive-pack would reject such refs before the hook, and an atomic
-    // push would lose a part.
     "uploadpack.hideRefs=refs/ferrite",
-    "uploadpack.hideRefs=refs/pull",
     "uploadpack.hideRefs=refs/replace",
     "uploadpack.keepAlive=5",
     // The cost of other filters is up to the client: `sparse:oid` matches the patterns of any file
@@ -241,6 +238,12 @@ impl Git {
         command.args(["-c", "receive.procReceiveRefs=refs"]);
         for setting in fsck::push_settings() {
             command.arg("-c").arg(setting);
+        }
+        if exchange != Exchange::Request {
+            // So that `git push --mirror` does not try to delete them. Where nothing is advertised,
+            // our hook gives the reason. git rejects updates of a hidden ref only after `pre-receive`
+            // has seen them, so an atomic push loses no part.
+            command.args(["-c", "receive.hideRefs=refs/pull"]);
         }
         command.env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
         if let Some(HookSettings { path, env }) = hooks {

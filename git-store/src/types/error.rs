@@ -184,6 +184,12 @@ pub enum GitError {
         /// The quota in bytes.
         limit: u64,
     },
+    /// The write would exceed what the owner's storage quota leaves.
+    #[error("storage quota exceeded: {left} bytes are left")]
+    NoRoomLeft {
+        /// Bytes that may still be stored.
+        left: u64,
+    },
     /// Every worker is busy and the queue is full.
     #[error("the server is overloaded, try again later")]
     Overloaded,
@@ -373,7 +379,7 @@ impl ServiceError for GitError {
             Self::TooManyStatuses { .. } => (Kind::FailedPrecondition, "TOO_MANY_STATUSES"),
             Self::Unreadable { .. } => (Kind::FailedPrecondition, "OBJECT_UNREADABLE"),
             Self::StoreFull => (Kind::FailedPrecondition, "STORE_FULL"),
-            Self::StorageQuota { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
+            Self::StorageQuota { .. } | Self::NoRoomLeft { .. } => (Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
             Self::StaleBlob | Self::StaleFile { .. } => (Kind::Aborted, "STALE_BLOB"),
             Self::NotFastForward => (Kind::Aborted, "NOT_FAST_FORWARD"),
             Self::Precondition { .. } => (Kind::Aborted, "PRECONDITION_FAILED"),

@@ -152,15 +152,30 @@ impl RefName {
     /// Returns whether the ref is internal: clients can neither see nor change it.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
-        [b"refs/ferrite".as_slice(), b"refs/replace", b"refs/pull"]
-            .iter()
-            .any(|space| self.0.strip_prefix(*space).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/")))
+        [b"refs/ferrite".as_slice(), b"refs/replace"].iter().any(|space| self.is_in(space))
     }
 
-    /// Returns whether clients may push to the ref: not internal, with a valid short name.
+    /// Returns whether the ref belongs to a pull request: clients can fetch it, but neither list it
+    /// through the API nor push to it.
+    #[must_use]
+    pub fn is_of_pull(&self) -> bool {
+        self.is_in(b"refs/pull")
+    }
+
+    fn is_in(&self, space: &[u8]) -> bool {
+        self.0.strip_prefix(space).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    }
+
+    /// Returns the ref of the head of a pull request.
+    #[must_use]
+    pub fn of_pull_head(number: u64) -> Self {
+        Self(format!("refs/pull/{number}/head").into_bytes())
+    }
+
+    /// Returns whether clients may push to the ref: not ours, with a valid short name.
     #[must_use]
     pub fn is_pushable(&self) -> bool {
-        if self.is_hidden() {
+        if self.is_hidden() || self.is_of_pull() {
             return false;
         }
         if let Some(short) = self.0.strip_prefix(b"refs/heads/").or_else(|| self.0.strip_prefix(b"refs/tags/")) {
@@ -227,6 +242,12 @@ mod tests {
         }
         assert!(RefName::parse(b"main").is_err());
         assert!(RefName::parse(b"refs/../x").is_err());
+        let head = RefName::of_pull_head(7);
+        assert_eq!(RefName::parse(b"refs/pull/7/head"), Ok(head.clone()));
+        assert!(head.is_of_pull() && !head.is_hidden());
+        for name in ["refs/pulls/7/head", "refs/heads/refs/pull/7"] {
+            assert!(!RefName::parse(name.as_bytes()).expect(name).is_of_pull(), "{name}");
+        }
     }
 
     #[test]

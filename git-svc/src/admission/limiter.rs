@@ -183,6 +183,8 @@ pub(crate) enum ClientKey {
     Address(String),
     /// Anonymous, address unknown. All such requests share one limit.
     Unknown,
+    /// Another service, for the pull requests from a repository.
+    Repository(RepositoryId),
 }
 
 impl ClientKey {
@@ -277,7 +279,7 @@ impl Limiter {
         // A deploy key leaves half of the queue to its account.
         let waiting = match client {
             ClientKey::DeployKey(..) => lines.per_repository.div_ceil(4),
-            ClientKey::User(_) | ClientKey::Address(_) | ClientKey::Unknown => lines.per_client,
+            ClientKey::User(_) | ClientKey::Address(_) | ClientKey::Unknown | ClientKey::Repository(_) => lines.per_client,
         };
         let share = self.shares.get_or_insert_with(client.clone(), || KeyedSemaphore::new(share, waiting));
         let client = client.with_deploy_keys();
@@ -329,7 +331,7 @@ impl Limiter {
     fn share_of(&self, client: &ClientKey) -> usize {
         match client {
             ClientKey::User(_) | ClientKey::DeployKey(..) => self.per_user,
-            ClientKey::Address(_) | ClientKey::Unknown => self.per_address,
+            ClientKey::Address(_) | ClientKey::Unknown | ClientKey::Repository(_) => self.per_address,
         }
     }
 
@@ -337,7 +339,7 @@ impl Limiter {
     fn account_share_of(&self, client: &ClientKey) -> usize {
         match client {
             ClientKey::User(_) | ClientKey::DeployKey(..) => self.per_account,
-            ClientKey::Address(_) | ClientKey::Unknown => self.per_address,
+            ClientKey::Address(_) | ClientKey::Unknown | ClientKey::Repository(_) => self.per_address,
         }
     }
 
@@ -355,6 +357,9 @@ impl Limiter {
             }
             (Full::Account, ClientKey::User(_) | ClientKey::DeployKey(..)) => {
                 GitError::ShareFull { limit: self.per_account, holder: "account" }
+            }
+            (Full::Client | Full::Account, ClientKey::Repository(_)) => {
+                GitError::ShareFull { limit: self.per_address, holder: "repository" }
             }
             (Full::Client | Full::Account, _) => GitError::ShareFull { limit: self.per_address, holder: "address" },
             (Full::Repository, _) => GitError::ShareFull { limit: self.per_repository, holder: "repository" },

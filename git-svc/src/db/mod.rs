@@ -7,6 +7,7 @@ mod maintenance;
 mod merges;
 mod mirrors;
 mod protections;
+mod pull_heads;
 mod renamed_branches;
 mod repositories;
 mod statuses;
@@ -21,6 +22,7 @@ pub(crate) use self::{
     merges::MergeTable,
     mirrors::{MirrorRow, MirrorTable},
     protections::ProtectionTable,
+    pull_heads::PullHeadTable,
     renamed_branches::RenamedBranchTable,
     repositories::RepositoryTable,
     statuses::{NewStatus, StatusRow, StatusTable},

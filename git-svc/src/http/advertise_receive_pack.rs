@@ -23,24 +23,29 @@ pub(super) async fn try_advertise(state: &AppState, id: RepositoryId) -> Result<
     Ok(Some(body_of_chunks(state, chunks(table, can))))
 }
 
-/// Yields all refs by name, in chunks. The first ref has the capabilities after a NUL.
+/// Yields all refs by name, in chunks, without those of pull requests: `git push --mirror` would
+/// try to delete them. The first ref has the capabilities after a NUL.
 fn chunks(table: Arc<RefTable>, capabilities: Bytes) -> impl Iterator<Item = Vec<u8>> {
-    let mut next = Some(0);
+    let [before, after] = table.spans_without_pulls(b"");
+    let (first, mut next) = (before.clone().chain(after.clone()).next(), Some(0));
     iter::from_fn(move || {
         let start = next.take()?;
         let mut chunk = Vec::new();
         if start == 0 {
             chunk.extend(service_header("git-receive-pack"));
-            if table.is_empty() {
+            if first.is_none() {
                 line(&mut chunk, Oid::ZERO_SHA1, b"capabilities^{}", Some(&capabilities));
             }
         }
-        for (at, entry) in (start..).zip(table.rows(start..table.len())) {
-            if chunk.len() >= CHUNK_BYTES {
-                next = Some(at);
-                return Some(chunk);
+        for span in [&before, &after] {
+            let from = start.clamp(span.start, span.end);
+            for (at, entry) in (from..).zip(table.rows(from..span.end)) {
+                if chunk.len() >= CHUNK_BYTES {
+                    next = Some(at);
+                    return Some(chunk);
+                }
+                line(&mut chunk, entry.target, entry.name.as_bytes(), (first == Some(at)).then_some(&capabilities));
             }
-            line(&mut chunk, entry.target, entry.name.as_bytes(), (at == 0).then_some(&capabilities));
         }
         chunk.extend_from_slice(b"0000");
         Some(chunk)

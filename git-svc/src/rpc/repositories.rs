@@ -26,8 +26,8 @@ use super::finish;
 use crate::{
     admission::limiter::ClientKey,
     db::{
-        ImportTable, LanguageTable, MaintenanceTable, MergeTable, MirrorTable, ProtectionTable, RenamedBranchTable,
-        RepositoryTable, StatusTable,
+        ImportTable, LanguageTable, MaintenanceTable, MergeTable, MirrorTable, ProtectionTable, PullHeadTable,
+        RenamedBranchTable, RepositoryTable, StatusTable,
     },
     rpc_error::RpcError,
     state::AppState,
@@ -177,6 +177,7 @@ pub(super) async fn delete(state: &AppState, id: RepositoryId, events: &[Event])
     ProtectionTable::delete_all(&mut tx, id).await?;
     RenamedBranchTable::delete_all(&mut tx, id).await?;
     MergeTable::delete_all(&mut tx, id).await?;
+    PullHeadTable::delete_all(&mut tx, id).await?;
     ImportTable::forget(&mut tx, id).await?;
     MirrorTable::forget(&mut tx, id).await?;
     StatusTable::delete_all(&mut tx, id).await?;

@@ -121,7 +121,7 @@ async fn a_push_of_refused_refs_leaves_no_objects() {
     for (refs, reason) in [
         (vec!["main:refs/heads/HEAD"], "refs/heads/HEAD: you cannot push to this ref"),
         (vec!["main:refs/ferrite/x"], "refs/ferrite/x: you cannot push to this ref"),
-        (vec!["main:refs/pull/1/head"], "refs/pull/1/head: you cannot push to this ref"),
+        (vec!["main:refs/pull/1/head"], "refs/pull/1/head: refs/pull is read-only"),
         (vec!["main:closed"], "refs/heads/closed: protected branch: you are not allowed to push to it"),
         (vec!["--force", "main:firm"], "refs/heads/firm: protected branch: force pushes are not allowed"),
         (vec!["main:refs/heads/main/below"], "refs/heads/main/below: the name conflicts with another ref"),

@@ -86,8 +86,8 @@ async fn refs_that_are_not_open_are_refused_with_a_reason(cluster: &Cluster) {
         git.small("work").await;
         git.run("work", &["push", "-q", url, "main"]).await;
         for (name, reason) in [
-            ("main:refs/pull/1/head", "you cannot push to this ref"),
-            ("main:refs/pull/9/merge", "you cannot push to this ref"),
+            ("main:refs/pull/1/head", "refs/pull is read-only"),
+            ("main:refs/pull/9/merge", "refs/pull is read-only"),
             ("main:refs/ferrite/keep/y", "you cannot push to this ref"),
             ("main:refs/replace/abc", "you cannot push to this ref"),
             ("main:refs/heads/main/below", "the name conflicts with another ref"),

@@ -11,7 +11,16 @@ use parking_lot::MutexGuard;
 use uuid::Uuid;
 
 use super::{QUARANTINE_PREFIX, RepositoryStore, list_dir, remove};
-use crate::{disk::scratch::Scratch, types::error::GitError};
+use crate::{disk::scratch::Scratch, git::pack_file::PackFile, types::error::GitError};
+
+/// Sizes of the packs in a quarantine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PackSizes {
+    /// Bytes of packs and indexes.
+    pub bytes: u64,
+    /// Number of objects.
+    pub objects: u64,
+}
 
 impl RepositoryStore {
     /// Creates an empty object folder in `incoming/`. Blocking.
@@ -32,7 +41,25 @@ impl RepositoryStore {
         Scratch::create(self.root.join("incoming").join(format!("{id}-scratch-{}", Uuid::new_v4())))
     }
 
-    /// Moves the packs of a quarantine into the repository durably, and counts them. Blocking.
+    /// Measures the packs of a quarantine, including unfinished ones. Objects are counted once their
+    /// pack is finished. Blocking.
+    pub fn pack_sizes(&self, quarantine: &Path) -> Result<PackSizes, GitError> {
+        let mut sizes = PackSizes::default();
+        for entry in list_dir(&quarantine.join("pack"))? {
+            // git renames its temporary files meanwhile.
+            let Ok(data) = entry.metadata() else { continue };
+            sizes.bytes += data.len();
+            if entry.path().extension().is_some_and(|kind| kind == "idx") {
+                let pack = PackFile::open(&entry.path()).map_err(GitError::io("reading a pack"))?;
+                sizes.objects += pack.map_or(0, |pack| u64::from(pack.count()));
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// Moves the packs of a quarantine into the repository durably, and counts them. A pack that is
+    /// there already, from an earlier attempt, stays: another process may be about to remove it, file
+    /// by file, after it has combined it with others. Blocking.
     pub fn adopt_packs(&self, id: RepositoryId, quarantine: &Path) -> Result<(), GitError> {
         self.check_exists(id)?;
         let is_pack_file = |name: &str| {
@@ -44,7 +71,14 @@ impl RepositoryStore {
         // git finds a pack by its index, so move the index last.
         files.sort_by_key(|entry| entry.path().extension().is_some_and(|kind| kind == "idx"));
         let packs = self.path(id).join("objects/pack");
+        let is_there = |entry: &fs::DirEntry| {
+            let path = packs.join(entry.file_name());
+            ["pack", "idx"].iter().all(|kind| path.with_extension(kind).exists())
+        };
         for entry in &files {
+            if is_there(entry) {
+                continue;
+            }
             let moved = fs::rename(entry.path(), packs.join(entry.file_name()));
             moved.map_err(GitError::io("moving packs into a repository"))?;
         }

@@ -9,7 +9,7 @@ use std::{path::Path, process::Stdio, time::Duration};
 use git2::Oid;
 use tokio::process::Command;
 
-use super::{Git, GitChild, child::limit_allocations, option};
+use super::{Git, GitChild, child::limit_allocations, option, pack::listed_objects};
 use crate::types::error::GitError;
 
 /// The tree without entries, which every repository has.
@@ -100,6 +100,20 @@ impl Git {
     /// Starts `merge-base`, which prints one id, or none and fails with status 1.
     pub fn merge_base(&self, repository: &Path, one: Oid, other: Oid) -> Result<GitChild, GitError> {
         let mut command = self.command(repository);
+        command.arg(option("--git-dir", repository)).arg("merge-base").arg(one.to_string()).arg(other.to_string());
+        self.spawn_with("merge-base", command.stdin(Stdio::null()), DIFF_CPU)
+    }
+
+    /// Starts `merge-base` as [`Git::merge_base`] does. Objects of the commits may also be in the
+    /// repository `other_store`.
+    pub fn merge_base_across(
+        &self,
+        repository: &Path,
+        other_store: &Path,
+        (one, other): (Oid, Oid),
+    ) -> Result<GitChild, GitError> {
+        let mut command = self.command(repository);
+        command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", listed_objects(&[other_store]));
         command.arg(option("--git-dir", repository)).arg("merge-base").arg(one.to_string()).arg(other.to_string());
         self.spawn_with("merge-base", command.stdin(Stdio::null()), DIFF_CPU)
     }

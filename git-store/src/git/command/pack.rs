@@ -33,6 +33,27 @@ impl Git {
         command.args(["pack-objects", "--revs", "--use-bitmap-index", "--delta-base-offset", "--window=0", "-q"]);
         self.spawn("pack-objects", command.arg(objects.join("pack/pack")))
     }
+
+    /// Starts `pack-objects`, which writes one pack with its index into the object folder `objects`,
+    /// or none if there is nothing to write. It holds the objects of `source` reachable from the ids
+    /// on standard input, but not from those with a `^`, which may be objects of `target`. The pack
+    /// has no delta of an object outside of it. Both repositories are only read.
+    pub fn copy_new_objects(&self, source: &Path, target: &Path, objects: &Path) -> Result<GitChild, GitError> {
+        let mut command = self.command(source);
+        command.env("GIT_OBJECT_DIRECTORY", objects);
+        command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", listed_objects(&[source, target]));
+        command.arg(option("--git-dir", source));
+        // No bitmaps: they would be computed for all ids with a `^`, of which the walk needs few.
+        command.args(["pack-objects", "--revs", "--no-use-bitmap-index", "--delta-base-offset", "--window=0"]);
+        command.args(["--non-empty", "-q"]);
+        self.spawn("pack-objects", command.arg(objects.join("pack/pack")))
+    }
+}
+
+/// Returns the object folders of repositories as git's list of alternates.
+pub(super) fn listed_objects(repositories: &[&Path]) -> OsString {
+    let folders: Vec<_> = repositories.iter().map(|repository| listed(&repository.join("objects"))).collect();
+    folders.join(OsStr::new(":"))
 }
 
 /// Quotes a path for git's colon-separated lists in environment variables.

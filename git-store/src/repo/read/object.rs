@@ -127,9 +127,9 @@ pub fn listed_reference(entry: RefEntry) -> RefInfo {
     RefInfo { name: entry.name, target: entry.target, kind }
 }
 
-/// Reads one ref; `RefNotFound` if it is hidden.
+/// Reads one ref; `RefNotFound` if it is hidden, or belongs to a pull request.
 pub fn reference(repo: &Repository, name: &RefName) -> Result<RefInfo, GitError> {
-    if name.is_hidden() {
+    if name.is_hidden() || name.is_of_pull() {
         return Err(GitError::RefNotFound);
     }
     let target = refs::lookup(repo, name)?.ok_or(GitError::RefNotFound)?;

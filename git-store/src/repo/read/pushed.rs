@@ -7,7 +7,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BinaryHeap, HashMap, HashSet},
 };
 
 use git2::{ObjectType, Oid, Repository};
@@ -87,6 +87,53 @@ pub(super) fn new_commits(
 /// Returns whether a walk shows that `old` is an ancestor of `new`. Both must be commits.
 pub fn has_ancestor(repo: &Repository, new: Oid, old: Oid, deadline: &Deadline) -> Result<bool, GitError> {
     Ok(new_commits(repo, [new], old, (0, MAX_READ_COMMITS), deadline)?.total == 0)
+}
+
+/// Returns whether a walk shows that one of the tips is `id` or has it as an ancestor. Tips that are
+/// no commits count for nothing.
+pub fn is_reached(
+    repo: &Repository,
+    tips: impl IntoIterator<Item = Oid>,
+    id: Oid,
+    deadline: &Deadline,
+) -> Result<bool, GitError> {
+    let mut commits = Vec::new();
+    for tip in tips {
+        if is_commit(repo, tip)? {
+            commits.push(tip);
+        }
+    }
+    Ok(is_commit(repo, id)? && new_commits(repo, commits, id, (0, MAX_READ_COMMITS), deadline)?.total == 0)
+}
+
+/// What [`added_among`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AddedCommits {
+    /// Those of the wanted commits that were added.
+    pub found: HashSet<Oid>,
+    /// Whether a tip is gone, or more commits were added than are read.
+    pub is_partial: bool,
+}
+
+/// Finds those of the wanted commits that an update of a branch added to it, in one walk over at
+/// most 100,000 commits. `old` is `None` for a new branch.
+pub fn added_among(
+    repo: &Repository,
+    old: Option<Oid>,
+    new: Oid,
+    wanted: &HashSet<Oid>,
+    deadline: &Deadline,
+) -> Result<AddedCommits, GitError> {
+    let has_old = match old {
+        Some(old) => is_commit(repo, old)?,
+        None => true,
+    };
+    if !has_old || !is_commit(repo, new)? {
+        return Ok(AddedCommits { is_partial: true, ..AddedCommits::default() });
+    }
+    let added = new_commits(repo, old, new, (usize::MAX, MAX_READ_COMMITS), deadline)?;
+    let found = added.newest.into_iter().filter(|id| wanted.contains(id)).collect();
+    Ok(AddedCommits { found, is_partial: added.read >= MAX_READ_COMMITS })
 }
 
 fn is_commit(repo: &Repository, id: Oid) -> Result<bool, GitError> {

@@ -67,7 +67,8 @@ impl Refs {
         self.cache.table(id, &path, self.pool.run(id, load)).await
     }
 
-    /// Returns a page of the visible, unbroken refs that start with `prefix`, sorted by name.
+    /// Returns a page of the visible, unbroken refs that start with `prefix`, sorted by name, without
+    /// those of pull requests.
     pub async fn list(&self, id: RepositoryId, prefix: impl AsRef<[u8]>, page: Page) -> Result<RefPage, GitError> {
         Ok(self.table(id).await?.page(prefix.as_ref(), page))
     }

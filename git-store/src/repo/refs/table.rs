@@ -169,13 +169,27 @@ impl RefTable {
         parts.iter().flat_map(|part| part.iter()).skip(skip).take(range.len())
     }
 
-    /// Returns a page of the refs that start with `prefix`, sorted by name.
+    /// Returns the indices of the refs that start with `prefix`, without those of pull requests:
+    /// before and after these.
+    #[must_use]
+    pub fn spans_without_pulls(&self, prefix: &[u8]) -> [Range<usize>; 2] {
+        let (all, pulls) = (self.span(prefix), self.span(b"refs/pull/"));
+        [all.start..pulls.start.clamp(all.start, all.end), pulls.end.clamp(all.start, all.end)..all.end]
+    }
+
+    /// Returns a page of the refs that start with `prefix`, sorted by name, without those of pull
+    /// requests.
     #[must_use]
     pub fn page(&self, prefix: &[u8], page: Page) -> RefPage {
-        let span = self.span(prefix);
-        let wanted = page.range(span.len());
-        let entries = self.rows(span.start + wanted.start..span.start + wanted.end).cloned().collect();
-        RefPage { entries, total: span.len() }
+        let [first, second] = self.spans_without_pulls(prefix);
+        let total = first.len() + second.len();
+        let wanted = page.range(total);
+        let row = |index: usize| if index < first.len() { first.start + index } else { second.start + index - first.len() };
+        let split = first.len().clamp(wanted.start, wanted.end);
+        let parts = [wanted.start..split, split..wanted.end];
+        let rows = parts.into_iter().filter(|part| !part.is_empty());
+        let rows = rows.flat_map(|part| self.rows(row(part.start)..row(part.start) + part.len()));
+        RefPage { entries: rows.cloned().collect(), total }
     }
 
     pub(super) fn apply(&mut self, changes: &[TableChange]) {
@@ -267,6 +281,24 @@ mod tests {
         changed.apply(&[TableChange::Set(entry("refs/heads/05000", 2))]);
         let shared = table.parts.iter().zip(&changed.parts).filter(|(one, other)| Arc::ptr_eq(one, other)).count();
         assert_eq!((shared, changed.bytes()), (table.parts.len() - 1, table.bytes()));
+    }
+
+    #[test]
+    fn pages_leave_out_pull_requests() {
+        let names = ["refs/heads/a", "refs/heads/b", "refs/pull/1/head", "refs/pull/2/head", "refs/pulls/x", "refs/tags/t"];
+        let entries = names.iter().map(|name| entry(name, 1)).collect();
+        let table = RefTable::new(entries, None, true, Stamp { head: None, packed: None });
+        let page = |prefix: &str, number, size| {
+            let page = table.page(prefix.as_bytes(), Page { number, size });
+            (page.entries.iter().map(|entry| entry.name.to_string()).collect::<Vec<_>>(), page.total)
+        };
+        assert_eq!(page("refs/", 1, 9), (["refs/heads/a", "refs/heads/b", "refs/pulls/x", "refs/tags/t"].map(str::to_owned).to_vec(), 4));
+        assert_eq!(page("", 2, 1), (vec!["refs/heads/b".to_owned()], 4));
+        assert_eq!(page("", 2, 2), (vec!["refs/pulls/x".to_owned(), "refs/tags/t".to_owned()], 4));
+        assert_eq!(page("refs/pull", 1, 9), (vec!["refs/pulls/x".to_owned()], 1));
+        assert_eq!(page("refs/tags/", 1, 9), (vec!["refs/tags/t".to_owned()], 1));
+        assert_eq!((page("refs/pull/", 1, 9), page("refs/pull/1", 1, 9)), ((vec![], 0), (vec![], 0)));
+        assert_eq!(table.span(b"refs/pull/").len(), 2, "git lists them");
     }
 
     #[test]

@@ -187,6 +187,7 @@ async fn what_git_may_see_differently_is_left_to_git() {
         ("refs/heads/bad name", format!("{one}\n")),
         ("refs/heads/symbolic", symbolic.clone()),
         ("refs/heads/lost", format!("{missing}\n")),
+        ("refs/pull/1/head", garbage.clone()),
         ("refs/remotes/origin/HEAD", "ref: refs/nowhere\n".to_owned()),
         ("HEAD", format!("{one}\n")),
         ("HEAD", "ref: refs/tags/x\n".to_owned()),
@@ -207,7 +208,7 @@ async fn what_git_may_see_differently_is_left_to_git() {
         f.refs.forget(ID);
         f.agree(&all).await;
     }
-    for name in ["refs/pull/1/head", "refs/ferrite/x"] {
+    for name in ["refs/ferrite/pull/1", "refs/ferrite/x"] {
         let file = f.path.join(name);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, &garbage).unwrap();
@@ -300,7 +301,7 @@ async fn a_tag_that_cannot_be_followed_is_left_to_git() {
 #[tokio::test]
 async fn a_name_that_only_begins_like_a_hidden_one_is_listed() {
     let f = Fixture::new().await;
-    f.set(&[("refs/pulls/1", f.commits[0]), ("refs/pull/1/head", f.commits[0])]).await;
+    f.set(&[("refs/ferrites/1", f.commits[0]), ("refs/ferrite/x", f.commits[0])]).await;
     let request = ls_refs(0, &[]);
     f.agree(&request).await;
     let before = f.ours(&request).await;

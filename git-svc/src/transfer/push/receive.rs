@@ -33,6 +33,8 @@ const MAX_REFUSED_REFS: usize = 16;
 
 /// Reason if the name of a ref is a directory of another ref's name, or the reverse.
 pub(super) const NAME_CLASH: &str = "the name conflicts with another ref";
+/// Reason for refs of pull requests.
+pub(super) const READ_ONLY_PULLS: &str = "refs/pull is read-only";
 /// Reason if a ref must not point to its object, such as a branch to a file.
 pub(super) const BAD_TARGET: &str = "cannot point to that object";
 /// Reason for the other refs of an atomic push.
@@ -162,6 +164,9 @@ pub(super) fn check_commands(
 /// Checks a command as far as possible without access to the repository.
 fn check(command: &RefCommand, is_first: bool) -> Result<RefEdit, String> {
     let name = RefName::parse(&command.name).map_err(|error| format!("the name {error}"))?;
+    if name.is_of_pull() {
+        return Err(READ_ONLY_PULLS.to_owned());
+    }
     if !name.is_pushable() {
         return Err("you cannot push to this ref".to_owned());
     }

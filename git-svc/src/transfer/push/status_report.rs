@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use git_store::git::pktline::Packet;
 
-use super::push::PushState;
+use super::{push::PushState, receive::READ_ONLY_PULLS};
 
 /// git's reason for each ref of a push that `pre-receive` rejects.
 const DECLINED: &[u8] = b" pre-receive hook declined";
+/// git's reasons for refs of pull requests, which sessions do not advertise.
+const HIDDEN: [&[u8]; 2] = [b" deny updating a hidden ref", b" deny deleting a hidden ref"];
 
 /// Filter of the report for one client.
 #[derive(Debug)]
@@ -64,8 +66,11 @@ impl StatusReport {
 
 /// Returns the packet of a rejected ref with our reason, if git has none.
 fn explain(push: &PushState, packet: &Packet) -> Option<Packet> {
-    let name = packet.line()?.strip_prefix(b"ng ")?.strip_suffix(DECLINED)?;
-    let reason = push.refusal(name)?;
+    let line = packet.line()?.strip_prefix(b"ng ")?;
+    let (name, reason) = match line.strip_suffix(DECLINED) {
+        Some(name) => (name, push.refusal(name)?),
+        None => (HIDDEN.iter().find_map(|hidden| line.strip_suffix(*hidden))?, READ_ONLY_PULLS.to_owned()),
+    };
     Some(Packet::Data([b"ng ", name, b" ", reason.as_bytes(), b"\n"].concat()))
 }
 
@@ -103,6 +108,19 @@ mod tests {
             assert_eq!(pass(Some(&push), &told, size), expected, "{size}");
             assert_eq!(pass(None, &told, size), told, "{size}");
         }
+    }
+
+    #[test]
+    fn refs_of_pull_requests_get_our_reason() {
+        let push = Arc::new(PushState::default());
+        let told = packets(&[
+            "ng refs/pull/1/head deny updating a hidden ref\n",
+            "ng refs/pull/2/head deny deleting a hidden ref\n",
+        ]);
+        let reason = "refs/pull is read-only";
+        let expected =
+            packets(&[&format!("ng refs/pull/1/head {reason}\n"), &format!("ng refs/pull/2/head {reason}\n")]);
+        assert_eq!(pass(Some(&push), &told, 9), expected);
     }
 
     #[test]

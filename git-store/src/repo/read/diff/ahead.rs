@@ -14,7 +14,7 @@ use git2::{Oid, Repository};
 
 use super::DIFF_TIMEOUT;
 use crate::{
-    git::command::Git,
+    git::command::{Git, GitChild},
     repo::{
         objects::full_id,
         read::{Deadline, commit::time_and_parents, log::skipped},
@@ -114,7 +114,22 @@ pub async fn ahead_by_git(git: &Git, repository: &Path, base: Oid, head: Oid, pa
 
 /// Returns git's first merge base; `None` without common history.
 pub async fn merge_base(git: &Git, repository: &Path, one: Oid, other: Oid) -> Result<Option<Oid>, GitError> {
-    match git.merge_base(repository, one, other)?.finish(&[], DIFF_TIMEOUT).await {
+    first_base(git.merge_base(repository, one, other)?).await
+}
+
+/// Returns git's first merge base of commits whose objects may also be in `other_store`; `None`
+/// without common history.
+pub async fn merge_base_across(
+    git: &Git,
+    repository: &Path,
+    other_store: &Path,
+    commits: (Oid, Oid),
+) -> Result<Option<Oid>, GitError> {
+    first_base(git.merge_base_across(repository, other_store, commits)?).await
+}
+
+async fn first_base(child: GitChild) -> Result<Option<Oid>, GitError> {
+    match child.finish(&[], DIFF_TIMEOUT).await {
         Ok(output) => id_of(output.trim_ascii()).map(Some),
         // Status 1 without a message.
         Err(GitError::Command { stderr, .. }) if stderr.is_empty() => Ok(None),

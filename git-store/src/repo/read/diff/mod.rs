@@ -20,7 +20,7 @@ use super::commit::time_and_parents;
 use crate::types::error::GitError;
 
 pub use self::{
-    ahead::{Ahead, MAX_AHEAD_STEPS, ahead, ahead_by_git, merge_base},
+    ahead::{Ahead, MAX_AHEAD_STEPS, ahead, ahead_by_git, merge_base, merge_base_across},
     process::{ChangesOutcome, read_changes, read_diff},
 };
 
