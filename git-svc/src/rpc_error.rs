@@ -10,6 +10,22 @@ use ferrite_rpc::auth::AuthError;
 use git_store::types::{error::GitError, name::BranchName};
 use tonic::Status;
 
+/// One of the two branches of a pull request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PullEnd {
+    Base,
+    Head,
+}
+
+impl PullEnd {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Head => "head",
+        }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RpcError {
     #[error(transparent)]
@@ -19,6 +35,9 @@ pub(crate) enum RpcError {
     /// There is no branch of this name; one that had it has the name in the error now.
     #[error("branch was renamed")]
     BranchRenamed(BranchName),
+    /// The repository or branch of one end of a pull request is missing.
+    #[error("{}: {error}", .end.name())]
+    PullEnd { end: PullEnd, error: GitError },
     /// The permit to merge is missing, expired or for another request.
     #[error("not a valid permit for this merge")]
     BadPermit,
@@ -67,7 +86,7 @@ impl RpcError {
     fn inner(&self) -> Option<&dyn ServiceError> {
         match self {
             Self::Auth(error) => Some(error),
-            Self::Git(error) => Some(error),
+            Self::Git(error) | Self::PullEnd { error, .. } => Some(error),
             Self::Idempotency(error) => Some(error),
             Self::Delivery(error) => Some(error),
             Self::BranchRenamed(_)
@@ -87,6 +106,16 @@ impl RpcError {
             return;
         }
         tracing::error!(error = %self, cause = self.causes(), "a call failed");
+    }
+
+    /// Names the end of a pull request whose repository or branch is missing.
+    pub(crate) fn at(self, end: PullEnd) -> Self {
+        match self {
+            Self::Git(error @ (GitError::RepositoryNotFound | GitError::BranchNotFound)) => {
+                Self::PullEnd { end, error }
+            }
+            other => other,
+        }
     }
 
     /// Returns the chain of causes as text, outermost first.
@@ -125,6 +154,7 @@ impl ServiceError for RpcError {
     fn details(&self) -> Vec<(&'static str, String)> {
         match self {
             Self::BranchRenamed(name) => vec![("branch", String::from_utf8_lossy(name.as_bytes()).into_owned())],
+            Self::PullEnd { end, .. } => vec![("field", end.name().to_owned())],
             _ => self.inner().map(ServiceError::details).unwrap_or_default(),
         }
     }

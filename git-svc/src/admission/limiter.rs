@@ -279,7 +279,9 @@ impl Limiter {
         // A deploy key leaves half of the queue to its account.
         let waiting = match client {
             ClientKey::DeployKey(..) => lines.per_repository.div_ceil(4),
-            ClientKey::User(_) | ClientKey::Address(_) | ClientKey::Unknown | ClientKey::Repository(_) => lines.per_client,
+            ClientKey::User(_) | ClientKey::Address(_) | ClientKey::Unknown | ClientKey::Repository(_) => {
+                lines.per_client
+            }
         };
         let share = self.shares.get_or_insert_with(client.clone(), || KeyedSemaphore::new(share, waiting));
         let client = client.with_deploy_keys();

@@ -30,6 +30,8 @@ mod grants;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod heads;
+#[cfg(test)]
 mod imports;
 #[cfg(test)]
 mod issues;

@@ -89,6 +89,9 @@ async fn a_mirror_follows_its_remote_with_the_events_of_pushes() {
     assert_eq!(remote.seen().len() - requests, 2, "an unchanged remote costs one request");
     assert_eq!(updates(&service, 0).0, BTreeSet::new());
 
+    // The pull requests of the remote do not come, and those of the mirror stay.
+    service.on_disk(ID).reference("refs/pull/1/head", first, false, "").unwrap();
+    repo.commit("refs/pull/2/head", "pulled", &[first]);
     repo.commit("refs/heads/main", "pushed", &[first]);
     repo.commit("refs/heads/forced", "other", &[]);
     repo.delete("refs/heads/gone");
@@ -107,6 +110,9 @@ async fn a_mirror_follows_its_remote_with_the_events_of_pushes() {
         "new refs/tags/v1",
     ];
     assert_eq!(found, expected.map(str::to_owned).into());
+    let pulls = service.on_disk(ID);
+    assert_eq!(pulls.refname_to_id("refs/pull/1/head").unwrap(), first);
+    assert!(pulls.refname_to_id("refs/pull/2/head").is_err());
     assert!(events.iter().all(|event| event.kind() == RefsUpdateKind::Mirror && event.user_id == 7), "{events:?}");
 
     // The default branch is renamed there.

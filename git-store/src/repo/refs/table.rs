@@ -184,7 +184,8 @@ impl RefTable {
         let [first, second] = self.spans_without_pulls(prefix);
         let total = first.len() + second.len();
         let wanted = page.range(total);
-        let row = |index: usize| if index < first.len() { first.start + index } else { second.start + index - first.len() };
+        let row =
+            |index: usize| if index < first.len() { first.start + index } else { second.start + index - first.len() };
         let split = first.len().clamp(wanted.start, wanted.end);
         let parts = [wanted.start..split, split..wanted.end];
         let rows = parts.into_iter().filter(|part| !part.is_empty());
@@ -285,14 +286,18 @@ mod tests {
 
     #[test]
     fn pages_leave_out_pull_requests() {
-        let names = ["refs/heads/a", "refs/heads/b", "refs/pull/1/head", "refs/pull/2/head", "refs/pulls/x", "refs/tags/t"];
+        let names =
+            ["refs/heads/a", "refs/heads/b", "refs/pull/1/head", "refs/pull/2/head", "refs/pulls/x", "refs/tags/t"];
         let entries = names.iter().map(|name| entry(name, 1)).collect();
         let table = RefTable::new(entries, None, true, Stamp { head: None, packed: None });
         let page = |prefix: &str, number, size| {
             let page = table.page(prefix.as_bytes(), Page { number, size });
             (page.entries.iter().map(|entry| entry.name.to_string()).collect::<Vec<_>>(), page.total)
         };
-        assert_eq!(page("refs/", 1, 9), (["refs/heads/a", "refs/heads/b", "refs/pulls/x", "refs/tags/t"].map(str::to_owned).to_vec(), 4));
+        assert_eq!(
+            page("refs/", 1, 9),
+            (["refs/heads/a", "refs/heads/b", "refs/pulls/x", "refs/tags/t"].map(str::to_owned).to_vec(), 4)
+        );
         assert_eq!(page("", 2, 1), (vec!["refs/heads/b".to_owned()], 4));
         assert_eq!(page("", 2, 2), (vec!["refs/pulls/x".to_owned(), "refs/tags/t".to_owned()], 4));
         assert_eq!(page("refs/pull", 1, 9), (vec!["refs/pulls/x".to_owned()], 1));

@@ -30,7 +30,7 @@ use crate::{
     },
     rpc_error::RpcError,
     state::AppState,
-    transfer::stage::copy_objects,
+    transfer::stage::StagedCommit,
 };
 
 /// What to bring into which branch.
@@ -90,7 +90,8 @@ async fn run(state: &AppState, write: &RefWrite, update: Update) -> Result<Updat
     let tip = tip.ok_or(GitError::BranchNotFound)?;
     if update.base_repository != id {
         let left = write.access.grant.limits.bytes.map(ferrite_proto::grant::ByteQuota::left);
-        copy_objects(state, update.base_repository, id, tip, left).await?;
+        let source = update.base_repository;
+        state.stages.copy(StagedCommit { source, target: id, commit: tip, left_bytes: left }).await?;
     }
     let find_head = || state.refs.resolve(id, update.head.to_ref());
     if find_head().await?.ok_or(GitError::BranchNotFound)? != update.head_id {
