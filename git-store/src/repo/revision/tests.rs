@@ -28,6 +28,7 @@ fn fixture() -> Fixture {
     repo.reference("refs/tags/main", commits[2], true, "").unwrap();
     repo.reference("refs/tags/tree", tree, true, "").unwrap();
     repo.reference("refs/ferrite/x", commits[0], true, "").unwrap();
+    repo.reference("refs/pull/1/head", commits[2], true, "").unwrap();
     // A branch name that is also the abbreviated id of another commit.
     repo.reference(&format!("refs/heads/{}", &commits[2].to_string()[..8]), commits[0], true, "").unwrap();
     Fixture { _folder: folder, repo, commits, tree, tag }
@@ -52,6 +53,7 @@ fn every_form_leads_to_its_commit() {
         ("feature/one", f.commits[1], "feature/one"),
         ("refs/heads/feature/one", f.commits[1], "feature/one"),
         ("v1", f.commits[1], "v1"),
+        ("refs/pull/1/head", f.commits[2], "refs/pull/1/head"),
         (&f.tag.to_string(), f.commits[1], &f.commits[1].to_string()),
         (&long, f.commits[2], &long),
         (&long.to_uppercase(), f.commits[2], &long),

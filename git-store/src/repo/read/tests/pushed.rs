@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::super::*;
 use crate::{
-    repo::read::pushed::{MAX_READ_COMMITS, new_commits},
+    repo::read::pushed::{AddedCommits, MAX_READ_COMMITS, added_among, is_reached, new_commits},
     types::error::GitError,
 };
 
@@ -116,6 +116,39 @@ fn an_old_end_that_is_no_commit_has_no_commits() {
     for new in [ZERO, blob, history.tree, Oid::from_str(&"a".repeat(40)).unwrap()] {
         assert!(matches!(history.pushed(ids[0], new, 1000), Err(GitError::CommitNotFound)), "{new}");
     }
+}
+
+#[test]
+fn heads_that_an_update_added_are_found_in_one_walk() {
+    let history = History::new();
+    let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
+    let base = history.chain([1, 2, 3]);
+    let side = history.commit(2, "side", &[base[0]]);
+    let head = history.commit(3, "head", &[side]);
+    let other = history.commit(4, "other", &[base[2]]);
+    let merge = history.commit(5, "merge", &[base[2], head]);
+    let wanted = HashSet::from([base[1], side, head, other, ZERO]);
+    let added = |old, new| added_among(&history.repo, old, new, &wanted, &deadline).unwrap();
+    let found = |ids: &[Oid]| AddedCommits { found: ids.iter().copied().collect(), is_partial: false };
+    assert_eq!(added(Some(base[2]), merge), found(&[side, head]));
+    assert_eq!(added(None, merge), found(&[base[1], side, head]));
+    assert_eq!(added(Some(merge), base[2]), found(&[]));
+    let gone = Oid::from_str(&"a".repeat(40)).unwrap();
+    for (old, new) in [(Some(gone), merge), (Some(base[2]), gone)] {
+        assert_eq!(added(old, new), AddedCommits { is_partial: true, ..AddedCommits::default() });
+    }
+}
+
+#[test]
+fn a_commit_is_reached_from_itself_and_its_descendants() {
+    let history = History::new();
+    let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
+    let ids = history.chain([1, 2, 3]);
+    let other = history.commit(2, "other", &[ids[0]]);
+    let reached = |tips: &[Oid], id| is_reached(&history.repo, tips.iter().copied(), id, &deadline).unwrap();
+    assert!(reached(&ids[2..], ids[0]) && reached(&ids[2..], ids[2]) && reached(&[other, ids[1]], ids[1]));
+    assert!(!reached(&ids[..2], ids[2]) && !reached(&ids[2..], other) && !reached(&[], ids[0]));
+    assert!(!reached(&[history.tree], ids[0]) && !reached(&ids, history.tree));
 }
 
 #[test]
