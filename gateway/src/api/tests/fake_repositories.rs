@@ -25,6 +25,14 @@ impl RepositoryService for FakeRepoService {
         Ok(Response::new(repo::GetRepositoryResponse { repository: Some(repository) }))
     }
 
+    async fn get_repositories(
+        &self,
+        request: tonic::Request<repo::GetRepositoriesRequest>,
+    ) -> RpcResult<repo::GetRepositoriesResponse> {
+        self.record(&request)?;
+        Ok(Response::new(repo::GetRepositoriesResponse::default()))
+    }
+
     async fn list_repositories(
         &self,
         request: tonic::Request<repo::ListRepositoriesRequest>,

@@ -1,6 +1,7 @@
 //! Repositories: metadata, creation and deletion, and the settings of issue trackers and wikis.
 
 mod lifecycle;
+mod many;
 mod read;
 mod settings;
 
@@ -8,6 +9,7 @@ use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_proto::repo::*;
 
 use self::lifecycle::{create_repository, delete_repository, fork_repository};
+use self::many::get_repositories;
 use self::read::{get_fork, get_repository, list_forks, list_repositories, search_repositories};
 use self::settings::{update_issue_tracker, update_repository, update_wiki};
 use super::dispatch::authorized_service;
@@ -15,6 +17,7 @@ use super::dispatch::authorized_service;
 authorized_service!(RepositoryService {
     create_repository(CreateRepositoryRequest, as_administrator, owner) -> CreateRepositoryResponse;
     get_repository(GetRepositoryRequest) -> GetRepositoryResponse;
+    get_repositories(GetRepositoriesRequest) -> GetRepositoriesResponse;
     list_repositories(ListRepositoriesRequest) -> ListRepositoriesResponse;
     search_repositories(SearchRepositoriesRequest) -> SearchRepositoriesResponse;
     delete_repository(DeleteRepositoryRequest) -> DeleteRepositoryResponse;

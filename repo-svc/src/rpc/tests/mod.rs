@@ -17,6 +17,7 @@ mod keys;
 mod limits;
 mod lists;
 mod lost_rights;
+mod many_repositories;
 mod organization_lists;
 mod organizations;
 mod profile;
