@@ -64,12 +64,20 @@ crate::shape! {
     struct IssuePullRequest {
         merged: bool,
         merged_at: Option<Time>,
+        /// True if the title begins with `WIP:` or `[WIP]`.
+        draft: bool,
+        html_url: String,
     }
 }
 
 impl IssuePullRequest {
-    fn new(pull: &issue::PullRequest) -> Result<Self, MissingField> {
-        Ok(Self { merged: pull.is_merged, merged_at: Time::optional(pull.merge_time, "merge_time")? })
+    fn new(pull: &issue::PullRequest, html_url: &str) -> Result<Self, MissingField> {
+        Ok(Self {
+            merged: pull.is_merged,
+            merged_at: Time::optional(pull.merge_time, "merge_time")?,
+            draft: pull.is_draft,
+            html_url: html_url.to_owned(),
+        })
     }
 }
 
@@ -88,7 +96,9 @@ impl Issue {
     pub fn new(issue: issue::Issue, accounts: &Accounts, urls: &RepositoryLinks) -> Result<Self, MissingField> {
         let state = State::new(issue.state())?;
         let user = |id| accounts.by_id(id, urls.site());
-        let pull_request = issue.pull_request.as_ref().map(IssuePullRequest::new).transpose()?;
+        let html_url = urls.issue_html(issue.number, issue.pull_request.is_some());
+        let pull_request = issue.pull_request.as_ref();
+        let pull_request = pull_request.map(|pull| IssuePullRequest::new(pull, &html_url)).transpose()?;
         let assignees = std::iter::once(issue.assignee_id).chain(issue.other_assignee_ids).filter(|id| *id != 0);
         let assignees: Vec<_> = assignees.map(user).collect();
         Ok(Self {
@@ -107,7 +117,7 @@ impl Issue {
             created_at: Time::new(issue.create_time, "create_time")?,
             updated_at: Time::new(issue.update_time, "update_time")?,
             closed_at: Time::optional(issue.close_time, "close_time")?,
-            html_url: urls.issue_html(issue.number, pull_request.is_some()),
+            html_url,
             repository: IssueRepository::new(issue.repository_id, urls),
             pull_request,
         })
@@ -200,11 +210,14 @@ mod tests {
         let cut = serde_json::to_value(Issue::new(cut, &accounts, &urls).unwrap()).unwrap();
         assert_eq!(cut["truncated"], true);
         for (merge_time, merged_at) in [(None, json!(null)), (Some(timestamp(0)), json!("1970-01-01T00:00:00Z"))] {
-            let pull_request = issue::PullRequest { is_merged: merge_time.is_some(), merge_time, ..Default::default() };
+            let is_merged = merge_time.is_some();
+            let pull_request = issue::PullRequest { is_merged, merge_time, is_draft: !is_merged, ..Default::default() };
             let pull = issue::Issue { pull_request: Some(pull_request), ..plain.clone() };
             let shown = serde_json::to_value(Issue::new(pull, &accounts, &urls).unwrap()).unwrap();
-            assert_eq!(shown["pull_request"], json!({"merged": !merged_at.is_null(), "merged_at": merged_at}));
-            assert_eq!(shown["html_url"], "http://h/bob/demo/pulls/2");
+            let html_url = "http://h/bob/demo/pulls/2";
+            let merged = !merged_at.is_null();
+            let expected = json!({"merged": merged, "merged_at": merged_at, "draft": !merged, "html_url": html_url});
+            assert_eq!((&shown["pull_request"], &shown["html_url"]), (&expected, &json!(html_url)));
         }
     }
 }
