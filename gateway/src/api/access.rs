@@ -38,6 +38,8 @@ pub(crate) struct ResolvedAccess {
     /// Grant for the service that carries out the operation, with the store of the repository.
     pub(crate) grant: Grant,
     pub(crate) urls: RepositoryLinks,
+    /// The repository as the caller sees it, without its parent.
+    pub(crate) repository: repo::Repository,
     /// How its pull requests are merged.
     pub(crate) pulls: repo::PullSettings,
     caller: Option<repo::User>,
@@ -125,7 +127,8 @@ impl ApiCall {
             caller: response.identity.map(user_of),
             reauthorization: response.reauthorization,
             resolved: Instant::now(),
-            urls: self.urls(repository)?,
+            urls: self.urls(repository.clone())?,
+            repository,
         })
     }
 

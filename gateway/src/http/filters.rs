@@ -124,6 +124,21 @@ impl Filter for Integer {
     }
 }
 
+/// Whole numbers, in several parameters or with commas; empty if absent.
+pub(crate) enum IntegerList {}
+
+impl Filter for IntegerList {
+    type Value = Vec<i64>;
+
+    fn read(query: &Query, name: &str) -> Result<Vec<i64>, FieldError> {
+        query.whole_numbers(name)
+    }
+
+    fn schema() -> Schema {
+        Vec::<i64>::schema(&mut Schemas::default())
+    }
+}
+
 /// A whole number. Any other text counts as absent.
 pub(crate) enum LooseInteger {}
 

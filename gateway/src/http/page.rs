@@ -94,6 +94,8 @@ pub(crate) type CommitList = PageQuery<30, 100, 30, true>;
 pub(crate) type ComparisonList = PageQuery<1000, 1000, 1000>;
 /// For followers and followed users.
 pub(crate) type FollowList = PageQuery<40, 40, 40>;
+/// For pull requests. Some clients read one page and name no size.
+pub(crate) type PullList = PageQuery<50, 50, 50>;
 /// For lists that Gogs does not have: deliveries of a webhook, imports, the audit log, git stores.
 pub(crate) type ExtensionList = PageQuery<50, 100, 50>;
 

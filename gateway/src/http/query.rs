@@ -43,6 +43,20 @@ impl Query {
         })
     }
 
+    /// Returns the whole numbers of all parameters with this name, which can be lists with commas.
+    pub(super) fn whole_numbers(&self, name: &str) -> Result<Vec<i64>, FieldError> {
+        let pairs = self.pairs().filter_map(|pair| pair.split_once('=')).filter(|(key, _)| is_named(key, name));
+        let texts = pairs.map(|(_, value)| String::from_utf8_lossy(&decode(&value.replace('+', " "))).into_owned());
+        let mut numbers = Vec::new();
+        for text in texts {
+            for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+                let number = item.parse::<i64>().map_err(|_| FieldError::new(name, "invalid", "must be whole numbers"))?;
+                numbers.push(number);
+            }
+        }
+        Ok(numbers)
+    }
+
     /// As [`Self::bytes`]. Invalid UTF-8 becomes U+FFFD.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         self.bytes(name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -162,6 +176,23 @@ mod tests {
         );
         for wrong in ["uid=x", "uid=7x", "uid=-", "uid=%00"] {
             assert_eq!(number(wrong), Err("uid".to_owned()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lists_of_whole_numbers_are_repeated_or_have_commas() {
+        let numbers = |text: &str| Query::new("/", text).whole_numbers("labels").map_err(|error| error.field);
+        for (text, expected) in [
+            ("", vec![]),
+            ("labels=&other=1", vec![]),
+            ("labels=5", vec![5]),
+            ("labels=5&labels=6,+7,&labels=-8", vec![5, 6, 7, -8]),
+            ("labels=5%2C6", vec![5, 6]),
+        ] {
+            assert_eq!(numbers(text), Ok(expected), "{text}");
+        }
+        for wrong in ["labels=bug", "labels=5&labels=x", "labels=99999999999999999999", "labels=%00"] {
+            assert_eq!(numbers(wrong), Err("labels".to_owned()), "{wrong}");
         }
     }
 

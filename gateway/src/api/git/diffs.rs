@@ -244,7 +244,8 @@ async fn commit(
     Ok(Either::First(Json(Commit::with_changes(commit, shown, &accounts, &access.urls)?)))
 }
 
-fn split_name(name: &[u8]) -> Option<(&[u8], &'static str)> {
+/// Splits off the ending that asks for a text.
+pub(in crate::api) fn split_name(name: &[u8]) -> Option<(&[u8], &'static str)> {
     ["diff", "patch"].into_iter().find_map(|format| {
         let revision = name.strip_suffix(format.as_bytes())?.strip_suffix(b".")?;
         (!revision.is_empty()).then_some((revision, format))

@@ -8,7 +8,7 @@ use ferrite_proto::issue::{
 use ferrite_proto::operation;
 use ferrite_proto::repo::GetUsersRequest;
 
-use super::{ListedState, NewState, RepositoryUrls, list_error};
+use super::{ListedState, NewState, RepositoryUrls, change_error, list_error};
 use crate::api::access::{PermissionCheck, ResolvedAccess, after_refusal};
 use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
@@ -156,7 +156,7 @@ fields! {
         assignees: Optional<Texts<10>> = ["eve"],
         /// The id of the new milestone; 0 for none.
         milestone: Optional<Integer> = 2,
-        /// The new state. An empty text changes nothing.
+        /// The new state. An empty text changes nothing. That of a merged pull request cannot change.
         state: NonEmpty<Word<NewState>> = "closed",
     }
 }
@@ -292,7 +292,7 @@ async fn update(
         ..Default::default()
     };
     let request = call.request_with_grant(&access.grant, request);
-    let response = call.clients.issues().update_issue(request).await?.into_inner();
+    let response = call.clients.issues().update_issue(request).await.map_err(change_error)?.into_inner();
     Ok(Json(convert_issue(&call, &access, response.issue).await?))
 }
 

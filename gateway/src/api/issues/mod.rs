@@ -9,6 +9,8 @@ pub use self::issues::ASSIGNEE_WORDS;
 
 use std::collections::HashMap;
 
+use axum::http::StatusCode;
+use ferrite_proto::error::reason;
 use ferrite_proto::issue::{IssueState, NamedRepository};
 use tonic::{Code, Status};
 
@@ -20,7 +22,7 @@ use ferrite_api_types::links::{Links, RepositoryLinks};
 groups! { comments issues labels milestones settings timeline }
 
 words! {
-    enum ListedState: IssueState {
+    pub(super) enum ListedState: IssueState {
         "open" = IssueState::Open,
         "closed" = IssueState::Closed,
         "all" = IssueState::Unspecified,
@@ -28,7 +30,7 @@ words! {
 }
 
 words! {
-    enum NewState: IssueState { "open" = IssueState::Open, "closed" = IssueState::Closed }
+    pub(super) enum NewState: IssueState { "open" = IssueState::Open, "closed" = IssueState::Closed }
 }
 
 /// Converts a status of a list with long texts. If the response exceeds the message limit, the page
@@ -38,6 +40,16 @@ fn list_error(status: Status) -> ApiError {
         return status.into();
     }
     ApiError::invalid_field("limit", "too_long", "the page is too large, request fewer entries")
+}
+
+/// Converts a status of a change. A merged pull request keeps its state: 412, as in Gitea.
+pub(super) fn change_error(status: Status) -> ApiError {
+    let is_merged = reason(&status).as_deref() == Some("ALREADY_MERGED");
+    let mut error = ApiError::from(status);
+    if is_merged {
+        error.status = StatusCode::PRECONDITION_FAILED;
+    }
+    error
 }
 
 struct RepositoryUrls(HashMap<i64, RepositoryLinks>);

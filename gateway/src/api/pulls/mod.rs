@@ -1,8 +1,11 @@
 //! Pull requests.
 
 mod changes;
+mod heads;
 mod merges;
+mod pulls;
+mod shown;
 
 use super::call::groups;
 
-groups! { changes merges }
+groups! { changes merges pulls }
