@@ -52,6 +52,7 @@ mod markdown;
 mod merges;
 mod mirrors;
 mod operations;
+mod pulls;
 mod quotas;
 mod repositories;
 mod script;

@@ -102,9 +102,9 @@ fields! {
         /// The ids of labels of the repository.
         labels: OrDefault<Integers<100>> = [5, 6],
         /// Not supported: must be empty.
-        reviewers: Unsupported<Texts> = [],
+        reviewers: Unsupported<Texts>,
         /// Not supported: must be empty.
-        team_reviewers: Unsupported<Texts> = [],
+        team_reviewers: Unsupported<Texts>,
         /// Not supported: must be absent.
         due_date: Unsupported<Text>,
         /// Not supported: must be false.
@@ -191,13 +191,14 @@ async fn create(
     let (new, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::CREATE_PULL).await?;
     let head = HeadName::of_family(&new.head);
-    let head_repository = head_access(&call, head.repository_id(&call, &access).await?).await?;
+    let head_repository_id = head.repository_id(&call, &access).await?;
+    let head_grant = head_access(&call, head_repository_id).await?.grant.text();
     let request = CreatePullRequest {
         repository_id: access.id,
         base_branch: new.base,
-        head_repository_id: head_repository.id,
+        head_repository_id,
         head_branch: head.branch.to_owned(),
-        head_grant: head_repository.grant.text(),
+        head_grant,
         title: new.title,
         body: new.body,
         assignees: names(new.assignee, new.assignees),
@@ -231,7 +232,7 @@ fn refused(status: Status) -> ApiError {
             let message = format!("a pull request for these branches exists{other}");
             ApiError::new(StatusCode::CONFLICT, message).because("PULL_EXISTS")
         }
-        Some(reason @ ("NOTHING_TO_MERGE" | "NO_COMMON_HISTORY")) => {
+        Some(reason @ ("NOTHING_TO_MERGE" | "NO_COMMON_HISTORY" | "TOO_LARGE")) => {
             ApiError::invalid_field("head", "invalid", status.message()).because(reason.to_owned())
         }
         Some("PULL_CLOSED") => {

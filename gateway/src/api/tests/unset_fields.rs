@@ -127,6 +127,27 @@ async fn unset_fields_of_the_issue_tracker_are_absent() {
         },
         Case {
             method: "POST",
+            path: "/repos/bob/demo/pulls",
+            rpc: operation::CREATE_PULL,
+            required: json!({"head": "topic", "base": "main", "title": "t"}),
+            unset: json!({
+                "body": "", "assignee": "", "assignees": null, "reviewers": null, "team_reviewers": null,
+                "milestone": 0, "labels": null, "due_date": null,
+            }),
+        },
+        Case {
+            method: "PATCH",
+            path: "/repos/bob/demo/pulls/2",
+            rpc: operation::UPDATE_PULL,
+            required: json!({}),
+            unset: json!({
+                "title": "", "body": null, "base": "", "assignee": "", "assignees": null, "milestone": 0,
+                "labels": null, "state": null, "due_date": null, "unset_due_date": null,
+                "allow_maintainer_edit": null,
+            }),
+        },
+        Case {
+            method: "POST",
             path: "/repos/bob/demo/labels",
             rpc: operation::CREATE_LABEL,
             required: json!({"name": "bug", "color": "#e11d21"}),
