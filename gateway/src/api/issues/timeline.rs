@@ -74,6 +74,7 @@ ferrite_api_types::word_shape! {
         Milestone = "milestone",
         CommitRef = "commit_ref",
         IssueRef = "issue_ref",
+        MergePull = "merge_pull",
     }
 }
 
@@ -92,6 +93,8 @@ ferrite_api_types::word_shape! {
         Milestoned = "milestoned",
         Demilestoned = "demilestoned",
         Referenced = "referenced",
+        Merged = "merged",
+        HeadMoved = "head_moved",
     }
 }
 
@@ -227,7 +230,8 @@ impl CommentKind {
             TimelineAction::Milestoned | TimelineAction::Demilestoned => Some(Self::Milestone),
             TimelineAction::Referenced if is_by_commit => Some(Self::CommitRef),
             TimelineAction::Referenced => Some(Self::IssueRef),
-            TimelineAction::Edited | TimelineAction::Unspecified => None,
+            TimelineAction::Merged => Some(Self::MergePull),
+            TimelineAction::Edited | TimelineAction::HeadMoved | TimelineAction::Unspecified => None,
         }
     }
 }
@@ -246,6 +250,8 @@ impl Action {
             TimelineAction::Milestoned => Self::Milestoned,
             TimelineAction::Demilestoned => Self::Demilestoned,
             TimelineAction::Referenced => Self::Referenced,
+            TimelineAction::Merged => Self::Merged,
+            TimelineAction::HeadMoved => Self::HeadMoved,
             TimelineAction::Unspecified => return Err(MissingField("action")),
         })
     }
