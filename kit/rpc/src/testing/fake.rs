@@ -1,10 +1,14 @@
 //! Fake gRPC services that implement only some RPCs.
 
+use ferrite_proto::git::merge_service_server::MergeService;
 use ferrite_proto::git::storage_service_server::StorageService;
 use ferrite_proto::git::{
     CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
-    DescribeUpdatesRequest, DescribeUpdatesResponse, GetStoreStatusRequest, GetStoreStatusResponse,
-    ListPushedCommitsRequest, ListPushedCommitsResponse, SetDefaultBranchRequest, SetDefaultBranchResponse,
+    DescribePullsRequest, DescribePullsResponse, DescribeUpdatesRequest, DescribeUpdatesResponse, FindMergedRequest,
+    FindMergedResponse, GetConflictsRequest, GetConflictsResponse, GetStoreStatusRequest, GetStoreStatusResponse,
+    ListMergesRequest, ListMergesResponse, ListPushedCommitsRequest, ListPushedCommitsResponse, MergePullRequest,
+    MergePullResponse, SetDefaultBranchRequest, SetDefaultBranchResponse, SetPullHeadRequest, SetPullHeadResponse,
+    StageHeadRequest, StageHeadResponse, UpdatePullHeadRequest, UpdatePullHeadResponse,
 };
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::account_service_server::AccountService;
@@ -47,6 +51,16 @@ fakes! {
         list_pushed_commits(ListPushedCommitsRequest) -> ListPushedCommitsResponse;
         describe_updates(DescribeUpdatesRequest) -> DescribeUpdatesResponse;
         get_store_status(GetStoreStatusRequest) -> GetStoreStatusResponse;
+    }
+    FakeMergeService for MergeService {
+        describe_pulls(DescribePullsRequest) -> DescribePullsResponse;
+        get_conflicts(GetConflictsRequest) -> GetConflictsResponse;
+        merge_pull(MergePullRequest) -> MergePullResponse;
+        update_pull_head(UpdatePullHeadRequest) -> UpdatePullHeadResponse;
+        stage_head(StageHeadRequest) -> StageHeadResponse;
+        set_pull_head(SetPullHeadRequest) -> SetPullHeadResponse;
+        find_merged(FindMergedRequest) -> FindMergedResponse;
+        list_merges(ListMergesRequest) -> ListMergesResponse;
     }
     FakeAccessService for AccessService {
         authenticate(AuthenticateRequest) -> AuthenticateResponse;
