@@ -41,7 +41,7 @@ const ORDER: &[(&str, &str)] = &[
     ("markdown", "render references commit walk bounds scan"),
     ("outbound", "client exchange connect tls resolve request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),
-    ("issue-svc", "config rpc state limits commits upstream writer encode store error model telemetry"),
+    ("issue-svc", "config rpc state limits commits pulls upstream writer encode store error model telemetry"),
     (
         "hook-svc",
         "config rpc state feed sender dispatch redaction payload upstream store error secrets model telemetry",

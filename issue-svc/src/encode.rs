@@ -6,7 +6,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{self, IssueState};
 use prost_types::Timestamp;
 
-use crate::model::{Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest};
+use crate::model::{Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest, is_draft};
 use crate::store::TimelineEntry;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -18,6 +18,7 @@ fn state(is_closed: bool) -> i32 {
 
 pub(crate) fn issue(full: FullIssue) -> issue::Issue {
     let issue = full.issue;
+    let pull_request = full.pull_request.map(|pull| pull_request(pull, &issue.title));
     issue::Issue {
         id: issue.id.0,
         repository_id: issue.repository.0,
@@ -34,18 +35,25 @@ pub(crate) fn issue(full: FullIssue) -> issue::Issue {
         other_assignee_ids: issue.assignees.iter().skip(1).map(|user| user.0).collect(),
         milestone: full.milestone.map(milestone),
         labels: full.labels.into_iter().map(label).collect(),
-        pull_request: full.pull_request.map(pull_request),
+        pull_request,
         is_truncated: issue.is_truncated,
     }
 }
 
-fn pull_request(pull: PullRequest) -> issue::PullRequest {
+fn pull_request(pull: PullRequest, title: &str) -> issue::PullRequest {
     issue::PullRequest {
         head_repository_id: pull.head_repository_id,
         head_branch: pull.head_branch,
         base_branch: pull.base_branch,
         is_merged: pull.merged_us.is_some(),
         merge_time: pull.merged_us.map(timestamp),
+        head_id: pull.head_id,
+        merge_base_id: pull.merge_base_id,
+        is_head_deleted: pull.is_head_deleted,
+        merge_commit_id: pull.merge_commit_id,
+        merged_base_id: pull.merged_base_id,
+        merger_id: pull.merger_id,
+        is_draft: is_draft(title),
     }
 }
 
@@ -96,7 +104,7 @@ pub(crate) fn comment(comment: Comment) -> issue::Comment {
 
 /// Encodes an entry in the timeline of an issue in `repository`.
 pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEntry {
-    use issue::TimelineAction::{Demilestoned, Labeled, Milestoned, Renamed, Unlabeled};
+    use issue::TimelineAction::{Demilestoned, HeadMoved, Labeled, Milestoned, Renamed, Unlabeled};
     let action = i32::try_from(entry.action).ok().and_then(|action| issue::TimelineAction::try_from(action).ok());
     let is_label = matches!(action, Some(Labeled | Unlabeled));
     let is_milestone = matches!(action, Some(Milestoned | Demilestoned));
@@ -122,6 +130,7 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         assignee_id: entry.assignee_id,
         label,
         milestone_title: if is_milestone { entry.old_text.clone() } else { String::new() },
+        old_commit_id: if action == Some(HeadMoved) { entry.old_text.clone() } else { String::new() },
         old_title: if action == Some(Renamed) { entry.old_text } else { String::new() },
         new_title: entry.new_text,
         commit_id: entry.commit_id,

@@ -14,6 +14,32 @@ pub(crate) enum IssueError {
     Invalid(Vec<FieldViolation>),
     #[error("issue {number} does not exist")]
     NotFound { number: i64 },
+    #[error("pull request does not exist")]
+    PullNotFound,
+    #[error("pull requests are disabled in this repository")]
+    PullsDisabled,
+    #[error("a pull request for these branches exists: #{number}")]
+    PullExists { number: i64 },
+    #[error("you cannot open pull requests with commits of this head repository")]
+    HeadForbidden,
+    #[error("pull request is already merged")]
+    AlreadyMerged,
+    #[error("pull request is closed")]
+    PullClosed,
+    #[error("pull request is a draft")]
+    IsDraft,
+    #[error("the head of the pull request has moved")]
+    HeadMoved,
+    #[error("{end} branch does not exist")]
+    BranchNotFound {
+        /// `base` or `head`.
+        end: &'static str,
+    },
+    /// git-svc refused, with a reason that the caller can act on.
+    #[error("{message}")]
+    Git { kind: Kind, reason: &'static str, message: String },
+    #[error("git storage is not available, try again later")]
+    GitUnavailable,
     #[error("comment does not exist")]
     CommentNotFound,
     #[error("label does not exist")]
@@ -68,6 +94,17 @@ impl ServiceError for IssueError {
         match self {
             Self::Invalid(_) => (Kind::InvalidArgument, "INVALID_REQUEST"),
             Self::NotFound { .. } => (Kind::NotFound, "ISSUE_NOT_FOUND"),
+            Self::PullNotFound => (Kind::NotFound, "PULL_NOT_FOUND"),
+            Self::PullsDisabled => (Kind::NotFound, "PULLS_DISABLED"),
+            Self::PullExists { .. } => (Kind::AlreadyExists, "PULL_EXISTS"),
+            Self::HeadForbidden => (Kind::PermissionDenied, "HEAD_FORBIDDEN"),
+            Self::AlreadyMerged => (Kind::FailedPrecondition, "ALREADY_MERGED"),
+            Self::PullClosed => (Kind::FailedPrecondition, "PULL_CLOSED"),
+            Self::IsDraft => (Kind::FailedPrecondition, "IS_DRAFT"),
+            Self::HeadMoved => (Kind::Aborted, "HEAD_MOVED"),
+            Self::BranchNotFound { .. } => (Kind::NotFound, "BRANCH_NOT_FOUND"),
+            Self::Git { kind, reason, .. } => (*kind, reason),
+            Self::GitUnavailable => (Kind::Overloaded, "STORE_UNAVAILABLE"),
             Self::CommentNotFound => (Kind::NotFound, "COMMENT_NOT_FOUND"),
             Self::LabelNotFound => (Kind::NotFound, "LABEL_NOT_FOUND"),
             Self::MilestoneNotFound => (Kind::NotFound, "MILESTONE_NOT_FOUND"),
@@ -92,6 +129,13 @@ impl ServiceError for IssueError {
             Self::Invalid(violations) => violations.clone(),
             Self::Idempotency(error) => error.violations(),
             Self::LabelExists { .. } => vec![FieldViolation::new("name", "taken", self.to_string())],
+            _ => Vec::new(),
+        }
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::PullExists { number } => vec![("number", number.to_string())],
             _ => Vec::new(),
         }
     }

@@ -1,11 +1,11 @@
-//! issue-svc stores issues, comments, labels and milestones. It alone writes to its database.
+//! issue-svc stores issues, pull requests, comments, labels and milestones. It alone writes to its database.
 //!
 //! It closes issues when messages of pushed commits say so, counts the open issues of each
 //! repository, and reports the counts to repo-svc and all changes to hook-svc as events. Access
 //! decisions are made by repo-svc and arrive in grants.
 //!
 //! Layers, upper to lower; each uses only those below it: this file (wiring), `rpc`, `state`,
-//! `commits`, `upstream`, `writer`, `encode`, `limits`, `store`, `model`, `error`, `config`.
+//! `commits`, `pulls`, `upstream`, `writer`, `encode`, `limits`, `store`, `model`, `error`, `config`.
 
 mod commits;
 mod config;
@@ -13,6 +13,7 @@ mod encode;
 mod error;
 mod limits;
 mod model;
+mod pulls;
 mod rpc;
 mod state;
 mod store;
@@ -23,6 +24,7 @@ mod upstream;
 mod writer;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use ferrite_core::net::Listener;
 use ferrite_core::startup::{ServiceFuture, StartError};
@@ -37,14 +39,16 @@ use ferrite_proto::issue::comment_service_server::CommentServiceServer;
 use ferrite_proto::issue::issue_service_server::IssueServiceServer;
 use ferrite_proto::issue::label_service_server::LabelServiceServer;
 use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
+use ferrite_proto::issue::pull_service_server::PullServiceServer;
 use ferrite_rpc::rate_limit::HourlyLimit;
 
 use commits::{CommitScanner, ScanQueue};
 pub use config::Config;
 use limits::WriteLimits;
+use pulls::{MergeSweeper, PullQueue, PullWorker, Pulls};
 use state::AppState;
 use store::IssueTable;
-use upstream::RepoClient;
+use upstream::{GitClient, RepoClient};
 use writer::{IssueWriter, TimelineTrimmer};
 
 /// The role of this service in credentials.
@@ -94,6 +98,15 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     TimelineTrimmer { store: store.clone(), bounds: config.timeline, clock: clock.clone() }.start(&life);
     let scans = ScanQueue::new(db.clone());
     let git = trust.store_channel(&config.git_address);
+    let pulls = Pulls {
+        queue: PullQueue::new(db.clone()),
+        repo: RepoClient::new(repo.clone()),
+        git: GitClient::new(git.clone()),
+        writer: writer.clone(),
+        clock: clock.clone(),
+    };
+    PullWorker::new(pulls.clone()).start(&life);
+    MergeSweeper::new(pulls.clone()).start(&life);
     CommitScanner::new(scans.clone(), git, repo.clone(), writer.clone(), clock).start(&life);
 
     let limit = |name, per_hour| HourlyLimit::new(trust.limiter.clone(), name, per_hour);
@@ -103,12 +116,14 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         text_bytes: limit("text_bytes", config.text_bytes_per_hour),
     };
     let (authorizer, client) = (trust.authorizer(&repo), RepoClient::new(repo.clone()));
-    let state = AppState { store, writer, scans, authorizer, repo: client, limits };
+    let (verifier, permits) = (Arc::clone(&trust.verifier), Arc::clone(&trust.token_source));
+    let state = AppState { store, writer, scans, pulls, authorizer, repo: client, limits, verifier, permits };
     let router = GrpcServer::default()
         .add(IssueServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(CommentServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(LabelServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MilestoneServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(PullServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(state).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 
 use ferrite_markdown::references;
-use ferrite_proto::grant::Grant;
+use ferrite_proto::grant::{Grant, Verifier};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_rpc::auth::{Authorizer, Caller};
+use ferrite_rpc::service_key::ServiceTokenSource;
 use tonic::Request;
 
 use crate::commits::ScanQueue;
 use crate::error::IssueError;
 use crate::limits::WriteLimits;
 use crate::model::{Comment, FullIssue, Issue, Milestone};
+use crate::pulls::Pulls;
 use crate::store::IssueTable;
 use crate::upstream::RepoClient;
 use crate::writer::{IssueWriter, TextTargets};
@@ -22,9 +24,14 @@ pub(crate) struct AppState {
     pub(crate) store: IssueTable,
     pub(crate) writer: IssueWriter,
     pub(crate) scans: ScanQueue,
+    pub(crate) pulls: Pulls,
     pub(crate) authorizer: Authorizer,
     pub(crate) repo: RepoClient,
     pub(crate) limits: WriteLimits,
+    /// Verifies the grants in fields of requests.
+    pub(crate) verifier: Arc<Verifier>,
+    /// Signs permits for merges.
+    pub(crate) permits: Arc<ServiceTokenSource>,
 }
 
 impl AppState {

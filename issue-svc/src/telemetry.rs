@@ -7,6 +7,11 @@ pub(crate) const METRICS: &[Metric] = &[
         "Scans of pushed commits for references to issues.",
     ),
     Metric::counter(
+        "ferrite_issue_pull_updates_total",
+        &["result"],
+        "Updates of pull requests after pushes and merges.",
+    ),
+    Metric::counter(
         "ferrite_issue_timeline_entries_deleted_total",
         &[],
         "Timeline entries deleted because there were too many or they were too old.",

@@ -1,5 +1,9 @@
 //! Asks repo-svc what accounts may do to the issues of repositories. The caller's own access to one
-//! repository is in its grant.
+//! repository is in its grant. Asks git-svc about pull requests in `git`.
+
+mod git;
+
+use std::time::Duration;
 
 use ferrite_markdown::references::TextReferences;
 use ferrite_markdown::scan::IssueRef;
@@ -9,17 +13,23 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    DescribeRepositoriesRequest, RepositoryRef, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
+    CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, Repository, RepositoryRef,
+    ResolveIssueAccessRequest, ResolveIssueAccessResponse,
 };
 use ferrite_rpc::auth::AuthError;
-use ferrite_rpc::grpc::Channel;
+use ferrite_rpc::grpc::{Channel, with_timeout};
 use tonic::{Code, Status};
 
 use crate::error::IssueError;
 use crate::writer::TextTargets;
 
+pub(crate) use git::{GitClient, StagedHead};
+
 /// Repositories per call.
 pub(crate) const MAX_QUESTION_REPOSITORIES: usize = 1000;
+
+/// Deadline of the questions about pull requests.
+const PULL_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub(crate) struct RepoClient(Channel);
@@ -46,6 +56,36 @@ impl RepoClient {
         let request = DescribeRepositoriesRequest { repository_ids: vec![repository.0] };
         let response = AccessServiceClient::new(self.0.clone()).describe_repositories(request).await?;
         Ok(response.into_inner().repositories.pop().map(|found| found.store))
+    }
+
+    /// Returns a repository for a service, or `None` if it does not exist.
+    pub(crate) async fn describe(&self, repository: RepositoryId) -> Result<Option<Repository>, Status> {
+        let request = DescribeRepositoriesRequest { repository_ids: vec![repository.0] };
+        let request = with_timeout(request, PULL_TIMEOUT);
+        let response = AccessServiceClient::new(self.0.clone()).describe_repositories(request).await?;
+        Ok(response.into_inner().repositories.pop())
+    }
+
+    /// Returns whether commits of a head repository may go into `repository` through a pull request
+    /// of a user. Fails if the base repository does not exist or accepts no pull requests.
+    pub(crate) async fn pull_source(
+        &self,
+        repository: RepositoryId,
+        head_repository: RepositoryId,
+        user: UserId,
+    ) -> Result<CheckPullSourceResponse, IssueError> {
+        let request = CheckPullSourceRequest {
+            repository_id: repository.0,
+            head_repository_id: head_repository.0,
+            user_id: user.0,
+        };
+        let request = with_timeout(request, PULL_TIMEOUT);
+        let response = AccessServiceClient::new(self.0.clone()).check_pull_source(request).await;
+        let source = response.map_err(|status| unavailable(&status))?.into_inner();
+        if source.store.is_empty() {
+            return Err(IssueError::RepositoryDeleted);
+        }
+        if source.accepts_pulls { Ok(source) } else { Err(IssueError::PullsDisabled) }
     }
 
     /// Returns what a user may do to the issues of repositories now, within the reach of the token

@@ -1,6 +1,7 @@
 use ferrite_markdown::commit::Action;
 use ferrite_proto::id::{IssueId, OrganizationId, RepositoryId, UserId};
 
+use super::pull::{NewPullRequest, PullRequest};
 use super::text::{Body, Color, LabelDescription, LabelName, Title};
 
 /// Lists and counts are kept per class.
@@ -24,6 +25,11 @@ impl Class {
     /// pull requests.
     pub(crate) fn open_issues(self) -> i64 {
         i64::from(!self.is_pull_request && !self.is_closed)
+    }
+
+    /// Returns how much an issue of this class adds to the number of open pull requests.
+    pub(crate) fn open_pulls(self) -> i64 {
+        i64::from(self.is_pull_request && !self.is_closed)
     }
 }
 
@@ -77,22 +83,6 @@ pub(crate) struct NewIssue {
     pub(crate) label_ids: Vec<i64>,
     /// Set for a pull request.
     pub(crate) pull_request: Option<NewPullRequest>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NewPullRequest {
-    pub(crate) head_repository: RepositoryId,
-    pub(crate) head_branch: String,
-    pub(crate) base_branch: String,
-}
-
-/// The additional fields of a pull request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PullRequest {
-    pub(crate) head_repository_id: i64,
-    pub(crate) head_branch: String,
-    pub(crate) base_branch: String,
-    pub(crate) merged_us: Option<i64>,
 }
 
 /// A change of an issue. `None` keeps the current value.

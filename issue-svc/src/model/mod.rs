@@ -1,13 +1,15 @@
 //! Issues and their parts. Constructors validate.
 
 mod issue;
+mod pull;
 mod text;
 pub(crate) mod words;
 
-#[cfg(test)]
-pub(crate) use issue::NewPullRequest;
 pub(crate) use issue::{
     Class, Comment, CommitAction, FullIssue, Issue, IssueChange, Label, LabelEdit, LabelOwner, Milestone, NewIssue,
-    NewLabel, PullRequest,
+    NewLabel,
+};
+pub(crate) use pull::{
+    Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, check_branch, check_commit_id, is_draft, merge_style,
 };
 pub(crate) use text::{Body, Color, Description, LabelDescription, LabelName, MilestoneTitle, Title};

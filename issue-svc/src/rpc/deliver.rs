@@ -14,6 +14,7 @@ use ferrite_proto::repo::LabelSet;
 use tonic::Request;
 
 use crate::encode;
+use crate::error::IssueError;
 use crate::model::{Color, LabelDescription, LabelName, LabelOwner, NewLabel};
 use crate::state::AppState;
 use crate::store::{CounterChange, Deleted, IssueTable};
@@ -40,12 +41,32 @@ async fn deliver(state: &AppState, request: Request<DeliverRequest>) -> Result<D
         .events
         .iter()
         .any(|event| matches!(event.fact, Some(Fact::RepositoryUpdated(_) | Fact::OrganizationDeleted(_))));
+    let is_merge = |event: &&Event| matches!(&event.fact, Some(Fact::RefsUpdated(updated)) if updated.merge.is_some());
+    let merges: Vec<_> = request.get_ref().events.iter().filter(is_merge).cloned().collect();
     let response = outbox::deliver(state, state.store.db(), state.writer.clock.now_us(), request).await?;
+    for event in merges {
+        apply_merge(state, &event).await?;
+    }
     state.scans.wake();
+    state.pulls.queue.wake();
     if removes_labels {
         wake_purges();
     }
     Ok(response)
+}
+
+/// Applies the merge in an event, in a transaction of its own. If that fails, the event is delivered
+/// again; a merge that is applied already has no effect.
+async fn apply_merge(state: &AppState, event: &Event) -> Result<(), DeliveryError> {
+    let Some(Fact::RefsUpdated(updated)) = &event.fact else { return Ok(()) };
+    match state.pulls.apply_merge(RepositoryId(event.repository_id), updated).await {
+        Ok(()) => Ok(()),
+        Err(IssueError::Store(error)) => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(%error, repo.id = event.repository_id, "cannot apply the merge of a pull request");
+            Ok(())
+        }
+    }
 }
 
 impl Apply for AppState {
@@ -57,10 +78,14 @@ impl Apply for AppState {
             }
             Some(Fact::RepositoryDeleted(_)) => {
                 self.store.mark_deleted(tx, repository).await?;
+                self.store.forget_head_repository(tx, repository).await?;
                 purge_first_batch(&self.store, tx, Deleted::Repository(repository), now_us).await?;
                 tracing::info!(repo.id = repository.0, "removing the issues of a deleted repository");
             }
-            Some(Fact::RefsUpdated(updated)) => self.scans.record(tx, repository, updated, now_us).await?,
+            Some(Fact::RefsUpdated(updated)) => {
+                self.scans.record(tx, repository, updated, now_us).await?;
+                self.pulls.record(tx, repository, updated, now_us).await?;
+            }
             Some(Fact::RepositoryUpdated(updated)) if updated.action() == RepositoryAction::Transferred => {
                 let owner = updated.repository.as_ref().and_then(|repository| repository.owner.as_ref());
                 if let Some(owner) = owner {

@@ -28,12 +28,13 @@ use crate::encode;
 use crate::error::IssueError;
 use crate::model::words;
 use crate::model::{Body, Class, IssueChange, LabelOwner, NewIssue, Title};
+use crate::pulls::Update;
 use crate::state::AppState;
 use crate::store::{Condition, CounterChange, IssueFilter, IssuePage, Order, Sort, TimelineEntry};
 use crate::upstream::MAX_QUESTION_REPOSITORIES;
 use crate::writer::{MAX_ISSUE_LABELS, TextTargets, known_labels, label_owners, unknown_milestone};
 
-const MAX_PAGE_SIZE: i32 = 50;
+pub(super) const MAX_PAGE_SIZE: i32 = 50;
 const MAX_TIMELINE_PAGE_SIZE: i32 = 1000;
 const MAX_FILTER_LABELS: usize = 100;
 const MAX_ASSIGNEES: usize = 10;
@@ -122,7 +123,7 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
 
 /// Returns the users with these names, the first of which is empty for none, without duplicates, or
 /// the first violation.
-async fn assignees(
+pub(super) async fn assignees(
     state: &AppState,
     repository: RepositoryId,
     first: &str,
@@ -148,7 +149,7 @@ async fn assignees(
 }
 
 /// Returns the owners whose labels the issues of a repository can have.
-fn owners_of_labels(grant: &Grant) -> Vec<LabelOwner> {
+pub(super) fn owners_of_labels(grant: &Grant) -> Vec<LabelOwner> {
     label_owners(LabelOwner::Repository(grant.repository_id()), grant.organization_id())
 }
 
@@ -250,6 +251,7 @@ async fn filter(
         milestone,
         mentioned: (!request.mentioned.is_empty()).then(|| request.mentioned.to_lowercase()),
         words,
+        base_branch: None,
         since_us: request.since.map(encode::micros),
     }))
 }
@@ -348,7 +350,14 @@ async fn update_issue(
         let issue = write.issue(request.number).await?;
         require_author_or(&grant, issue.author, Permission::Write)?;
         write.require_issue(&issue).await?;
-        let issue = write.change(issue, change, &targets, user(&grant)?).await?;
+        let actor = user(&grant)?;
+        let reopens_pull = issue.class.is_pull_request && issue.class.is_closed && change.is_closed == Some(false);
+        let issue = write.change(issue, change, &targets, actor).await?;
+        if reopens_pull {
+            // Its head may have moved while it was closed.
+            let (head, now_us) = (Update::Head { number: request.number }, write.now_us());
+            state.pulls.queue.record(write.tx(), issue.issue.repository, &head, actor, now_us).await?;
+        }
         let response = UpdateIssueResponse { issue: Some(encode::issue(issue)) };
         write.commit_with_subject(key.as_ref(), response, request.number).await
     };

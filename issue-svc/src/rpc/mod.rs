@@ -5,6 +5,7 @@ mod deliver;
 mod issues;
 mod labels;
 mod milestones;
+mod pulls;
 #[cfg(test)]
 mod tests;
 

@@ -11,13 +11,14 @@ use super::IssueTable;
 /// Locks the row until the transaction ends, so that the writes to a repository and their events
 /// have one order.
 const ADVANCE: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted, last_comment, \
-     label_count, milestone_count) VALUES ($1, $2, $3, $4, FALSE, $5, $6, $7) ON CONFLICT (repository_id) DO UPDATE SET \
+     label_count, milestone_count, open_pull_count) VALUES ($1, $2, $3, $4, FALSE, $5, $6, $7, $8) ON CONFLICT (repository_id) DO UPDATE SET \
      last_number = issue_counters.last_number + excluded.last_number, \
      open_count = issue_counters.open_count + excluded.open_count, version = issue_counters.version + excluded.version, \
      last_comment = issue_counters.last_comment + excluded.last_comment, \
      label_count = issue_counters.label_count + excluded.label_count, \
-     milestone_count = issue_counters.milestone_count + excluded.milestone_count \
-     RETURNING last_number, open_count, version, is_deleted, last_comment, label_count, milestone_count, owner_id";
+     milestone_count = issue_counters.milestone_count + excluded.milestone_count, \
+     open_pull_count = issue_counters.open_pull_count + excluded.open_pull_count \
+     RETURNING last_number, open_count, version, is_deleted, last_comment, label_count, milestone_count, open_pull_count, owner_id";
 /// An older transfer than the last one, told again long after, changes nothing.
 const SET_OWNER: &str =
     "UPDATE issue_counters SET owner_id = $2, owner_us = $3 WHERE repository_id = $1 AND owner_us <= $4";
@@ -25,7 +26,7 @@ const SET_OWNER: &str =
 /// way round.
 const MAX_CLOCK_DIFFERENCE_US: i64 = 60_000_000;
 const MARK_DELETED: &str = "INSERT INTO issue_counters (repository_id, last_number, open_count, version, is_deleted) \
-     VALUES ($1, 0, 0, 1, TRUE) ON CONFLICT (repository_id) DO UPDATE SET open_count = 0, \
+     VALUES ($1, 0, 0, 1, TRUE) ON CONFLICT (repository_id) DO UPDATE SET open_count = 0, open_pull_count = 0, \
      version = issue_counters.version + 1, is_deleted = TRUE";
 
 /// How much each counter of a repository changes.
@@ -36,9 +37,11 @@ pub(crate) struct CounterChange {
     pub(crate) comments: i64,
     pub(crate) labels: i64,
     pub(crate) milestones: i64,
+    /// Open pull requests.
+    pub(crate) pulls: i64,
 }
 
-/// The counters of a repository. Each change of the open count increments `version`, so that a
+/// The counters of a repository. Each change of an open count increments `version`, so that a
 /// receiver can drop older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromRow)]
 pub(crate) struct Counters {
@@ -50,6 +53,7 @@ pub(crate) struct Counters {
     pub(crate) last_comment: i64,
     pub(crate) label_count: i64,
     pub(crate) milestone_count: i64,
+    pub(crate) open_pull_count: i64,
     /// The account that owns the repository, once it has been transferred; zero before.
     pub(crate) owner_id: i64,
 }
@@ -71,9 +75,9 @@ impl IssueTable {
         repository: RepositoryId,
         change: CounterChange,
     ) -> Result<Option<Counters>, DbError> {
-        let versions = i64::from(change.numbers != 0 || change.open != 0);
-        let CounterChange { numbers, open, comments, labels, milestones } = change;
-        let args = args![repository, numbers, open, versions, comments, labels, milestones];
+        let versions = i64::from(change.numbers != 0 || change.open != 0 || change.pulls != 0);
+        let CounterChange { numbers, open, comments, labels, milestones, pulls } = change;
+        let args = args![repository, numbers, open, versions, comments, labels, milestones, pulls];
         let row: CounterRow = tx.one(ADVANCE, &args).await?;
         Ok((!row.is_deleted).then_some(row.counters))
     }

@@ -21,7 +21,9 @@ pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) |
      WHERE issue_labels.issue_id = issues.id AND (issue_labels.repository_id = 0 OR \
      (SELECT owner_id FROM issue_counters WHERE issue_counters.repository_id = issue_labels.repository_id) IN (0, -labels.repository_id))) \
      AS label_lines, \
-     pull_requests.head_repository_id, pull_requests.head_branch, pull_requests.base_branch, pull_requests.merged_us, \
+     pull_requests.head_repository_id, pull_requests.head_branch, pull_requests.base_branch, pull_requests.head_id, \
+     pull_requests.merge_base_id, pull_requests.is_head_deleted, pull_requests.head_sequence, pull_requests.merged_us, \
+     pull_requests.merge_commit_id, pull_requests.merged_base_id, pull_requests.merger_id, \
      milestones.id AS found_milestone_id, milestones.title AS milestone_title, \
      milestones.description AS milestone_description, milestones.is_closed AS milestone_is_closed, \
      milestones.due_us AS milestone_due_us, milestones.closed_us AS milestone_closed_us, \
@@ -48,7 +50,14 @@ pub(super) struct PartsRow {
     head_repository_id: Option<i64>,
     head_branch: Option<String>,
     base_branch: Option<String>,
+    head_id: Option<String>,
+    merge_base_id: Option<String>,
+    is_head_deleted: Option<bool>,
+    head_sequence: Option<i64>,
     merged_us: Option<i64>,
+    merge_commit_id: Option<String>,
+    merged_base_id: Option<String>,
+    merger_id: Option<i64>,
     found_milestone_id: Option<i64>,
     milestone_title: Option<String>,
     milestone_description: Option<String>,
@@ -72,7 +81,14 @@ impl PartsRow {
             head_repository_id,
             head_branch: self.head_branch.unwrap_or_default(),
             base_branch: self.base_branch.unwrap_or_default(),
+            head_id: self.head_id.unwrap_or_default(),
+            merge_base_id: self.merge_base_id.unwrap_or_default(),
+            is_head_deleted: self.is_head_deleted.unwrap_or_default(),
+            head_sequence: self.head_sequence.unwrap_or_default(),
             merged_us: self.merged_us,
+            merge_commit_id: self.merge_commit_id.unwrap_or_default(),
+            merged_base_id: self.merged_base_id.unwrap_or_default(),
+            merger_id: self.merger_id.unwrap_or_default(),
         });
         let milestone = self.found_milestone_id.map(|id| Milestone {
             id,

@@ -32,8 +32,6 @@ const UPDATE: &str = "UPDATE issues SET class = $2, assignee_id = $3, other_assi
      closed_us = $7 WHERE id = $1";
 const UPDATE_TEXTS: &str = "UPDATE issues SET title = $2, body = $3 WHERE id = $1";
 const TOUCH: &str = "UPDATE issues SET comment_count = comment_count + $2, updated_us = $3 WHERE id = $1";
-const INSERT_PULL_REQUEST: &str = "INSERT INTO pull_requests (issue_id, head_repository_id, head_branch, base_branch) \
-     VALUES ($1, $2, $3, $4)";
 
 #[derive(FromRow)]
 pub(super) struct IssueRow {
@@ -132,8 +130,7 @@ impl IssueTable {
         ];
         let (id,): (i64,) = tx.one(INSERT, &args).await?;
         if let Some(pull) = &new.pull_request {
-            let args = args![id, pull.head_repository, pull.head_branch.as_str(), pull.base_branch.as_str()];
-            tx.execute(INSERT_PULL_REQUEST, &args).await?;
+            self.insert_pull(tx, IssueId(id), new.repository, pull, !new.is_closed).await?;
         }
         let issue = Issue { id: IssueId(id), ..issue };
         self.add_other_assignees(tx, &issue).await?;

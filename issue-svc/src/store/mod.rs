@@ -13,6 +13,7 @@ mod labels;
 mod list;
 mod listed_texts;
 mod milestones;
+mod pulls;
 mod purge;
 mod search;
 mod tallies;

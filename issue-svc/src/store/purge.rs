@@ -151,6 +151,7 @@ impl IssueTable {
                 "DELETE FROM labels WHERE repository_id = $1",
                 "DELETE FROM milestones WHERE repository_id = $1",
                 "DELETE FROM commit_scans WHERE repository_id = $1",
+                "DELETE FROM pull_updates WHERE repository_id = $1",
             ] {
                 tx.execute(sql, &args![repository]).await?;
             }

@@ -27,7 +27,7 @@ pub(crate) struct TimelineEntry {
     pub(crate) assignee_id: i64,
     pub(crate) label_id: i64,
     pub(crate) label_color: String,
-    /// The old title, the name of the label, or the title of the milestone.
+    /// The old title, the name of the label, the title of the milestone, or the old head.
     pub(crate) old_text: String,
     /// The new title.
     pub(crate) new_text: String,

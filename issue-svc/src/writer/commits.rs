@@ -5,6 +5,7 @@ use ferrite_proto::Permission;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 
+use super::issues::Cause;
 use super::{IssueWriter, Write};
 use crate::error::IssueError;
 use crate::model::CommitAction;
@@ -71,7 +72,11 @@ impl Write<'_> {
         }
         let mut new = issue.clone();
         new.class.is_closed = is_closed;
-        let new = self.replace(&issue, new, actor, Some(reference)).await?;
+        let new = match self.replace(&issue, new, actor, Cause::Commit(reference)).await {
+            // A pull request that cannot be reopened stays as it is.
+            Err(IssueError::AlreadyMerged | IssueError::PullExists { .. }) => return Ok(()),
+            replaced => replaced?,
+        };
         if new != issue {
             let new = self.complete(new).await?;
             self.tell_changes(&issue, &new, actor);

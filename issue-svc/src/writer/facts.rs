@@ -32,9 +32,32 @@ impl Write<'_> {
             let old_title = old.filter(|old| old.title != new.issue.title).map(|old| old.title.clone());
             let old_body = old.filter(|old| old.body != new.issue.body).map(|old| beginning(&old.body).to_owned());
             let issue = Some(snapshot.clone());
-            let fact = IssueUpdated { action: (*action).into(), issue, user_id: actor.0, old_title, old_body };
+            let action = (*action).into();
+            let fact = IssueUpdated { action, issue, user_id: actor.0, old_title, old_body, ..Default::default() };
             self.facts.push(Fact::IssueUpdated(fact));
         }
+    }
+
+    /// Reports a new target branch of a pull request.
+    pub(super) fn tell_new_base(&mut self, new: &FullIssue, old_base_branch: String, actor: UserId) {
+        self.facts.push(Fact::IssueUpdated(IssueUpdated {
+            action: IssueAction::Edited.into(),
+            issue: Some(snapshot(new)),
+            user_id: actor.0,
+            old_base_branch: Some(old_base_branch),
+            ..Default::default()
+        }));
+    }
+
+    /// Reports a new head of a pull request.
+    pub(super) fn tell_new_head(&mut self, new: &FullIssue, old_head_id: String, actor: UserId) {
+        self.facts.push(Fact::IssueUpdated(IssueUpdated {
+            action: IssueAction::Synchronized.into(),
+            issue: Some(snapshot(new)),
+            user_id: actor.0,
+            old_head_id: Some(old_head_id),
+            ..Default::default()
+        }));
     }
 
     /// Reports a change of a comment. `issue` is the state after the change, and `old_body` the

@@ -16,9 +16,20 @@ impl IssueWriter {
     /// Begins a write that opens `new` and assigns its number.
     pub(crate) async fn begin_open(&self, new: &NewIssue) -> Result<Write<'_>, IssueError> {
         let class = Class { is_pull_request: new.pull_request.is_some(), is_closed: new.is_closed };
-        let change = CounterChange { numbers: 1, open: class.open_issues(), ..CounterChange::default() };
+        let (open, pulls) = (class.open_issues(), class.open_pulls());
+        let change = CounterChange { numbers: 1, open, pulls, ..CounterChange::default() };
         self.begin(new.repository, change).await
     }
+}
+
+/// What changes an issue, as far as its timeline shows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cause<'a> {
+    Change,
+    /// The message of a commit.
+    Commit(&'a CommitAction),
+    /// The merge of the pull request.
+    Merge,
 }
 
 fn is_same_set(some: &[UserId], others: &[UserId]) -> bool {
@@ -61,9 +72,7 @@ impl Write<'_> {
         store.tally(&mut self.tx, self.repository, changes).await?;
         store.insert_mentions(&mut self.tx, &issue, MentionSource::Body, &targets.mentions).await?;
         self.refer(&issue, targets, new.author).await?;
-        if !issue.class.is_pull_request {
-            self.tell(IssueAction::Opened, &issue, new.author);
-        }
+        self.tell(IssueAction::Opened, &issue, new.author);
         let issue = if new.label_ids.is_empty() && issue.milestone_id == 0 && !issue.class.is_pull_request {
             FullIssue { issue, labels: Vec::new(), milestone: None, pull_request: None }
         } else {
@@ -110,7 +119,7 @@ impl Write<'_> {
         }
         new.milestone_id = change.milestone_id.unwrap_or(old.milestone_id);
         new.class.is_closed = change.is_closed.unwrap_or(old.class.is_closed);
-        let issue = self.replace(&old, new, actor, None).await?;
+        let issue = self.replace(&old, new, actor, Cause::Change).await?;
         if issue.body != old.body {
             let store = &self.writer.store;
             store.delete_mentions(&mut self.tx, issue.id, MentionSource::Body).await?;
@@ -123,24 +132,27 @@ impl Write<'_> {
     }
 
     /// Writes the differences between two states of an issue: the row, counts, search index,
-    /// timeline and the event with the number of open issues. `commit` is the commit that closed or
-    /// reopened it. The caller reports the change to hook-svc.
+    /// timeline and the event with the number of open issues. The caller reports the change to
+    /// hook-svc. Fails before it writes if a pull request cannot be reopened.
     pub(super) async fn replace(
         &mut self,
         old: &Issue,
         mut new: Issue,
         actor: UserId,
-        commit: Option<&CommitAction>,
+        cause: Cause<'_>,
     ) -> Result<Issue, IssueError> {
         if new == *old {
             return Ok(new);
         }
         new.updated_us = self.now_us.max(old.updated_us);
         let is_state_changed = new.class != old.class;
+        if is_state_changed && new.class.is_pull_request {
+            self.replace_pull_state(&new).await?;
+        }
         if is_state_changed {
             new.closed_us = new.class.is_closed.then_some(self.now_us);
         }
-        let entries = self.differences(old, &new, actor, commit).await?;
+        let entries = self.differences(old, &new, actor, cause).await?;
         let store = &self.writer.store;
         store.update(&mut self.tx, &new).await?;
         store.replace_other_assignees(&mut self.tx, old, &new).await?;
@@ -164,14 +176,16 @@ impl Write<'_> {
         Ok(new)
     }
 
-    /// Updates the number of open issues after an issue was closed or reopened.
+    /// Updates the number of open issues or pull requests after one was closed or reopened.
     async fn count_open(&mut self, old: &Issue, new: &Issue, actor: UserId) -> Result<(), IssueError> {
         let open = new.class.open_issues() - old.class.open_issues();
-        if open != 0 {
-            let change = CounterChange { open, ..CounterChange::default() };
+        let pulls = new.class.open_pulls() - old.class.open_pulls();
+        if open != 0 || pulls != 0 {
+            let change = CounterChange { open, pulls, ..CounterChange::default() };
             let counters = self.writer.store.advance(&mut self.tx, self.repository, change).await?;
             self.counters = counters.ok_or(IssueError::RepositoryDeleted)?;
-            self.tell(if open < 0 { IssueAction::Closed } else { IssueAction::Reopened }, new, actor);
+            let action = if open + pulls < 0 { IssueAction::Closed } else { IssueAction::Reopened };
+            self.tell(action, new, actor);
         }
         Ok(())
     }
@@ -182,7 +196,7 @@ impl Write<'_> {
         old: &Issue,
         new: &Issue,
         actor: UserId,
-        commit: Option<&CommitAction>,
+        cause: Cause<'_>,
     ) -> Result<Vec<TimelineEntry>, IssueError> {
         let now_us = self.now_us;
         let entry = |action| TimelineEntry::new(action, actor, now_us);
@@ -213,9 +227,15 @@ impl Write<'_> {
         }
         if old.class != new.class {
             let action = if new.class.is_closed { TimelineAction::Closed } else { TimelineAction::Reopened };
-            let commit = commit.map(|commit| (commit.commit_id.clone(), commit.source.0));
-            let (commit_id, source_repository_id) = commit.unwrap_or_default();
-            entries.push(TimelineEntry { commit_id, source_repository_id, ..entry(action) });
+            match cause {
+                Cause::Change => entries.push(entry(action)),
+                Cause::Commit(commit) => {
+                    let (commit_id, source_repository_id) = (commit.commit_id.clone(), commit.source.0);
+                    entries.push(TimelineEntry { commit_id, source_repository_id, ..entry(action) });
+                }
+                // The merge has an entry of its own.
+                Cause::Merge => {}
+            }
         }
         Ok(entries)
     }

@@ -8,6 +8,7 @@ mod facts;
 mod issues;
 mod labels;
 mod milestones;
+mod pulls;
 mod purge;
 mod references;
 #[cfg(test)]
@@ -34,6 +35,7 @@ pub(crate) use commits::ApplyReferences;
 pub(crate) use issues::unknown_milestone;
 pub(crate) use labels::{IssueLabelChange, MAX_ISSUE_LABELS, known_labels, label_owners};
 pub(crate) use milestones::MilestoneChange;
+pub(crate) use pulls::MergeSource;
 pub(crate) use purge::{purge_first_batch, run_purges, wake_purges};
 pub(crate) use references::TextTargets;
 pub(crate) use timeline::{TimelineArgs, TimelineTrimmer};
@@ -72,7 +74,7 @@ pub(crate) struct Write<'a> {
     repository: RepositoryId,
     counters: Counters,
     now_us: i64,
-    /// Reports a new number of open issues.
+    /// Reports new numbers of open issues or pull requests.
     event: Option<Event>,
     /// Facts for hook-svc, in order.
     facts: Vec<Fact>,
@@ -84,7 +86,17 @@ impl Write<'_> {
         issue.ok_or(IssueError::NotFound { number })
     }
 
-    /// Adds the event with the number of open issues.
+    /// Returns the transaction, for rows that belong to the write but not to its issue.
+    pub(crate) fn tx(&mut self) -> &mut Tx {
+        &mut self.tx
+    }
+
+    /// Returns the time of the write.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.now_us
+    }
+
+    /// Adds the event with the numbers of open issues and pull requests.
     fn tell(&mut self, action: IssueAction, issue: &Issue, actor: UserId) {
         let changed = IssueChanged {
             action: action.into(),
@@ -93,6 +105,7 @@ impl Write<'_> {
             user_id: actor.0,
             open_issue_count: self.counters.open_count,
             version: self.counters.version,
+            open_pull_count: Some(self.counters.open_pull_count),
         };
         self.event = Some(outbox::event(self.repository, self.now_us, Fact::IssueChanged(changed)));
     }

@@ -26,6 +26,8 @@ pub(crate) struct IssueFilter {
     pub(crate) shared_label_ids: Vec<i64>,
     pub(crate) assignee: Option<Condition<UserId>>,
     pub(crate) creator: Option<UserId>,
+    /// The target branch, for lists of pull requests.
+    pub(crate) base_branch: Option<String>,
     /// By id, because several milestones may share a title.
     pub(crate) milestone: Option<Condition<i64>>,
     /// The key of a user name.
@@ -91,7 +93,12 @@ impl IssueFilter {
     /// Returns the list that these filters amount to, if a stored count gives its length.
     pub(super) fn counted(&self) -> Option<List> {
         let is_any = self.assignee == Some(Condition::Any) || self.milestone == Some(Condition::Any);
-        if is_any || self.mentioned.is_some() || self.words.is_some() || self.since_us.is_some() {
+        if is_any
+            || self.base_branch.is_some()
+            || self.mentioned.is_some()
+            || self.words.is_some()
+            || self.since_us.is_some()
+        {
             return None;
         }
         match self.lists().as_slice() {

@@ -288,6 +288,10 @@ impl ListStatement<'_> {
             query.push(" AND EXISTS (SELECT 1 FROM mentions WHERE mentions.repository_id = ").bind(self.repository);
             query.push(" AND mentions.name_key = ").bind(name).push(" AND mentions.issue_id = issues.id)");
         }
+        if let Some(branch) = &filter.base_branch {
+            query.push(" AND EXISTS (SELECT 1 FROM pull_requests AS pulls WHERE pulls.issue_id = issues.id");
+            query.push(" AND pulls.base_branch = ").bind(branch.as_str()).push(")");
+        }
         if let Some(since_us) = filter.since_us.filter(|_| source != Source::Changes) {
             query.push(" AND +issues.updated_us >= ").bind(since_us);
         }

@@ -97,8 +97,10 @@ impl World {
         let (assignees, milestone) = (self.assignees(), self.milestone());
         let pull_request = self.numbers.one_in(5).then(|| crate::model::NewPullRequest {
             head_repository: REPOSITORY,
-            head_branch: "topic".to_owned(),
+            head_branch: format!("topic-{}", self.issues.len()),
             base_branch: "main".to_owned(),
+            head_id: "a".repeat(40),
+            merge_base_id: "b".repeat(40),
         });
         let new = NewIssue {
             author: UserId(author),
@@ -239,6 +241,7 @@ impl World {
         });
         (
             IssueFilter {
+                base_branch: None,
                 classes,
                 label_ids,
                 shared_label_ids,

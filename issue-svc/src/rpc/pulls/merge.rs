@@ -1,0 +1,63 @@
+//! PermitMerge.
+
+use std::time::Duration;
+
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::{PermitMergeRequest, PermitMergeResponse};
+use ferrite_rpc::service_key::MergePermit;
+use tonic::Request;
+
+use super::authorize;
+use crate::encode;
+use crate::error::IssueError;
+use crate::model::{check_commit_id, merge_style};
+use crate::rpc::user;
+use crate::state::AppState;
+
+/// Longest wait for a push to the head that is being taken over.
+const MAX_HEAD_CHECKS: u32 = 20;
+const HEAD_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+pub(super) async fn permit_merge(
+    state: &AppState,
+    request: Request<PermitMergeRequest>,
+) -> Result<PermitMergeResponse, IssueError> {
+    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let user = user(&grant)?;
+    let request = request.into_inner();
+    let head_id = match request.head_id.as_str() {
+        "" => Ok(()),
+        id => check_commit_id("head_id", id),
+    };
+    let style = match (merge_style(request.style), head_id) {
+        (Ok(style), Ok(())) => style,
+        (style, head_id) => return Err(IssueError::invalid([style.err(), head_id.err()])),
+    };
+    let repository = RepositoryId(request.repository_id);
+    wait_for_head(state, repository, request.number).await?;
+    let mut write = state.writer.begin_pull(repository).await?;
+    let (full, pull) = write.permit_merge(request.number, &request.head_id).await?;
+    let merge = MergePermit {
+        repository: repository.0,
+        number: request.number,
+        base_branch: pull.base_branch,
+        head_id: pull.head_id,
+        style: style.into(),
+        user: user.0,
+    };
+    write.commit(None, ()).await?;
+    let permit = state.permits.sign_merge_permit(merge);
+    Ok(PermitMergeResponse { permit, pull: Some(encode::issue(full)) })
+}
+
+/// Waits until known pushes to the head are taken over, so that no older head is merged.
+async fn wait_for_head(state: &AppState, repository: RepositoryId, number: i64) -> Result<(), IssueError> {
+    for _ in 0..MAX_HEAD_CHECKS {
+        if !state.pulls.queue.is_head_waiting(repository, number).await? {
+            return Ok(());
+        }
+        state.pulls.queue.wake();
+        tokio::time::sleep(HEAD_CHECK_INTERVAL).await;
+    }
+    Err(IssueError::HeadMoved)
+}

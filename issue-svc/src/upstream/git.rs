@@ -1,0 +1,84 @@
+//! Asks git-svc about the heads and merges of pull requests. Every call names the store of the base.
+
+use std::time::Duration;
+
+use ferrite_proto::error::{Kind, detail, reason, violations};
+use ferrite_proto::git::merge_service_client::MergeServiceClient;
+use ferrite_proto::git::{
+    FindMergedRequest, ListMergesRequest, Merge, SetPullHeadRequest, StageHeadRequest, StageHeadResponse,
+};
+use ferrite_rpc::grpc::{StoreChannel, for_store, with_timeout};
+use tonic::{Code, Status};
+
+use crate::error::IssueError;
+
+/// Copying the objects of a head takes as long as a fetch.
+const STAGE_TIMEOUT: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// The walk over the history of a base.
+const FIND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The commits of the ends of a pull request.
+pub(crate) type StagedHead = StageHeadResponse;
+
+#[derive(Clone, Debug)]
+pub(crate) struct GitClient(StoreChannel);
+
+impl GitClient {
+    pub(crate) fn new(channel: StoreChannel) -> Self {
+        Self(channel)
+    }
+
+    fn client(&self) -> MergeServiceClient<StoreChannel> {
+        MergeServiceClient::new(self.0.clone())
+    }
+
+    pub(crate) async fn stage_head(&self, store: &str, request: StageHeadRequest) -> Result<StagedHead, IssueError> {
+        let request = for_store(with_timeout(request, STAGE_TIMEOUT), store);
+        let response = self.client().stage_head(request).await;
+        Ok(response.map_err(|status| refusal(&status))?.into_inner())
+    }
+
+    pub(crate) async fn set_pull_head(&self, store: &str, request: SetPullHeadRequest) -> Result<(), IssueError> {
+        let request = for_store(with_timeout(request, CALL_TIMEOUT), store);
+        self.client().set_pull_head(request).await.map(drop).map_err(|status| refusal(&status))
+    }
+
+    /// Returns those of the heads in `request` that the branch now contains and did not before.
+    pub(crate) async fn find_merged(&self, store: &str, request: FindMergedRequest) -> Result<Vec<String>, IssueError> {
+        let request = for_store(with_timeout(request, FIND_TIMEOUT), store);
+        let response = self.client().find_merged(request).await;
+        Ok(response.map_err(|status| refusal(&status))?.into_inner().head_ids)
+    }
+
+    pub(crate) async fn list_merges(&self, store: &str, request: ListMergesRequest) -> Result<Vec<Merge>, IssueError> {
+        let request = for_store(with_timeout(request, CALL_TIMEOUT), store);
+        let response = self.client().list_merges(request).await;
+        Ok(response.map_err(|status| refusal(&status))?.into_inner().merges)
+    }
+}
+
+/// Converts a failure of git-svc to the error for the caller. Reasons that a caller cannot act on
+/// mean that the call must be repeated.
+fn refusal(status: &Status) -> IssueError {
+    let git = |kind, reason| IssueError::Git { kind, reason, message: status.message().to_owned() };
+    match reason(status).as_deref() {
+        Some("BRANCH_NOT_FOUND") => {
+            let field = detail(status, "field").or_else(|| Some(violations(status).into_iter().next()?.0));
+            IssueError::BranchNotFound { end: if field.as_deref() == Some("base") { "base" } else { "head" } }
+        }
+        Some("REPOSITORY_NOT_FOUND") => git(Kind::NotFound, "REPOSITORY_NOT_FOUND"),
+        Some("COMMIT_NOT_FOUND") => git(Kind::NotFound, "COMMIT_NOT_FOUND"),
+        Some("NO_COMMON_HISTORY") => git(Kind::FailedPrecondition, "NO_COMMON_HISTORY"),
+        Some("NOTHING_TO_MERGE") => git(Kind::FailedPrecondition, "NOTHING_TO_MERGE"),
+        Some("STORE_FULL") => git(Kind::FailedPrecondition, "STORE_FULL"),
+        Some("STORAGE_QUOTA_EXCEEDED") => git(Kind::FailedPrecondition, "STORAGE_QUOTA_EXCEEDED"),
+        other => {
+            let code = status.code();
+            if code != Code::Unavailable {
+                tracing::warn!(?code, reason = other, "git-svc failed a call about a pull request");
+            }
+            IssueError::GitUnavailable
+        }
+    }
+}

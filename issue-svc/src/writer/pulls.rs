@@ -1,0 +1,219 @@
+//! Pull requests: their heads, bases, merges and permits.
+
+use ferrite_proto::events::IssueAction;
+use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::issue::TimelineAction;
+
+use super::issues::Cause;
+use super::{IssueWriter, Write};
+use crate::error::IssueError;
+use crate::model::{FullIssue, Issue, Merged, PullEnds, PullRequest, is_draft};
+use crate::store::{CounterChange, Reader, TimelineEntry};
+
+/// Where a merge is known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MergeSource<'a> {
+    /// git-svc merged the pull request.
+    Journal,
+    /// A push moved this base branch to the head.
+    Push { base_branch: &'a str },
+}
+
+impl IssueWriter {
+    pub(crate) async fn begin_pull(&self, repository: RepositoryId) -> Result<Write<'_>, IssueError> {
+        self.begin(repository, CounterChange::default()).await
+    }
+}
+
+impl Write<'_> {
+    /// Returns a pull request with its issue.
+    pub(crate) async fn pull(&mut self, number: i64) -> Result<(Issue, PullRequest), IssueError> {
+        let issue = match self.issue(number).await {
+            Err(IssueError::NotFound { .. }) => return Err(IssueError::PullNotFound),
+            found => found?,
+        };
+        let pull = self.writer.store.pull(Reader::Tx(&mut self.tx), issue.id).await?;
+        Ok((issue, pull.ok_or(IssueError::PullNotFound)?))
+    }
+
+    /// Fails if there is an open pull request between two branches. The lock on the counters keeps
+    /// others from opening one before the write is committed.
+    pub(crate) async fn require_no_pull(&mut self, ends: &PullEnds) -> Result<(), IssueError> {
+        match self.writer.store.open_between(Reader::Tx(&mut self.tx), ends).await? {
+            Some(number) => Err(IssueError::PullExists { number }),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens or closes the row of a pull request along with its issue.
+    pub(super) async fn replace_pull_state(&mut self, new: &Issue) -> Result<(), IssueError> {
+        let pull = self.writer.store.pull(Reader::Tx(&mut self.tx), new.id).await?;
+        let pull = pull.ok_or(IssueError::PullNotFound)?;
+        if !new.class.is_closed {
+            if pull.merged_us.is_some() {
+                return Err(IssueError::AlreadyMerged);
+            }
+            let ends = self.ends(&pull);
+            self.require_no_pull(&ends).await?;
+        }
+        Ok(self.writer.store.set_pull_open(&mut self.tx, new.id, !new.class.is_closed).await?)
+    }
+
+    fn ends(&self, pull: &PullRequest) -> PullEnds {
+        PullEnds {
+            repository: self.repository,
+            base_branch: pull.base_branch.clone(),
+            head_repository: RepositoryId(pull.head_repository_id),
+            head_branch: pull.head_branch.clone(),
+        }
+    }
+
+    /// Marks a pull request as merged, and closes it. Does nothing if it is merged already, or if a
+    /// push found by [`MergeSource::Push`] is about an earlier state of it. Returns whether it is
+    /// merged now and was not before.
+    pub(crate) async fn merge(&mut self, merged: &Merged, source: MergeSource<'_>) -> Result<bool, IssueError> {
+        let (issue, pull) = self.pull(merged.number).await?;
+        let is_current = match source {
+            MergeSource::Journal => true,
+            MergeSource::Push { base_branch } => {
+                !issue.class.is_closed && pull.base_branch == base_branch && pull.head_id == merged.head_id
+            }
+        };
+        if pull.merged_us.is_some() || !is_current {
+            return Ok(false);
+        }
+        let store = &self.writer.store;
+        let mut new = issue.clone();
+        new.class.is_closed = true;
+        let new = if issue.class.is_closed {
+            store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+            Issue { updated_us: self.now_us, ..new }
+        } else {
+            self.replace(&issue, new, merged.user, Cause::Merge).await?
+        };
+        let store = &self.writer.store;
+        store.set_merged(&mut self.tx, issue.id, merged, self.now_us).await?;
+        let entry = TimelineEntry {
+            commit_id: merged.commit_id.clone(),
+            source_repository_id: self.repository.0,
+            ..TimelineEntry::new(TimelineAction::Merged, merged.user, self.now_us)
+        };
+        store.add_entries(&mut self.tx, issue.id, &[entry]).await?;
+        let full = self.complete(new).await?;
+        self.tell_issue(&[IssueAction::Closed], None, &full, merged.user);
+        Ok(true)
+    }
+
+    /// Moves the head of an open pull request, or only its merge base. Returns the pull request as
+    /// it is then.
+    pub(crate) async fn move_head(
+        &mut self,
+        issue: Issue,
+        old: &PullRequest,
+        (head_id, merge_base_id): (&str, &str),
+        actor: UserId,
+    ) -> Result<(), IssueError> {
+        let store = &self.writer.store;
+        if old.head_id == head_id {
+            if old.merge_base_id != merge_base_id || old.is_head_deleted {
+                store.set_merge_base(&mut self.tx, issue.id, merge_base_id).await?;
+            }
+            return Ok(());
+        }
+        store.set_head(&mut self.tx, issue.id, head_id, merge_base_id).await?;
+        store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        let entry = TimelineEntry {
+            old_text: old.head_id.clone(),
+            commit_id: head_id.to_owned(),
+            ..TimelineEntry::new(TimelineAction::HeadMoved, actor, self.now_us)
+        };
+        store.add_entries(&mut self.tx, issue.id, &[entry]).await?;
+        let full = self.complete(Issue { updated_us: self.now_us, ..issue }).await?;
+        self.tell_new_head(&full, old.head_id.clone(), actor);
+        Ok(())
+    }
+
+    /// Records that the branch of the head is gone.
+    pub(crate) async fn delete_head(&mut self, issue: &Issue) -> Result<(), IssueError> {
+        Ok(self.writer.store.set_head_deleted(&mut self.tx, issue.id).await?)
+    }
+
+    /// Follows a head branch to its new name, unless another open pull request has these ends.
+    pub(crate) async fn rename_head(
+        &mut self,
+        issue: &Issue,
+        pull: &PullRequest,
+        branch: &str,
+    ) -> Result<(), IssueError> {
+        let ends = PullEnds { head_branch: branch.to_owned(), ..self.ends(pull) };
+        match self.require_no_pull(&ends).await {
+            Ok(()) => Ok(self.writer.store.set_head_branch(&mut self.tx, issue.id, branch).await?),
+            Err(IssueError::PullExists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Follows a base branch to its new name, unless another open pull request has these ends.
+    pub(crate) async fn rename_base(
+        &mut self,
+        issue: &Issue,
+        pull: &PullRequest,
+        branch: &str,
+    ) -> Result<(), IssueError> {
+        let ends = PullEnds { base_branch: branch.to_owned(), ..self.ends(pull) };
+        match self.require_no_pull(&ends).await {
+            Ok(()) => {
+                let store = &self.writer.store;
+                Ok(store.set_base(&mut self.tx, issue.id, branch, &pull.merge_base_id).await?)
+            }
+            Err(IssueError::PullExists { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes the base of an open pull request. Returns the issue with its new time.
+    pub(crate) async fn change_base(
+        &mut self,
+        issue: Issue,
+        pull: &PullRequest,
+        (branch, merge_base_id): (&str, &str),
+        actor: UserId,
+    ) -> Result<Issue, IssueError> {
+        require_open(&issue, pull)?;
+        let ends = PullEnds { base_branch: branch.to_owned(), ..self.ends(pull) };
+        self.require_no_pull(&ends).await?;
+        let store = &self.writer.store;
+        store.set_base(&mut self.tx, issue.id, branch, merge_base_id).await?;
+        store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        let issue = Issue { updated_us: self.now_us, ..issue };
+        let full = self.complete(issue.clone()).await?;
+        self.tell_new_base(&full, pull.base_branch.clone(), actor);
+        Ok(issue)
+    }
+
+    /// Checks that a pull request may be merged at this head, which is empty for any, and records
+    /// the permit.
+    pub(crate) async fn permit_merge(
+        &mut self,
+        number: i64,
+        head_id: &str,
+    ) -> Result<(FullIssue, PullRequest), IssueError> {
+        let (issue, pull) = self.pull(number).await?;
+        require_open(&issue, &pull)?;
+        if is_draft(&issue.title) {
+            return Err(IssueError::IsDraft);
+        }
+        if !head_id.is_empty() && !pull.head_id.eq_ignore_ascii_case(head_id) {
+            return Err(IssueError::HeadMoved);
+        }
+        self.writer.store.set_permitted(&mut self.tx, issue.id, self.now_us).await?;
+        Ok((self.complete(issue).await?, pull))
+    }
+}
+
+fn require_open(issue: &Issue, pull: &PullRequest) -> Result<(), IssueError> {
+    if pull.merged_us.is_some() {
+        return Err(IssueError::AlreadyMerged);
+    }
+    if issue.class.is_closed { Err(IssueError::PullClosed) } else { Ok(()) }
+}
