@@ -22,6 +22,7 @@ use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 
 mod conditional;
 mod organization_labels;
+mod pulls;
 
 const TEXT_BYTES: usize = 1_000_000;
 const DESCRIPTION_BYTES: usize = 60_000;

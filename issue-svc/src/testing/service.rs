@@ -12,15 +12,18 @@ use ferrite_events::testing::TestService;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, IssueChanged};
+use ferrite_proto::git::merge_service_server::MergeServiceServer;
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::issue::{CreateIssueRequest, GetIssueRequest, Issue, ListIssuesRequest, ListIssuesResponse};
 use ferrite_proto::operation;
+use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_rpc::grpc::Channel;
+use ferrite_rpc::testing::Fake;
 use prost::Message;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
-use super::TestCaller;
+use super::{PullPeer, TestCaller};
 use crate::ROLE;
 
 /// A fake repo-svc and hook-svc that records the ids of the events it receives.
@@ -39,6 +42,8 @@ impl EventSink for Subscriber {
 /// The service on a Unix socket, with a fake repo-svc and hook-svc.
 pub(crate) struct Service {
     subscriber: Subscriber,
+    /// What repo-svc and git-svc know about pull requests.
+    pub(crate) peer: PullPeer,
     service: TestService,
 }
 
@@ -63,9 +68,12 @@ impl Service {
             own.into_iter().chain(flags.iter().map(|&flag| flag.to_owned())).collect()
         };
         let subscriber = Subscriber::default();
-        let peers = Routes::new(EventSinkServer::new(subscriber.clone()));
+        let peer = PullPeer::default();
+        let peers = Routes::new(EventSinkServer::new(subscriber.clone()))
+            .add_service(AccessServiceServer::new(Fake(peer.clone())))
+            .add_service(MergeServiceServer::new(Fake(peer.clone())));
         let service = TestService::start(ROLE, url, peers, own_flags, crate::run).await;
-        Self { subscriber, service }
+        Self { subscriber, peer, service }
     }
 
     pub(crate) async fn stop(self) {

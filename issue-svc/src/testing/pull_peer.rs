@@ -1,0 +1,122 @@
+//! A fake repo-svc and git-svc for pull requests.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use ferrite_proto::error::{Kind, ServiceError, to_status};
+use ferrite_proto::git::{
+    FindMergedRequest, FindMergedResponse, ListMergesRequest, ListMergesResponse, Merge, SetPullHeadRequest,
+    SetPullHeadResponse, StageHeadRequest, StageHeadResponse,
+};
+use ferrite_proto::repo::{
+    CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeRepositoriesResponse,
+    PullSettings, Repository,
+};
+use ferrite_rpc::testing::{FakeAccessService, FakeMergeService};
+use tonic::{Request, Response, Status};
+
+#[derive(Debug, Default)]
+pub(crate) struct PullPeerState {
+    /// Commits by repository and branch.
+    pub(crate) branches: HashMap<(i64, String), String>,
+    /// Head repositories that nobody may open pull requests from.
+    pub(crate) forbidden: HashSet<i64>,
+    pub(crate) set_heads: Vec<SetPullHeadRequest>,
+    /// Whether git-svc cannot set heads.
+    pub(crate) fails_set_heads: bool,
+    /// The heads that a push to a base has merged.
+    pub(crate) merged_heads: HashSet<String>,
+    pub(crate) merges: Vec<Merge>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PullPeer(pub(crate) Arc<Mutex<PullPeerState>>);
+
+#[derive(Debug, thiserror::Error)]
+#[error("branch does not exist")]
+struct NoBranch(&'static str);
+
+impl ServiceError for NoBranch {
+    fn classify(&self) -> (Kind, &'static str) {
+        (Kind::NotFound, "BRANCH_NOT_FOUND")
+    }
+
+    fn domain(&self) -> &'static str {
+        "git"
+    }
+
+    fn details(&self) -> Vec<(&'static str, String)> {
+        vec![("field", self.0.to_owned())]
+    }
+}
+
+impl PullPeer {
+    /// Sets the commit of a branch, or deletes it.
+    pub(crate) fn set_branch(&self, repository: i64, branch: &str, commit_id: Option<&str>) {
+        let (mut state, key) = (self.0.lock().unwrap(), (repository, branch.to_owned()));
+        match commit_id {
+            Some(id) => state.branches.insert(key, id.to_owned()),
+            None => state.branches.remove(&key),
+        };
+    }
+}
+
+#[tonic::async_trait]
+impl FakeAccessService for PullPeer {
+    async fn check_pull_source(
+        &self,
+        request: Request<CheckPullSourceRequest>,
+    ) -> Result<Response<CheckPullSourceResponse>, Status> {
+        let is_allowed = !self.0.lock().unwrap().forbidden.contains(&request.into_inner().head_repository_id);
+        let store = "default".to_owned();
+        Ok(Response::new(CheckPullSourceResponse { is_allowed, store, accepts_pulls: true, left_bytes: None }))
+    }
+
+    async fn describe_repositories(
+        &self,
+        request: Request<DescribeRepositoriesRequest>,
+    ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
+        let pulls = Some(PullSettings { detects_manual_merges: true, ..Default::default() });
+        let describe = |id| Repository { id, store: "default".to_owned(), pulls: pulls.clone(), ..Default::default() };
+        let repositories = request.into_inner().repository_ids.into_iter().map(describe).collect();
+        Ok(Response::new(DescribeRepositoriesResponse { repositories }))
+    }
+}
+
+#[tonic::async_trait]
+impl FakeMergeService for PullPeer {
+    async fn stage_head(&self, request: Request<StageHeadRequest>) -> Result<Response<StageHeadResponse>, Status> {
+        let (request, state) = (request.into_inner(), self.0.lock().unwrap());
+        let find = |repository, branch, end| {
+            let found: Option<&String> = state.branches.get(&(repository, branch));
+            found.cloned().ok_or_else(|| to_status(&NoBranch(end)))
+        };
+        let head_id = find(request.head_repository_id, request.head_branch, "head")?;
+        let base_id = find(request.repository_id, request.base_branch, "base")?;
+        Ok(Response::new(StageHeadResponse { head_id, merge_base_id: base_id.clone(), base_id }))
+    }
+
+    async fn set_pull_head(
+        &self,
+        request: Request<SetPullHeadRequest>,
+    ) -> Result<Response<SetPullHeadResponse>, Status> {
+        let mut state = self.0.lock().unwrap();
+        if state.fails_set_heads {
+            return Err(Status::unavailable("down"));
+        }
+        state.set_heads.push(request.into_inner());
+        Ok(Response::new(SetPullHeadResponse {}))
+    }
+
+    async fn find_merged(&self, request: Request<FindMergedRequest>) -> Result<Response<FindMergedResponse>, Status> {
+        let state = self.0.lock().unwrap();
+        let head_ids = request.into_inner().head_ids.into_iter().filter(|id| state.merged_heads.contains(id)).collect();
+        Ok(Response::new(FindMergedResponse { head_ids, is_partial: false }))
+    }
+
+    async fn list_merges(&self, request: Request<ListMergesRequest>) -> Result<Response<ListMergesResponse>, Status> {
+        let (request, state) = (request.into_inner(), self.0.lock().unwrap());
+        let merges = state.merges.iter().filter(|merge| request.numbers.contains(&merge.number)).cloned().collect();
+        Ok(Response::new(ListMergesResponse { merges }))
+    }
+}
