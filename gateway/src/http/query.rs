@@ -50,7 +50,8 @@ impl Query {
         let mut numbers = Vec::new();
         for text in texts {
             for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-                let number = item.parse::<i64>().map_err(|_| FieldError::new(name, "invalid", "must be whole numbers"))?;
+                let number =
+                    item.parse::<i64>().map_err(|_| FieldError::new(name, "invalid", "must be whole numbers"))?;
                 numbers.push(number);
             }
         }

@@ -190,6 +190,7 @@ async fn create(
     let check = async { call.clients.pulls().create_pull(call.blank_with_grant(&access.grant, blank)).await };
     let (new, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::CREATE_PULL).await?;
+    let NewPull { reviewers: (), team_reviewers: (), due_date: (), allow_maintainer_edit: (), .. } = new;
     let head = HeadName::of_family(&new.head);
     let head_repository_id = head.repository_id(&call, &access).await?;
     let head_grant = head_access(&call, head_repository_id).await?.grant.text();
@@ -317,6 +318,7 @@ async fn update(
     let check = async { call.clients.pulls().update_pull(call.blank_with_grant(&access.grant, blank)).await };
     let (changed, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::UPDATE_PULL).await?;
+    let ChangedPull { due_date: (), unset_due_date: (), allow_maintainer_edit: (), .. } = changed;
     let assignees = match (changed.assignee, changed.assignees) {
         (None, None) => None,
         (first, others) => Some(names(first.unwrap_or_default(), others.unwrap_or_default())),
