@@ -4,6 +4,8 @@
 //! Shapes are separate from gRPC messages, so a new message field does not change responses.
 
 #![warn(missing_docs, clippy::missing_errors_doc)]
+// A test has a whole repository in one `json!`.
+#![cfg_attr(test, recursion_limit = "256")]
 
 mod comment;
 pub mod convert;
