@@ -35,6 +35,14 @@ crate::shape! {
         /// True if the title begins with `WIP:` or `[WIP]`.
         draft: bool,
         comments: i64,
+        /// Added lines. This and the next two are of open ones, and left out by lists and webhooks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        additions: Option<i64>,
+        /// Deleted lines.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        deletions: Option<i64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        changed_files: Option<i64>,
         html_url: String,
         diff_url: String,
         patch_url: String,
@@ -115,6 +123,7 @@ impl PullRequest {
             true => format!("refs/pull/{}/head", pull.number),
             false => ends.head_branch.clone(),
         };
+        let stats = git.as_ref().and_then(|git| git.stats.as_ref());
         let assignees = std::iter::once(pull.assignee_id).chain(pull.other_assignee_ids).filter(|id| *id != 0);
         let assignees: Vec<_> = assignees.map(user).collect();
         Ok(Self {
@@ -132,6 +141,9 @@ impl PullRequest {
             state,
             draft: ends.is_draft,
             comments: pull.comment_count,
+            additions: stats.map(|stats| stats.additions),
+            deletions: stats.map(|stats| stats.deletions),
+            changed_files: stats.map(|stats| stats.changed_files),
             html_url,
             diff_url: format!("{api}.diff"),
             patch_url: format!("{api}.patch"),
@@ -221,11 +233,14 @@ mod tests {
             base_id: "base".into(),
             merge_base_id: "ancestor".into(),
             is_mergeable: true,
+            stats: Some(git::PullStats { additions: 5, deletions: 0, changed_files: 2 }),
             ..git::PullDescription::default()
         };
         let open = shown(ends(), Some(known()));
         assert_eq!((&open["base"]["sha"], &open["merge_base"]), (&json!("base"), &json!("ancestor")));
         assert_eq!((&open["mergeable"], &open["merged"]), (&json!(true), &json!(false)));
+        let stats = ["additions", "deletions", "changed_files"].map(|name| open[name].as_i64());
+        assert_eq!(stats, [Some(5), Some(0), Some(2)]);
         assert_eq!((&open["base"]["repo"]["id"], &open["base"]["repo_id"]), (&json!(7), &json!(7)));
         let head = json!({"label": "topic", "ref": "topic", "sha": "head", "repo_id": 8, "repo": null});
         assert_eq!(open["head"], head);
@@ -233,6 +248,7 @@ mod tests {
         assert_eq!((&draft["draft"], &draft["mergeable"]), (&json!(true), &json!(false)));
         let unasked = shown(ends(), None);
         assert_eq!((unasked.get("mergeable"), &unasked["base"]["sha"]), (None, &json!("fork point")));
+        assert_eq!(unasked.get("additions"), None);
     }
 
     #[test]

@@ -221,7 +221,7 @@ async fn created(call: &ApiCall, access: ResolvedAccess, pull: Option<Issue>) ->
     let pull = require(pull, "pull")?;
     let location = format!("{}/pulls/{}", access.urls.api(), pull.number);
     let reader = Reader::after(call, access).await?;
-    Ok(Created::at(location, reader.shown(call, Some(pull)).await?))
+    Ok(Created::at(location, reader.one(call, Some(pull)).await?))
 }
 
 /// Converts a status of issue-svc about a write. A duplicate names the other pull request, which
@@ -263,7 +263,7 @@ async fn get(
     let request = GetPullRequest { repository_id: reader.pulls.id, number: params.id("index") };
     let request = call.request_with_grant(&reader.pulls.grant, request);
     let found = call.clients.pulls().get_pull(request).await?.into_inner();
-    Ok(Either::First(Json(reader.shown(&call, found.pull).await?)))
+    Ok(Either::First(Json(reader.one(&call, found.pull).await?)))
 }
 
 async fn get_by_branches(
@@ -282,7 +282,7 @@ async fn get_by_branches(
     };
     let request = call.request_with_grant(&reader.pulls.grant, request);
     let found = call.clients.pulls().get_pull_by_branches(request).await?.into_inner();
-    Ok(Json(reader.shown(&call, found.pull).await?))
+    Ok(Json(reader.one(&call, found.pull).await?))
 }
 
 /// Returns base and head; `rest` is both, with a slash between them.
@@ -302,7 +302,7 @@ async fn get_by_commit(
     let request = GetPullByCommitRequest { repository_id: reader.pulls.id, commit_id: params.name("sha") };
     let request = call.request_with_grant(&reader.pulls.grant, request);
     let found = call.clients.pulls().get_pull_by_commit(request).await?.into_inner();
-    Ok(Json(reader.shown(&call, found.pull).await?))
+    Ok(Json(reader.one(&call, found.pull).await?))
 }
 
 async fn update(

@@ -41,20 +41,25 @@ impl Reader {
         Ok(Self { pulls, git })
     }
 
-    pub(super) async fn shown(&self, call: &ApiCall, pull: Option<Issue>) -> ApiResult<PullRequest> {
-        let shown = self.all(call, vec![require(pull, "pull")?]).await?;
+    /// Converts a pull request, with the size of its changes.
+    pub(super) async fn one(&self, call: &ApiCall, pull: Option<Issue>) -> ApiResult<PullRequest> {
+        let shown = self.joined(call, vec![require(pull, "pull")?], true).await?;
         Ok(require(shown.into_iter().next(), "pull")?)
+    }
+
+    pub(super) async fn all(&self, call: &ApiCall, pulls: Vec<Issue>) -> ApiResult<Vec<PullRequest>> {
+        self.joined(call, pulls, false).await
     }
 
     /// Converts pull requests of one repository, with one call for each thing that they are joined
     /// with.
-    pub(super) async fn all(&self, call: &ApiCall, pulls: Vec<Issue>) -> ApiResult<Vec<PullRequest>> {
+    async fn joined(&self, call: &ApiCall, pulls: Vec<Issue>, with_stats: bool) -> ApiResult<Vec<PullRequest>> {
         let base = call.repository(Some(self.pulls.repository.clone()))?;
         let ids = pulls.iter().flat_map(PullRequest::account_ids);
         let (accounts, heads, described) = tokio::try_join!(
             call.accounts_beside_caller(&self.pulls, ids),
             self.heads(call, &pulls),
-            self.described(call, &pulls)
+            self.described(call, &pulls, with_stats)
         )?;
         let mut described = described.into_iter();
         let mut shown = Vec::with_capacity(pulls.len());
@@ -85,14 +90,14 @@ impl Reader {
     }
 
     /// Returns what git knows about those that are open, in their order.
-    async fn described(&self, call: &ApiCall, pulls: &[Issue]) -> ApiResult<Vec<PullDescription>> {
+    async fn described(&self, call: &ApiCall, pulls: &[Issue], with_stats: bool) -> ApiResult<Vec<PullDescription>> {
         let ends = pulls.iter().filter(|pull| is_open(pull)).filter_map(|pull| pull.pull_request.as_ref());
         let ends = ends.map(|ends| PullEnds { base_branch: ends.base_branch.clone(), head_id: ends.head_id.clone() });
         let pulls: Vec<_> = ends.collect();
         if pulls.is_empty() {
             return Ok(Vec::new());
         }
-        let request = DescribePullsRequest { repository_id: self.git.id, pulls, with_stats: false };
+        let request = DescribePullsRequest { repository_id: self.git.id, pulls, with_stats };
         let request = with_timeout(call.request_with_grant(&self.git.grant, request), DESCRIBE_TIMEOUT);
         Ok(call.clients.merges().describe_pulls(request).await.map_err(read_error)?.into_inner().pulls)
     }

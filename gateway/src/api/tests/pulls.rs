@@ -59,6 +59,7 @@ fn described() -> git::PullDescription {
         base_id: "c".repeat(40),
         merge_base_id: "d".repeat(40),
         is_mergeable: true,
+        stats: Some(git::PullStats { additions: 5, deletions: 1, changed_files: 2 }),
         ..Default::default()
     }
 }
@@ -96,10 +97,11 @@ async fn a_pull_request_is_shown_with_its_repositories_and_what_git_knows() {
     let (status, shown, _) = case.send("GET", "/pulls/2", &Value::Null).await;
     assert_eq!((status, &shown["number"], &shown["user"]["username"]), (200, &json!(2), &json!("Bob")));
     assert_eq!((&shown["mergeable"], &shown["merge_base"]), (&json!(true), &json!("d".repeat(40))));
+    assert_eq!((&shown["additions"], &shown["changed_files"]), (&json!(5), &json!(2)));
     let (base, head) = (&shown["base"], &shown["head"]);
     assert_eq!((&base["sha"], &base["repo"]["full_name"]), (&json!("c".repeat(40)), &json!("Bob/demo")));
     assert_eq!((&head["sha"], &head["repo"]["full_name"]), (&json!("a".repeat(40)), &json!("Eve/demo")));
-    let asked = git::DescribePullsRequest { repository_id: 7, pulls: vec![ends()], with_stats: false };
+    let asked = git::DescribePullsRequest { repository_id: 7, pulls: vec![ends()], with_stats: true };
     assert_eq!(case.script.take_request(DESCRIBE), Some(asked));
     assert_eq!(case.script.take_request(HEADS), Some(repo::GetRepositoriesRequest { repository_ids: vec![8] }));
 
