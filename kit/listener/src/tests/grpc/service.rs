@@ -85,6 +85,14 @@ impl RepositoryService for Repositories {
         Ok(Response::new(GetRepositoryResponse::default()))
     }
 
+    async fn get_repositories(
+        &self,
+        request: Request<GetRepositoriesRequest>,
+    ) -> Result<Response<GetRepositoriesResponse>, Status> {
+        self.enter(&request)?;
+        Ok(Response::new(GetRepositoriesResponse::default()))
+    }
+
     async fn list_repositories(
         &self,
         request: Request<ListRepositoriesRequest>,
@@ -133,6 +141,11 @@ impl RepositoryService for Repositories {
     ) -> Result<Response<ForkRepositoryResponse>, Status> {
         self.enter(&request)?;
         Ok(Response::new(ForkRepositoryResponse::default()))
+    }
+
+    async fn get_fork(&self, request: Request<GetForkRequest>) -> Result<Response<GetForkResponse>, Status> {
+        self.enter(&request)?;
+        Ok(Response::new(GetForkResponse::default()))
     }
 
     async fn list_forks(&self, request: Request<ListForksRequest>) -> Result<Response<ListForksResponse>, Status> {
