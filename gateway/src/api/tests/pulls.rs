@@ -337,6 +337,26 @@ async fn a_pull_request_is_changed_only_where_the_body_says_so() {
 }
 
 #[tokio::test]
+async fn who_is_refused_learns_nothing_of_the_request() {
+    let case = case().await;
+    for (method, path, body, name) in [
+        ("POST", "/pulls", json!({"head": 7}), "CreatePull"),
+        ("PATCH", "/pulls/2", json!({"base": 7}), "UpdatePull"),
+        ("GET", "/pulls?state=x", Value::Null, "ListPulls"),
+    ] {
+        case.script.fail(&rpc(name), refusal(Kind::NotFound, "PULLS_DISABLED"));
+        let (status, refused, _) = case.send(method, path, &body).await;
+        assert_eq!((status, &refused["reason"]), (404, &json!("PULLS_DISABLED")), "{name}");
+    }
+    let blank =
+        issue::UpdatePullRequest { repository_id: 7, number: 2, title: Some(String::new()), ..Default::default() };
+    assert_eq!(case.script.take_request(&rpc("UpdatePull")), Some(blank));
+    let blank = issue::CreatePullRequest { repository_id: 7, ..Default::default() };
+    assert_eq!(case.script.take_request(&rpc("CreatePull")), Some(blank));
+    assert!(!case.script.took_request(FORK));
+}
+
+#[tokio::test]
 async fn one_is_found_by_its_branches_or_a_commit() {
     let case = case().await;
     let by_branches = rpc("GetPullByBranches");
