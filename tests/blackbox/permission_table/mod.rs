@@ -62,9 +62,9 @@ const OPEN_PATHS: [&str; 8] = [
 /// Operations without a route: those that the gateway calls for others, a stream whose route lists
 /// pages, lines of a diff, which only programs and pages read, its text, whose route is that of the
 /// commit, one that is a field of a repository's settings, the bytes of a file whose route creates
-/// the entry of the file, the repository of a head, what git knows about pull requests that others
+/// the entry of the file, the repositories of heads, what git knows about pull requests that others
 /// list, and the permit for a merge.
-const WITHOUT_ROUTE: [&str; 9] = [
+const WITHOUT_ROUTE: [&str; 10] = [
     "ferrite.repo.v1.AccountService/GetUsers",
     "ferrite.hook.v1.FeedService/WatchEvents",
     operation::GET_DIFF,
@@ -72,6 +72,7 @@ const WITHOUT_ROUTE: [&str; 9] = [
     operation::UPDATE_MIRROR,
     operation::UPLOAD_ASSET,
     operation::GET_FORK,
+    operation::GET_REPOSITORIES,
     operation::DESCRIBE_PULLS,
     operation::PERMIT_MERGE,
 ];
