@@ -24,15 +24,16 @@ const MAX_GRANT_BYTES: usize = 16 * 1024;
 
 pub(super) async fn create_pull(
     state: &AppState,
-    request: Request<CreatePullRequest>,
+    mut request: Request<CreatePullRequest>,
 ) -> Result<CreatePullResponse, IssueError> {
     let grant = authorize(state, &request, request.get_ref().repository_id).await?;
     let author = user(&grant)?;
+    // A repeated request has another grant.
+    let head_grant = std::mem::take(&mut request.get_mut().head_grant);
     let key = IdempotencyKey::of(&request, author.0, "CreatePull")?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
     let create = async {
-        let head_grant = request.head_grant.clone();
         let (mut new, ends) = decode(state, &grant, request).await?;
         check_head_grant(state, &grant, &head_grant, ends.head_repository)?;
         state.limits.count_issue(&grant, new.body.as_str().len()).await?;
