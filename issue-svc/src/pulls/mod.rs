@@ -10,6 +10,8 @@ mod branches;
 mod heads;
 mod queue;
 mod sweeper;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 use ferrite_core::Clock;
