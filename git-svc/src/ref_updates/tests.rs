@@ -2,6 +2,7 @@
 
 mod confirmation;
 mod events;
+mod merges;
 mod writes;
 
 use ferrite_core::writer::serve;
@@ -30,7 +31,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use prost::Message as _;
 
 use super::{
-    CommitSubject, ISSUE_SVC, IdempotentResponse, REPO_SVC, RefUpdater, recover_at_start,
+    CommitSubject, HOOK_SVC, ISSUE_SVC, IdempotentResponse, REPO_SVC, RefUpdater, recover_at_start,
     updater::{BatchOutcome, WriteGuard},
 };
 use crate::{
