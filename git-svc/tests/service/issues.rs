@@ -32,7 +32,7 @@ async fn put_for_issue(service: &Service, id: i64, path: &str, grant: &Grant) {
 }
 
 #[tokio::test]
-async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_issue_svc() {
+async fn updates_of_branches_go_to_all_subscribers() {
     let (gateway, id, work) = Gateway::with_work_tree().await;
     let service = &gateway.service;
     let remote = gateway.remote(id);
@@ -41,12 +41,13 @@ async fn updates_of_the_default_branch_go_to_all_subscribers_and_others_not_to_i
     git(&work, &["push", &remote, "main:late", ":topic"]).await;
     service.put(id, "a.txt", b"a").await;
     put_for_issue(service, id, "b.txt", &service.grant(id, PUT_CONTENTS)).await;
-    let (all, of_issues) = (service.updates(id, 5).await, service.updates_for_issues(id, 2).await);
-    assert_eq!(of_issues, [all[0].clone(), all[4].clone()]);
+    git(&work, &["push", &remote, "main:refs/tags/v2"]).await;
+    let (all, of_issues) = (service.updates(id, 6).await, service.updates_for_issues(id, 5).await);
+    assert_eq!(of_issues, all[..5]);
     assert_eq!(all[3].issue_reach(), Reach::None);
-    assert_eq!(service.updates_for_hooks(id, 5).await, all);
+    assert_eq!(service.updates_for_hooks(id, 6).await, all);
     assert_eq!(of_issues[0].default_branch, b"main");
-    assert_eq!(of_issues[1].kind(), RefsUpdateKind::Api);
+    assert_eq!(of_issues[4].kind(), RefsUpdateKind::Api);
 }
 
 #[tokio::test]
@@ -73,8 +74,7 @@ async fn events_tell_the_reach_of_the_grant() {
     service.git().change_files(service.with_grant(id, deletion)).await.unwrap();
     let reaches: Vec<_> = service.updates_for_hooks(id, 4).await.iter().map(RefsUpdated::issue_reach).collect();
     assert_eq!(reaches, [Reach::All, Reach::Repository, Reach::None, Reach::All]);
-    let reaches: Vec<_> = service.updates_for_issues(id, 3).await.iter().map(RefsUpdated::issue_reach).collect();
-    assert_eq!(reaches, [Reach::All, Reach::Repository, Reach::All]);
+    assert_eq!(service.updates_for_issues(id, 4).await, service.updates_for_hooks(id, 4).await);
 
     let author = Some(Signature { name: "Ada".into(), email: "ada@example.com".into() });
     let first_commit = Some(FirstCommit { author, user_id: 7, readme: "Default".into(), ..FirstCommit::default() });
