@@ -36,8 +36,9 @@ use ferrite_proto::{
     git::{
         CreateRepositoryRequest, PutContentsRequest, diff_service_client::DiffServiceClient,
         git_data_service_client::GitDataServiceClient, git_service_client::GitServiceClient,
-        migration_service_client::MigrationServiceClient, mirror_service_client::MirrorServiceClient,
-        storage_service_client::StorageServiceClient, tag_service_client::TagServiceClient,
+        merge_service_client::MergeServiceClient, migration_service_client::MigrationServiceClient,
+        mirror_service_client::MirrorServiceClient, storage_service_client::StorageServiceClient,
+        tag_service_client::TagServiceClient,
     },
     grant::{Grant, GrantUser, IssueReach, Signer},
     metadata,
@@ -59,7 +60,7 @@ pub(crate) struct Service {
     pub(crate) address: Address,
     pub(crate) signer: Signer,
     pub(crate) trust: ServiceCredentials,
-    keys: ServiceKeys,
+    pub(crate) keys: ServiceKeys,
     life: Lifecycle,
     done: Option<tokio::task::JoinHandle<()>>,
     subscriber: Subscriber,
@@ -288,6 +289,10 @@ impl Service {
         TagServiceClient::new(self.channel())
     }
 
+    pub(crate) fn merges(&self) -> MergeServiceClient<Channel> {
+        MergeServiceClient::new(self.channel())
+    }
+
     /// Opens the repository on disk, for changes that no RPC or push allows.
     pub(crate) fn on_disk(&self, repository: i64) -> git2::Repository {
         use sha2::Digest as _;
@@ -453,6 +458,10 @@ operations! {
     DeleteProtectionRequest = DELETE_PROTECTION,
     SyncMirrorRequest = SYNC_MIRROR,
     UpdateMirrorRequest = UPDATE_MIRROR,
+    DescribePullsRequest = DESCRIBE_PULLS,
+    GetConflictsRequest = GET_CONFLICTS,
+    MergePullRequest = MERGE_PULL,
+    UpdatePullHeadRequest = UPDATE_PULL_HEAD,
 }
 
 pub(crate) fn creation(id: i64) -> CreateRepositoryRequest {

@@ -40,6 +40,8 @@ mod languages;
 #[cfg(test)]
 mod maintenance;
 #[cfg(test)]
+mod merges;
+#[cfg(test)]
 mod mirrors;
 #[cfg(test)]
 mod moves;
@@ -53,6 +55,8 @@ mod pack_limits;
 mod packs;
 #[cfg(test)]
 mod protection;
+#[cfg(test)]
+mod pulls;
 #[cfg(test)]
 mod push;
 #[cfg(test)]

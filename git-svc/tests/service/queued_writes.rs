@@ -7,11 +7,14 @@ use std::{path::PathBuf, pin::pin, time::Duration};
 use ferrite_core::testing::{eventually, script};
 use ferrite_proto::git::{
     AddTagRequest, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest, ListProtectionsRequest, ListTagsRequest,
-    SetProtectionRequest, protection_service_client::ProtectionServiceClient,
+    MergeStyle, SetProtectionRequest, protection_service_client::ProtectionServiceClient,
 };
 use tonic::{Request, Status};
 
-use crate::harness::{Operation, Service, put_request, reason, with_token};
+use crate::{
+    harness::{Operation, Service, put_request, reason, with_token},
+    merges::{Parted, merge, order},
+};
 
 /// Longer than a write may wait without a second question to repo-svc, with time to spare for
 /// requests that reach the queue late.
@@ -121,4 +124,18 @@ async fn a_write_that_waited_takes_effect_if_the_permission_stays() {
     service.confirm_accesses(1);
     queue.behind_another(git.put_contents(queue.request(put_request(id, "b", b"b")))).await.unwrap();
     service.updates(id, 3).await;
+}
+
+#[tokio::test]
+async fn a_merge_that_waited_has_no_effect_without_permission() {
+    let queue = Queue::start().await;
+    let (service, id) = (&queue.service, queue.id);
+    let parted = Parted::make(service, id).await;
+    let permit = parted.permit(MergeStyle::Merge);
+    let mut merges = service.merges();
+    let waiting = merges.merge_pull(queue.request(order(service, permit.clone())));
+    assert_eq!(refusal(queue.behind_another(waiting).await), "BAD_CREDENTIALS");
+    // It can be repeated.
+    merge(service, permit).await.unwrap();
+    service.updates(id, 6).await;
 }

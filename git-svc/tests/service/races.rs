@@ -11,9 +11,9 @@ use tonic::Code;
 use crate::harness::{Service, put_request, reason};
 
 /// A service whose git program moves `main` before each change of refs.
-struct Race {
-    service: Service,
-    id: i64,
+pub(crate) struct Race {
+    pub(crate) service: Service,
+    pub(crate) id: i64,
     /// The commits that `main` moves to, one per line: one before each change of refs.
     moves: PathBuf,
 }
@@ -33,7 +33,7 @@ exit $status
 "#;
 
 impl Race {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (program, moves) = (folder.path().join("git"), folder.path().join("moves"));
         script(&program, &format!("moves='{}' lock=refs/heads/main.lock\n{GIT}", moves.display()));
@@ -44,14 +44,15 @@ impl Race {
     }
 
     /// Makes `main` move to these commits, one before each of the next ref changes.
-    fn before_each(&self, commits: &[String]) {
+    pub(crate) fn before_each(&self, commits: &[String]) {
         std::fs::write(&self.moves, commits.join("\n") + "\n").unwrap();
         // Without this lock file the service would write the ref without git.
         std::fs::write(self.service.on_disk(self.id).path().join("refs/heads/main.lock"), "").unwrap();
     }
 }
 
-fn others(service: &Service, id: i64, tip: &str, names: &[&str]) -> Vec<String> {
+/// Makes commits on top of `tip`, each with another file. Returns their ids.
+pub(crate) fn others(service: &Service, id: i64, tip: &str, names: &[&str]) -> Vec<String> {
     let repo = service.on_disk(id);
     let mut parent = repo.find_commit(tip.parse().unwrap()).unwrap();
     let mut made = Vec::new();
