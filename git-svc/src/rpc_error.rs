@@ -7,7 +7,10 @@ use ferrite_db::{DbError, idempotency::IdempotencyError};
 use ferrite_events::DeliveryError;
 use ferrite_proto::error::{FieldViolation, Kind, ServiceError, first_violation, to_status};
 use ferrite_rpc::auth::AuthError;
-use git_store::types::{error::GitError, name::BranchName};
+use git_store::types::{
+    error::{Denial, GitError},
+    name::BranchName,
+};
 use tonic::Status;
 
 /// One of the two branches of a pull request.
@@ -43,6 +46,10 @@ pub(crate) enum RpcError {
     BadPermit,
     #[error("the pull request was merged already")]
     AlreadyMerged,
+    /// The rules of the base forbid the merge. Not the error of a push: clients tell by it that they
+    /// must not try again as they are.
+    #[error("protected branch: {0}")]
+    MergeDenied(Denial),
     /// Has the names of some files.
     #[error("there are conflicts in {0}")]
     MergeConflict(String),
@@ -92,6 +99,7 @@ impl RpcError {
             Self::BranchRenamed(_)
             | Self::BadPermit
             | Self::AlreadyMerged
+            | Self::MergeDenied(_)
             | Self::MergeConflict(_)
             | Self::BaseMoved
             | Self::HeadMoved
@@ -131,6 +139,7 @@ impl ServiceError for RpcError {
             Self::BranchRenamed(_) => (Kind::NotFound, "BRANCH_RENAMED"),
             Self::BadPermit => (Kind::PermissionDenied, "BAD_PERMIT"),
             Self::AlreadyMerged => (Kind::FailedPrecondition, "ALREADY_MERGED"),
+            Self::MergeDenied(_) => (Kind::PermissionDenied, "PROTECTED_BRANCH"),
             Self::MergeConflict(_) => (Kind::FailedPrecondition, "MERGE_CONFLICT"),
             Self::BaseMoved => (Kind::Aborted, "BASE_MOVED"),
             Self::HeadMoved => (Kind::Aborted, "HEAD_MOVED"),

@@ -330,7 +330,7 @@ async fn merges_follow_their_own_rules_of_a_protected_branch() {
         ),
     ] {
         protect(&service, rule).await;
-        let message = check(merge(&service, permit.clone()).await, Code::PermissionDenied, "BRANCH_PROTECTED");
+        let message = check(merge(&service, permit.clone()).await, Code::PermissionDenied, "PROTECTED_BRANCH");
         assert!(message.contains(words), "{message}");
     }
     let status = CreateStatusRequest {

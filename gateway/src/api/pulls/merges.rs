@@ -323,7 +323,6 @@ async fn repeated(call: &ApiCall, access: &ResolvedAccess, number: i64, refusal:
 fn refused_merge(status: Status) -> ApiError {
     let of_merges = match reason(&status).as_deref() {
         Some("PULL_CLOSED") => Some(StatusCode::NOT_FOUND),
-        Some("BRANCH_PROTECTED" | "PROTECTED_BRANCH") => Some(StatusCode::METHOD_NOT_ALLOWED),
         Some("NO_COMMON_HISTORY" | "NOT_FAST_FORWARD" | "NOTHING_TO_MERGE") => Some(StatusCode::CONFLICT),
         _ => None,
     };

@@ -199,7 +199,7 @@ impl MergeWrite {
     async fn check_rules(&self, state: &AppState, order: &Order, tip: Oid) -> Result<(), RpcError> {
         let denial = state.protection.check_merge(self.repository, &self.actor, &order.base, tip, order.head).await?;
         match denial {
-            Some(denial) => Err(GitError::BranchProtected { denial }.into()),
+            Some(denial) => Err(RpcError::MergeDenied(denial)),
             None => Ok(()),
         }
     }

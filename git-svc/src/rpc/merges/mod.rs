@@ -59,6 +59,9 @@ async fn list_merges(state: &AppState, request: Request<ListMergesRequest>) -> R
     let id = RepositoryId(repository_id);
     // Settles what a crash left open, so that every row is a merge that was made.
     drop(state.updater.lock(id).await?);
+    if state.repositories.find(id).await?.is_none_or(|row| row.deleted) {
+        return Err(GitError::RepositoryNotFound.into());
+    }
     Ok(ListMergesResponse { merges: MergeTable::new(state.db.clone()).list(id, &numbers).await? })
 }
 
