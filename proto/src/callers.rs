@@ -129,6 +129,7 @@ mod tests {
                 &[
                     "Authenticate",
                     "CheckAccess",
+                    "CheckPullSource",
                     "Deliver",
                     "DescribeRepositories",
                     "ResolveAccess",
@@ -136,7 +137,7 @@ mod tests {
                 ],
             ),
             ((IssueSvc, HookSvc), &["Deliver"]),
-            ((IssueSvc, GitSvc), &["ListPushedCommits"]),
+            ((IssueSvc, GitSvc), &["FindMerged", "ListMerges", "ListPushedCommits", "SetPullHead", "StageHead"]),
             (
                 (HookSvc, RepoSvc),
                 &[

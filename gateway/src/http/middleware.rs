@@ -29,7 +29,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static(metadata::REQUEST_ID);
 const CLIENT: HeaderName = HeaderName::from_static(metadata::CLIENT);
 const API_PREFIX: &str = "/api/v1";
 /// What a path can name below a commit.
-const COMMIT_RESOURCES: [&str; 2] = ["status", "statuses"];
+const COMMIT_RESOURCES: [&str; 3] = ["pull", "status", "statuses"];
 
 /// Extension of HEAD requests, which routes see as GET, so that handlers can skip an expensive
 /// body.

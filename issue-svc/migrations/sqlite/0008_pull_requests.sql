@@ -18,7 +18,7 @@ ALTER TABLE pull_requests ADD COLUMN permitted_us INTEGER NOT NULL DEFAULT 0;
 -- The repository of a head is zero once it is deleted.
 CREATE UNIQUE INDEX pull_requests_ends ON pull_requests (repository_id, base_branch, head_repository_id, head_branch)
     WHERE is_open AND head_repository_id <> 0;
-CREATE INDEX pull_requests_head ON pull_requests (head_repository_id, head_branch) WHERE is_open;
+CREATE INDEX pull_requests_head ON pull_requests (head_repository_id, head_branch);
 CREATE INDEX pull_requests_base ON pull_requests (repository_id, base_branch, issue_id) WHERE is_open;
 CREATE INDEX pull_requests_head_commit ON pull_requests (repository_id, head_id);
 CREATE INDEX pull_requests_merge_commit ON pull_requests (repository_id, merge_commit_id) WHERE merge_commit_id <> '';

@@ -21,7 +21,7 @@ struct BranchUpdate<'e> {
 }
 
 impl Pulls {
-    /// Records the updates of heads and bases of open pull requests. Call
+    /// Records the updates of heads and bases of pull requests. Call
     /// [`PullQueue::wake`](super::PullQueue::wake) after the commit.
     pub(crate) async fn record(
         &self,
@@ -46,6 +46,11 @@ impl Pulls {
                     None => Update::Head { number },
                 };
                 self.queue.record(tx, base_repository, &update, user, now_us).await?;
+            }
+            let deleted = branches.iter().filter(|branch| is_zero(&branch.update.new_id)).map(|branch| branch.name);
+            let deleted: Vec<_> = deleted.collect();
+            if !deleted.is_empty() {
+                store.delete_heads_of_closed(tx, repository, &deleted).await?;
             }
             for name in store.bases_in_use(tx, repository, &names).await? {
                 let Some(branch) = find(&name) else { continue };

@@ -29,7 +29,7 @@ const SET_MERGED: &str = "UPDATE pull_requests SET merged_us = $2, merge_commit_
      head_id = $6, is_open = FALSE WHERE issue_id = $1";
 const PERMIT: &str = "UPDATE pull_requests SET permitted_us = $2 WHERE issue_id = $1";
 const FORGET_HEAD_REPOSITORY: &str = "UPDATE pull_requests SET head_repository_id = 0, is_head_deleted = TRUE \
-     WHERE head_repository_id = $1 AND is_open AND repository_id <> $1";
+     WHERE head_repository_id = $1 AND repository_id <> $1";
 const OF_BASE: &str = "SELECT pull_requests.issue_id, pull_requests.repository_id, issues.number, pull_requests.head_id \
      FROM pull_requests JOIN issues ON issues.id = pull_requests.issue_id WHERE pull_requests.repository_id = $1 \
      AND pull_requests.base_branch = $2 AND pull_requests.is_open AND pull_requests.issue_id > $3 \
@@ -178,9 +178,24 @@ impl IssueTable {
         tx.execute(PERMIT, &args![issue, now_us]).await.map(drop)
     }
 
-    /// Removes a deleted repository from the heads of open pull requests of other repositories.
+    /// Removes a deleted repository from the heads of pull requests of other repositories.
     pub(crate) async fn forget_head_repository(&self, tx: &mut Tx, repository: RepositoryId) -> Result<(), DbError> {
         tx.execute(FORGET_HEAD_REPOSITORY, &args![repository]).await.map(drop)
+    }
+
+    /// Marks the heads of closed pull requests as deleted that are among these branches of a
+    /// repository. Their heads do not move any more.
+    pub(crate) async fn delete_heads_of_closed(
+        &self,
+        tx: &mut Tx,
+        head_repository: RepositoryId,
+        branches: &[&str],
+    ) -> Result<(), DbError> {
+        let mut query = Query::new(
+            "UPDATE pull_requests SET is_head_deleted = TRUE WHERE NOT is_open AND NOT is_head_deleted AND head_repository_id = ",
+        );
+        query.bind(head_repository).push(" AND head_branch IN ").bind_list(branches.iter().copied());
+        tx.execute(query.sql(), query.args()).await.map(drop)
     }
 
     /// Returns the open pull requests whose heads are among these branches of a repository, with the

@@ -106,6 +106,9 @@ impl Write<'_> {
                 return Err(violation.into());
             }
         }
+        if change.is_closed.is_some() && old.class.is_pull_request {
+            self.require_unmerged(&old).await?;
+        }
         let mut new = old.clone();
         if let Some(title) = &change.title {
             title.as_str().clone_into(&mut new.title);

@@ -45,6 +45,15 @@ impl Write<'_> {
         }
     }
 
+    /// Fails if a pull request was merged: its state is final, and may not be given again.
+    pub(super) async fn require_unmerged(&mut self, issue: &Issue) -> Result<(), IssueError> {
+        let pull = self.writer.store.pull(Reader::Tx(&mut self.tx), issue.id).await?;
+        match pull.ok_or(IssueError::PullNotFound)?.merged_us {
+            Some(_) => Err(IssueError::AlreadyMerged),
+            None => Ok(()),
+        }
+    }
+
     /// Opens or closes the row of a pull request along with its issue.
     pub(super) async fn replace_pull_state(&mut self, new: &Issue) -> Result<(), IssueError> {
         let pull = self.writer.store.pull(Reader::Tx(&mut self.tx), new.id).await?;

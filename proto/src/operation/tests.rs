@@ -24,7 +24,7 @@ fn every_operation_that_does_not_read_is_a_write() {
 
 #[test]
 fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
-    const READS: [&str; 12] = [
+    const READS: [&str; 13] = [
         "Get",
         "List",
         "Search",
@@ -36,15 +36,19 @@ fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
         "Check",
         "Compare",
         "Describe",
+        "Find",
         "WatchEvents",
     ];
     for row in RPCS {
         let method = row.name.split_once('/').unwrap().1;
         let is_read = READS.iter().any(|name| method.starts_with(name));
         assert_eq!(row.is_write, !is_read, "{}", row.name);
-        // A service applies an event once. Every read may be retried, except for a stream that has
-        // begun.
-        let is_repeatable = if row.is_write { method == "Deliver" } else { method != "WatchEvents" };
+        // A service applies an event once, and the head of a pull request has a sequence number.
+        // Every read may be retried, except for a stream that has begun.
+        let is_repeatable = match row.is_write {
+            true => ["Deliver", "SetPullHead"].contains(&method),
+            false => method != "WatchEvents",
+        };
         assert_eq!(row.is_repeatable, is_repeatable, "{}", row.name);
     }
 }
@@ -102,7 +106,7 @@ fn operations_are_listed_once_and_by_name_so_that_each_is_found() {
 
 #[test]
 fn what_changes_a_repository_is_refused_on_archived_ones_or_named_here() {
-    const READS: [&str; 4] = ["Get", "List", "Watch", "Compare"];
+    const READS: [&str; 5] = ["Get", "List", "Watch", "Compare", "Describe"];
     const ALLOWED: &[&str] = &[
         // Settings and access.
         "UpdateRepository",

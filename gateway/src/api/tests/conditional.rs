@@ -287,6 +287,10 @@ async fn conditions_of_every_post_are_refused_after_its_caller() {
     for rpc in ["IssueService/CreateIssue", "CommentService/CreateComment", "LabelService/ChangeIssueLabels"] {
         script.fail(&format!("ferrite.issue.v1.{rpc}"), failure(Kind::InvalidArgument, "INVALID_REQUEST"));
     }
+    // The update of a head reads the pull request before.
+    let pull = issue::PullRequest { head_repository_id: 1, head_branch: "topic".into(), ..Default::default() };
+    let pull = issue::Issue { number: 1, pull_request: Some(pull), ..Default::default() };
+    script.respond("ferrite.issue.v1.PullService/GetPull", &issue::GetPullResponse { pull: Some(pull) });
     script.respond("TransferService/GetTransfer", &repo::GetTransferResponse::default());
     script.respond("AccountService/ListAccessTokens", &repo::ListAccessTokensResponse::default());
     let send = async |path: &str, authorization: &str| {
