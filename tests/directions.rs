@@ -49,7 +49,7 @@ const ORDER: &[(&str, &str)] = &[
     ("git-store", "repo disk git types"),
     (
         "git-svc",
-        "config rpc http telemetry state imports languages maintenance transfer ref_updates admission db rpc_error",
+        "config rpc http telemetry state imports languages maintenance merges transfer ref_updates admission db rpc_error",
     ),
     ("gateway", "state listeners config docs api ssh git auth avatar blocking upstream http telemetry"),
     ("benches", "rounds cpu memory installation databases processes history remote receiver git"),

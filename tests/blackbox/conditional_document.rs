@@ -73,6 +73,10 @@ impl World {
         ada.post(&format!("{repo}/branch_protections"), &json!({"pattern": "main"})).await.expect(201);
         ada.post(&format!("{repo}/branches"), &json!({"new_branch_name": "topic"})).await.expect(201);
         ada.post(&format!("{repo}/tags"), &json!({"tag_name": "v2"})).await.expect(201);
+        let new = json!({"branch": "main", "new_branch": "work", "message": "m", "content": "eA=="});
+        ada.put(&format!("{repo}/contents/work"), &new).await.expect(201);
+        let pull = json!({"title": "Work", "head": "work", "base": "main"});
+        let pull = ada.post(&format!("{repo}/pulls"), &pull).await.expect(201).json();
         let transfer = format!("{repo}/transfer");
         ada.post(&transfer, &json!({"new_owner": bob.name})).await.expect(202);
         let of_ada = [
@@ -89,6 +93,7 @@ impl World {
             ("/repos/{owner}/{repo}/keys/{id}", deploy_key),
             ("/repos/{owner}/{repo}/labels/{id}", format!("{repo}/labels/{label}")),
             ("/repos/{owner}/{repo}/milestones/{id}", format!("{repo}/milestones/{milestone}")),
+            ("/repos/{owner}/{repo}/pulls/{index}", format!("{repo}/pulls/{}", pull["number"])),
             ("/repos/{owner}/{repo}/releases/{id}", release.clone()),
             ("/repos/{owner}/{repo}/releases/{id}/assets/{asset}", format!("{release}/assets/{}", asset["id"])),
             ("/repos/{owner}/{repo}/releases/tags/{tag}", format!("{repo}/releases/tags/v1")),

@@ -37,7 +37,7 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
     let naming_an_issue = json!({"message": "see #1", "content": ""});
     ada.put(&ada.repo("recorded", "/contents/x"), &naming_an_issue).await.expect(201);
     let events = format!("FROM outbox WHERE repository_id = {id} AND kind = 'refs.updated'");
-    // Both move the default branch, which repo-svc, hook-svc and issue-svc learn of.
+    // Both move branches, which repo-svc, hook-svc and issue-svc learn of.
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events} AND delivered_us IS NOT NULL"), 6).await;
     wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 6).await;
     wait_for(cluster, Role::Git, format!("SELECT COUNT(DISTINCT event_id) {events}"), 2).await;
@@ -49,14 +49,17 @@ async fn a_push_is_recorded_once_and_delivered(cluster: &Cluster) {
     wait_for(cluster, Role::Issue, delivered.clone(), 2).await;
     git.run("work", &["push", "-q", &ada.git_url(&ada.name, "recorded"), "main:other"]).await;
     wait_for(cluster, Role::Repo, delivered.clone(), 3).await;
-    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 8).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 9).await;
     wait_for(cluster, Role::Hook, delivered.clone(), 3).await;
     ada.put(&ada.repo("recorded", "/contents/y"), &json!({"message": "m", "content": ""})).await.expect(201);
-    // A commit through the API that names no issue, and an update of another branch, go to repo-svc
-    // and hook-svc.
-    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 10).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 12).await;
     wait_for(cluster, Role::Hook, delivered.clone(), 4).await;
-    wait_for(cluster, Role::Issue, delivered, 2).await;
+    wait_for(cluster, Role::Issue, delivered.clone(), 4).await;
+    // Tags are nothing to issue-svc.
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "recorded"), "main:refs/tags/u"]).await;
+    wait_for(cluster, Role::Git, format!("SELECT COUNT(*) {events}"), 14).await;
+    wait_for(cluster, Role::Hook, delivered.clone(), 5).await;
+    wait_for(cluster, Role::Issue, delivered, 4).await;
 }
 
 async fn a_deletion_reaches_every_service(cluster: &Cluster) {

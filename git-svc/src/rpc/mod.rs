@@ -9,6 +9,7 @@ mod decode;
 mod deliver;
 mod diffs;
 mod encode;
+mod heads;
 mod imports;
 mod merges;
 mod protections;

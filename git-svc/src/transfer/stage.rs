@@ -126,7 +126,7 @@ impl StageService {
             let unread = UnreadPacks { limits: &limits.pack, repository: &store.path(target) };
             match find_flaw(&folder, Some(unread)).map_err(GitError::io("reading a pack"))? {
                 None => store.adopt_packs(target, &folder),
-                Some(flaw) => Err(too_large(flaw, &limits)),
+                Some(flaw) => Err(too_large(&flaw, &limits)),
             }
         };
         self.pool.run_blocking(adopt).await
@@ -207,9 +207,9 @@ fn check_sizes(sizes: PackSizes, limits: &PushLimits, left_bytes: Option<u64>) -
 }
 
 /// Returns the error for objects that a push could not bring either.
-fn too_large(flaw: PackFlaw, limits: &PushLimits) -> GitError {
+fn too_large(flaw: &PackFlaw, limits: &PushLimits) -> GitError {
     match flaw {
-        PackFlaw::TooLarge { limit, .. } => GitError::TooLarge { what: "a new commit, tag or folder", limit },
+        PackFlaw::TooLarge { limit, .. } => GitError::TooLarge { what: "a new commit, tag or folder", limit: *limit },
         PackFlaw::DeepChains | PackFlaw::Sizes(_) => {
             GitError::TooLarge { what: "the size of a new object", limit: limits.pack.object_bytes }
         }

@@ -23,7 +23,7 @@ use self::update::update_pull;
 use super::issues::MAX_PAGE_SIZE;
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{Class, FullIssue, PullEnds, check_commit_id};
+use crate::model::{Class, FullIssue, Label, PullEnds, check_commit_id};
 use crate::state::AppState;
 use crate::store::{Condition, IssueFilter, Order, Sort};
 use crate::writer::MAX_ISSUE_LABELS;
@@ -107,8 +107,8 @@ async fn list_pulls(state: &AppState, request: Request<ListPullsRequest>) -> Res
             if found.len() < ids.len() {
                 return Ok(ListPullsResponse::default());
             }
-            let (shared, own): (Vec<_>, Vec<_>) = found.into_iter().partition(|label| label.is_shared());
-            let ids = |labels: Vec<crate::model::Label>| labels.into_iter().map(|label| label.id).collect();
+            let (shared, own): (Vec<_>, Vec<_>) = found.into_iter().partition(Label::is_shared);
+            let ids = |labels: Vec<Label>| labels.into_iter().map(|label| label.id).collect();
             (ids(own), ids(shared))
         }
     };

@@ -388,7 +388,7 @@ static PULLS: &[Row] = &[
             "status":"success","target_url":"https://ci.example.com/job/2/"}"#,
     )
     .decodes(One(&STATUS)),
-    get("/repos/{owner}/{repo}/issues?state=open").by(Reader).decodes(Many(&ISSUE)).reads(&[("", Entries)]),
+    get("/repos/{owner}/{repo}/issues?state=open").by(Reader).decodes(Many(&ISSUE)).reads(&[("", Empty)]),
     // Nothing is there any more where pull requests are off.
     patch("/repos/{owner}/{repo}", r#"{"has_pull_requests":false}"#),
     get("/repos/{owner}/{repo}/pulls?state=open").by(Reader).is(&[404]),

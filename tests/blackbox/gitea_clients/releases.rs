@@ -143,7 +143,7 @@ static RELEASE_PLZ: &[Row] = &[
     get("/repos/{owner}/{repo}/tags/demo-v0.1.0").reads(&[("/commit/sha", Filled)]),
     delete("/repos/{owner}/{repo}/releases/tags/demo-v0.1.0"),
     post(
-        "/repos/{owner}/{repo}/contents/CHANGELOG.md",
+        "/repos/{owner}/{repo}/contents/release-plz.toml",
         r#"{"message":"chore: release","branch":"main","new_branch":"release-plz-1","content":"YQo="}"#,
     )
     .keeps(&[("pull_head", "/commit/sha")]),

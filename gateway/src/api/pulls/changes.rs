@@ -121,8 +121,9 @@ struct Access {
 impl Access {
     /// `operation` is that of git-svc.
     async fn of(call: &ApiCall, path: &RepoPath, operation: &str) -> ApiResult<Self> {
-        let (pull, git) = tokio::try_join!(call.access(path, operation::GET_PULL), call.access(path, operation))?;
-        Ok(Self { pull, git })
+        // Of two refusals, that of the pull request counts.
+        let (pull, git) = tokio::join!(call.access(path, operation::GET_PULL), call.access(path, operation));
+        Ok(Self { pull: pull?, git: git? })
     }
 }
 

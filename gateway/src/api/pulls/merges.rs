@@ -219,7 +219,7 @@ async fn merge(
     let request = MergePullRequest {
         repository_id: access.id,
         permit: permitted.permit,
-        message: message_of(style, title, message, &pull, &ends),
+        message: message_of(style, title, message.as_deref(), &pull, &ends),
         author,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), MERGE_TIMEOUT);
@@ -271,7 +271,7 @@ fn allowed_style(style: Option<Option<MergeStyle>>, settings: &PullSettings) -> 
 fn message_of(
     style: MergeStyle,
     title: Option<String>,
-    message: Option<String>,
+    message: Option<&str>,
     pull: &Issue,
     ends: &PullRequest,
 ) -> String {
@@ -289,7 +289,7 @@ fn message_of(
         MergeStyle::Unspecified | MergeStyle::Rebase | MergeStyle::FastForwardOnly => return String::new(),
     };
     let title = title.unwrap_or(default_title);
-    let message = message.as_deref().unwrap_or(default_message).trim();
+    let message = message.unwrap_or(default_message).trim();
     if message.is_empty() { title.trim().to_owned() } else { format!("{}\n\n{message}", title.trim()) }
 }
 
@@ -494,7 +494,7 @@ mod tests {
             (MergeStyle::FastForwardOnly, "", "", ""),
         ] {
             assert_eq!(
-                message_of(style, given(title), given(text), &pull, &ends),
+                message_of(style, given(title), given(text).as_deref(), &pull, &ends),
                 expected,
                 "{style:?} {title} {text}"
             );

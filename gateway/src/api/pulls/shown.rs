@@ -30,9 +30,9 @@ pub(super) struct Reader {
 impl Reader {
     /// `operation` is that of issue-svc.
     pub(super) async fn of(call: &ApiCall, path: &RepoPath, operation: &str) -> ApiResult<Self> {
-        let pulls = call.access(path, operation);
-        let (pulls, git) = tokio::try_join!(pulls, call.access(path, operation::DESCRIBE_PULLS))?;
-        Ok(Self { pulls, git })
+        // Of two refusals, that of the pull request counts.
+        let (pulls, git) = tokio::join!(call.access(path, operation), call.access(path, operation::DESCRIBE_PULLS));
+        Ok(Self { pulls: pulls?, git: git? })
     }
 
     /// After a write: repo-svc checks again whether the caller may read.

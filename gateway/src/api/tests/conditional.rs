@@ -284,7 +284,12 @@ async fn conditions_of_every_post_are_refused_after_its_caller() {
     let case = Case::new().await;
     let (gateway, script) = (&case.tracker.gateway, &case.tracker.script);
     // Blank requests, which only check the caller.
-    for rpc in ["IssueService/CreateIssue", "CommentService/CreateComment", "LabelService/ChangeIssueLabels"] {
+    for rpc in [
+        "IssueService/CreateIssue",
+        "CommentService/CreateComment",
+        "LabelService/ChangeIssueLabels",
+        "PullService/CreatePull",
+    ] {
         script.fail(&format!("ferrite.issue.v1.{rpc}"), failure(Kind::InvalidArgument, "INVALID_REQUEST"));
     }
     // The update of a head reads the pull request before.

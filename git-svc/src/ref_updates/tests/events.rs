@@ -57,7 +57,6 @@ async fn every_event_with_a_branch_goes_to_issue_svc() {
         let test_repo = TestRepo::new(db).await;
         let (updater, one) = (test_repo.updater(), test_repo.commit("1"));
         apply(&test_repo, &updater, vec![edit("main", None, Some(one))]).await.unwrap();
-        updater.publish_size(&updater.lock(test_repo.id).await.unwrap()).await.unwrap();
         let name = RefName::parse(b"refs/tags/v1").unwrap();
         apply(&test_repo, &updater, vec![RefEdit { name, old: None, new: Some(one) }]).await.unwrap();
         apply(&test_repo, &updater, vec![edit("topic", None, Some(one))]).await.unwrap();

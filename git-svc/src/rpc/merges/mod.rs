@@ -1,7 +1,6 @@
 //! The RPCs of pull requests (`MergeService`).
 
 mod describe;
-mod heads;
 mod merge;
 mod update;
 
@@ -27,11 +26,13 @@ use tonic::Request;
 
 use self::{
     describe::{describe_pulls, get_conflicts},
-    heads::{find_merged, set_pull_head, stage_head},
     merge::merge_pull,
     update::update_pull_head,
 };
-use super::ref_writes::WriteAccess;
+use super::{
+    heads::{find_merged, set_pull_head, stage_head},
+    ref_writes::WriteAccess,
+};
 use crate::{db::MergeTable, rpc_error::RpcError, state::AppState};
 
 /// Numbers in one ListMerges.
