@@ -53,6 +53,8 @@ pub(crate) struct PullEnds {
 pub(crate) struct Merged {
     pub(crate) number: i64,
     pub(crate) head_id: String,
+    /// The branch that was moved.
+    pub(crate) base_branch: String,
     /// The commit of the base before.
     pub(crate) base_id: String,
     /// The commit of the base after.

@@ -66,6 +66,7 @@ impl Pulls {
                 let merged = Merged {
                     number: pull.number,
                     head_id: pull.head_id,
+                    base_branch: branch.to_owned(),
                     base_id: old_id.to_owned(),
                     commit_id: new_id.to_owned(),
                     user: claim.user,

@@ -72,11 +72,13 @@ impl Pulls {
 }
 
 fn branch_updates(updated: &RefsUpdated) -> Vec<BranchUpdate<'_>> {
+    // A rename by the API deletes a branch and creates another with the same commit. A push that does
+    // the same may mean something else.
+    let may_rename = updated.kind() == RefsUpdateKind::Api && updated.updates.len() == 2;
     let branches: Vec<_> = updated.updates.iter().filter_map(|update| Some((short_name(update)?, update))).collect();
     let created = branches.iter().filter(|(_, update)| is_zero(&update.old_id));
-    // A rename deletes a branch and creates another with the same commit, in one event.
     let created: HashMap<_, _> = created.map(|(name, update)| (update.new_id.as_str(), *name)).collect();
-    let new_name = |update: &RefUpdate| match is_zero(&update.new_id) {
+    let new_name = |update: &RefUpdate| match may_rename && is_zero(&update.new_id) {
         true => created.get(update.old_id.as_str()).copied(),
         false => None,
     };

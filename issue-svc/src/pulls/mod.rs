@@ -79,6 +79,7 @@ fn merged(merge: &Merge, reaches_issues: bool) -> Merged {
         head_id: merge.head_id.clone(),
         base_id: merge.base_id.clone(),
         commit_id: merge.merge_commit_id.clone(),
+        base_branch: merge.base_branch.clone(),
         user: UserId(merge.user_id),
         reaches_issues,
     }

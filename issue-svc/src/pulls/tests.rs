@@ -71,7 +71,8 @@ async fn a_permitted_merge_without_an_event_is_found() {
         let peer = PullPeer::default();
         let pulls = pulls(&db, &peer, &life, folder.path()).await;
         open(&pulls).await;
-        let merge = Merge { number: 1, head_id: "a".repeat(40), user_id: 8, ..Merge::default() };
+        let merge =
+            Merge { number: 1, head_id: "a".repeat(40), base_branch: "main".into(), user_id: 8, ..Merge::default() };
         peer.0.lock().unwrap().merges.push(merge);
         let is_merged = async || {
             let full = pulls.writer.store.find_full(REPOSITORY, 1).await.unwrap().unwrap();

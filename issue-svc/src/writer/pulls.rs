@@ -101,6 +101,10 @@ impl Write<'_> {
             self.replace(&issue, new, merged.user, Cause::Merge).await?
         };
         let store = &self.writer.store;
+        if pull.base_branch != merged.base_branch {
+            // The base was changed between the permit and the merge.
+            store.set_base(&mut self.tx, issue.id, &merged.base_branch, &pull.merge_base_id).await?;
+        }
         store.set_merged(&mut self.tx, issue.id, merged, self.now_us).await?;
         let entry = TimelineEntry {
             commit_id: merged.commit_id.clone(),

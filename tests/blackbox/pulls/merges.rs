@@ -76,6 +76,15 @@ async fn a_repeated_merge_with_its_key_is_one(cluster: &Cluster) {
     send("merge-it").await.empty(200);
     refused_for(send("another").await, 405, "ALREADY_MERGED");
     assert_eq!(work.tip("main").await, tip);
+    // Of another pull request it is another request, which neither merges nor deletes anything.
+    let other = work.open("other").await;
+    let body = json!({"Do": "merge", "delete_branch_after_merge": true});
+    let request = work.owner.request(Method::POST, &work.pull_path(other, "/merge"));
+    let reused = Response::of(request.header("idempotency-key", "merge-it").json(&body)).await;
+    refused_for(reused, 422, "IDEMPOTENCY_KEY_REUSED");
+    assert!(!work.is_merged(other).await);
+    work.owner.get(&work.path("/branches/other")).await.expect(200);
+    assert_eq!(work.tip("main").await, tip);
 }
 
 async fn what_cannot_be_merged_is_refused_with_the_reason(cluster: &Cluster) {

@@ -9,7 +9,7 @@ use ferrite_core::version::Precondition;
 use ferrite_proto::error::reason;
 use ferrite_proto::git::{
     CommitIdentity, ConflictFile, DeleteBranchRequest, GetBranchRequest, GetConflictsRequest, GetConflictsResponse,
-    LineRange, MergePullRequest, MergeStyle, PullEnds, UpdatePullHeadRequest,
+    LineRange, Merge, MergePullRequest, MergeStyle, PullEnds, UpdatePullHeadRequest,
 };
 use ferrite_proto::issue::{Issue, IssueState, PermitMergeRequest, PullRequest};
 use ferrite_proto::operation;
@@ -208,7 +208,7 @@ async fn merge(
     let request = call.blank_with_grant(&permit_access.grant, request);
     let permitted = match call.clients.pulls().permit_merge(request).await {
         Ok(permitted) => permitted.into_inner(),
-        Err(status) => return repeated(&call, &access, number, status).await,
+        Err(status) => return repeated(&call, &access, (number, style), status).await,
     };
     let mut pull = require(permitted.pull, "pull")?;
     let ends = require(pull.pull_request.take(), "pull_request")?;
@@ -223,10 +223,12 @@ async fn merge(
         author,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), MERGE_TIMEOUT);
-    if let Err(status) = call.clients.merges().merge_pull(request).await {
-        return Err(merge_error(&call, &access, &ends, status).await);
-    }
-    if delete_branch_after_merge.unwrap_or(access.pulls.delete_branch_after_merge)
+    let merged = match call.clients.merges().merge_pull(request).await {
+        Ok(merged) => require(merged.into_inner().merge, "merge")?,
+        Err(status) => return Err(merge_error(&call, &access, &ends, status).await),
+    };
+    if merged.head_id == ends.head_id
+        && delete_branch_after_merge.unwrap_or(access.pulls.delete_branch_after_merge)
         && let Err(error) = delete_head(&call, &ends).await
     {
         tracing::debug!(?error, "the head branch of a merged pull request stays");
@@ -307,11 +309,17 @@ async fn author(call: &ApiCall, access: &ResolvedAccess, user_id: i64) -> ApiRes
 
 /// Responds to a merge that issue-svc did not permit. If the pull request is merged and the client
 /// sent an idempotency key, git-svc knows whether this is the request that merged it.
-async fn repeated(call: &ApiCall, access: &ResolvedAccess, number: i64, refusal: Status) -> ApiResult<Done> {
+async fn repeated(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    (number, style): (i64, MergeStyle),
+    refusal: Status,
+) -> ApiResult<Done> {
     if reason(&refusal).as_deref() == Some("ALREADY_MERGED") && call.has_idempotency_key() {
         let request = MergePullRequest { repository_id: access.id, ..MergePullRequest::default() };
         let stored = call.clients.merges().merge_pull(call.request_with_grant(&access.grant, request)).await;
-        if stored.is_ok_and(|stored| stored.into_inner().merge.is_some_and(|merge| merge.number == number)) {
+        let is_same = |merge: Merge| merge.number == number && merge.style() == style;
+        if stored.is_ok_and(|stored| stored.into_inner().merge.is_some_and(is_same)) {
             return Ok(Done);
         }
     }

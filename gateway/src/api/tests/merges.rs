@@ -46,7 +46,14 @@ fn pull(ends: issue::PullRequest) -> Option<issue::Issue> {
 }
 
 fn merged(number: i64) -> git::MergePullResponse {
-    git::MergePullResponse { merge: Some(git::Merge { number, ..Default::default() }) }
+    git::MergePullResponse {
+        merge: Some(git::Merge {
+            number,
+            style: git::MergeStyle::Merge.into(),
+            head_id: "a".repeat(40),
+            ..Default::default()
+        }),
+    }
 }
 
 /// A pull request that can be merged.

@@ -95,6 +95,15 @@ fn key_of(request: &Request<MergePullRequest>, user: i64) -> Result<Option<Idemp
     IdempotencyKey::of(&bare, user, "MergePull")
 }
 
+/// Returns a stored response if it is of this merge. Without a permit the gateway compares it.
+fn is_repeat(response: MergePullResponse, order: Option<&Order>) -> Result<MergePullResponse, RpcError> {
+    let is_same = |order: &Order| {
+        let stored = response.merge.as_ref();
+        stored.is_some_and(|merge| (merge.number, merge.style) == (order.number, order.style_number))
+    };
+    if order.is_none_or(is_same) { Ok(response) } else { Err(IdempotencyError::Reused.into()) }
+}
+
 impl MergeWrite {
     /// Checks that the permit is for this caller and repository, and the fields of the request.
     fn order(&self, state: &AppState, permit: MergePermit, request: MergePullRequest) -> Result<Order, RpcError> {
@@ -131,7 +140,7 @@ impl MergeWrite {
         drop(state.updater.lock(id).await?);
         if let Some(key) = &self.key {
             match key.find::<MergePullResponse, CommitSubject>(&state.db).await? {
-                Some(Stored::Response(response)) => return Ok(response),
+                Some(Stored::Response(response)) => return is_repeat(response, order.as_ref()),
                 Some(Stored::Subject(_)) => return Err(IdempotencyError::NotKept.into()),
                 None => {}
             }

@@ -87,13 +87,17 @@ async fn permit(service: &Service, head_id: &str) -> Result<String, Status> {
 }
 
 fn pushed(repository: i64, updates: &[(&str, &str, &str)]) -> Event {
+    updated(repository, RefsUpdateKind::Push, updates)
+}
+
+fn updated(repository: i64, kind: RefsUpdateKind, updates: &[(&str, &str, &str)]) -> Event {
     let update = |(branch, old_id, new_id): &(&str, &str, &str)| RefUpdate {
         name: format!("refs/heads/{branch}").into_bytes(),
         old_id: (*old_id).to_owned(),
         new_id: (*new_id).to_owned(),
     };
     let updates = updates.iter().map(update).collect();
-    let updated = RefsUpdated { updates, user_id: 7, kind: RefsUpdateKind::Push.into(), ..RefsUpdated::default() };
+    let updated = RefsUpdated { updates, user_id: 7, kind: kind.into(), ..RefsUpdated::default() };
     event(RepositoryId(repository), 1, Fact::RefsUpdated(updated))
 }
 
@@ -303,8 +307,13 @@ async fn renamed_branches_are_followed() {
         create(&service, &TestCaller::user(7, Permission::Read), new_pull(7)).await.unwrap();
         service.peer.set_branch(FORK, "better", Some(&id("a")));
         service.peer.set_branch(REPOSITORY, "trunk", Some(&id("b")));
-        let head = pushed(FORK, &[("topic", &id("a"), ZEROS), ("better", ZEROS, &id("a"))]);
-        let base = pushed(REPOSITORY, &[("trunk", ZEROS, &id("b")), ("main", &id("b"), ZEROS)]);
+        // A push that deletes and creates branches is no rename.
+        let pushed = pushed(REPOSITORY, &[("other", ZEROS, &id("b")), ("main", &id("b"), ZEROS)]);
+        service.deliver(vec![pushed]).await.unwrap();
+        assert_eq!((waiting(&service).await, ends(&service, 1).await.base_branch.as_str()), (0, "main"));
+        let api = RefsUpdateKind::Api;
+        let head = updated(FORK, api, &[("topic", &id("a"), ZEROS), ("better", ZEROS, &id("a"))]);
+        let base = updated(REPOSITORY, api, &[("trunk", ZEROS, &id("b")), ("main", &id("b"), ZEROS)]);
         service.deliver(vec![head, base]).await.unwrap();
         eventually("both names follow", async || {
             let ends = ends(&service, 1).await;
