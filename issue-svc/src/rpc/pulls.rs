@@ -84,7 +84,7 @@ async fn get_pull_by_commit(
 ) -> Result<GetPullByCommitResponse, IssueError> {
     authorize(state, &request, request.get_ref().repository_id).await?;
     let GetPullByCommitRequest { repository_id, commit_id } = request.into_inner();
-    check_commit_id("commit_id", &commit_id)?;
+    check_commit_id("sha", &commit_id)?;
     let repository = RepositoryId(repository_id);
     let number = state.store.pull_with_commit(repository, &commit_id.to_ascii_lowercase()).await?;
     let pull = full_pull(state, repository, number.ok_or(IssueError::PullNotFound)?).await?;

@@ -27,7 +27,7 @@ pub(super) async fn permit_merge(
     let request = request.into_inner();
     let head_id = match request.head_id.as_str() {
         "" => Ok(()),
-        id => check_commit_id("head_id", id),
+        id => check_commit_id("head_commit_id", id),
     };
     let style = match (merge_style(request.style), head_id) {
         (Ok(style), Ok(())) => style,
