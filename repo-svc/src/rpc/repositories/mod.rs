@@ -1,7 +1,6 @@
 //! Repositories: metadata, creation and deletion, and the settings of issue trackers and wikis.
 
 mod lifecycle;
-mod many;
 mod read;
 mod settings;
 
@@ -9,8 +8,7 @@ use ferrite_proto::repo::repository_service_server::RepositoryService;
 use ferrite_proto::repo::*;
 
 use self::lifecycle::{create_repository, delete_repository, fork_repository};
-use self::many::get_repositories;
-use self::read::{get_fork, get_repository, list_forks, list_repositories, search_repositories};
+use self::read::{get_fork, get_repositories, get_repository, list_forks, list_repositories, search_repositories};
 use self::settings::{update_issue_tracker, update_repository, update_wiki};
 use super::dispatch::authorized_service;
 

@@ -1,9 +1,10 @@
 use ferrite_core::page::Page;
-use ferrite_proto::Scope;
 use ferrite_proto::repo::{
-    GetForkRequest, GetForkResponse, GetRepositoryRequest, GetRepositoryResponse, ListForksRequest, ListForksResponse,
-    ListRepositoriesRequest, ListRepositoriesResponse, SearchRepositoriesRequest, SearchRepositoriesResponse,
+    GetForkRequest, GetForkResponse, GetRepositoriesRequest, GetRepositoriesResponse, GetRepositoryRequest,
+    GetRepositoryResponse, ListForksRequest, ListForksResponse, ListRepositoriesRequest, ListRepositoriesResponse,
+    SearchRepositoriesRequest, SearchRepositoriesResponse,
 };
+use ferrite_proto::{Permission, Scope};
 use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::version;
 use tonic::Request;
@@ -17,6 +18,8 @@ use crate::store::OrganizationRole;
 
 /// Maximum page size of a search.
 const MAX_SEARCH_PAGE_SIZE: i32 = 50;
+/// Repositories that one request looks up.
+const MAX_REPOSITORIES: usize = 100;
 
 pub(super) async fn get_repository(
     state: &AppState,
@@ -28,6 +31,30 @@ pub(super) async fn get_repository(
         version::tell(&versions::repository(&repository));
     }
     Ok(GetRepositoryResponse { repository: Some(encode::repository_with_parent(repository, authorized.viewer())) })
+}
+
+pub(super) async fn get_repositories(
+    state: &AppState,
+    authorized: Authorized,
+    request: Request<GetRepositoriesRequest>,
+) -> Result<GetRepositoriesResponse, RepoError> {
+    let mut ids = request.into_inner().repository_ids;
+    if ids.len() > MAX_REPOSITORIES {
+        let message = "a request can look up at most 100 repositories";
+        return Err(RepoError::field("repository_ids", "too_long", message));
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.is_empty() {
+        return Ok(GetRepositoriesResponse::default());
+    }
+    let viewer = authorized.viewer();
+    let mut rows = state.repositories.find_many_visible(&ids, viewer).await?;
+    // A repository is visible to someone who may read only its issues.
+    rows.retain(|row| row.level(viewer) >= Permission::Read);
+    rows.sort_unstable_by_key(|row| row.id);
+    let repositories = encode::repositories(&state.repositories, rows, viewer).await?;
+    Ok(GetRepositoriesResponse { repositories })
 }
 
 pub(super) async fn list_repositories(
