@@ -54,6 +54,7 @@ fn pull_request(pull: PullRequest, title: &str) -> issue::PullRequest {
         merged_base_id: pull.merged_base_id,
         merger_id: pull.merger_id,
         is_draft: is_draft(title),
+        ..issue::PullRequest::default()
     }
 }
 
@@ -136,6 +137,7 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         commit_id: entry.commit_id,
         source_repository_id: entry.source_repository_id,
         source_number: entry.source_number,
+        ..issue::TimelineEntry::default()
     }
 }
 

@@ -44,7 +44,7 @@ pub fn emitter(fact: &Fact) -> ServiceRole {
         | Fact::RepositoryForked(_)
         | Fact::OrganizationDeleted(_)
         | Fact::ReleasePublished(_) => RepoSvc,
-        Fact::IssueChanged(_) | Fact::IssueUpdated(_) | Fact::CommentChanged(_) => IssueSvc,
+        Fact::IssueChanged(_) | Fact::IssueUpdated(_) | Fact::CommentChanged(_) | Fact::PullReviewed(_) => IssueSvc,
         Fact::HookChanged(_) => HookSvc,
         Fact::RefsUpdated(_)
         | Fact::SizeChanged(_)
@@ -132,12 +132,16 @@ mod tests {
                     "CheckPullSource",
                     "Deliver",
                     "DescribeRepositories",
+                    "DescribeReviewers",
                     "ResolveAccess",
                     "ResolveIssueAccess",
                 ],
             ),
             ((IssueSvc, HookSvc), &["Deliver"]),
-            ((IssueSvc, GitSvc), &["FindMerged", "ListMerges", "ListPushedCommits", "SetPullHead", "StageHead"]),
+            (
+                (IssueSvc, GitSvc),
+                &["FindLines", "FindMerged", "ListMerges", "ListPushedCommits", "SetPullHead", "StageHead"],
+            ),
             (
                 (HookSvc, RepoSvc),
                 &[

@@ -178,6 +178,14 @@ impl AccessService for FakeRepoService {
         Err(Status::unimplemented("for issue-svc"))
     }
 
+    async fn describe_reviewers(
+        &self,
+        request: tonic::Request<repo::DescribeReviewersRequest>,
+    ) -> RpcResult<repo::DescribeReviewersResponse> {
+        self.record(&request)?;
+        Err(Status::unimplemented("for issue-svc"))
+    }
+
     async fn resolve_issue_access(
         &self,
         request: tonic::Request<repo::ResolveIssueAccessRequest>,

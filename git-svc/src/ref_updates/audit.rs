@@ -59,6 +59,7 @@ impl AuditContext {
             username: self.name,
             address: self.address,
             request_id: self.request,
+            ..ProtectionChanged::default()
         })
     }
 }

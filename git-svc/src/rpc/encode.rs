@@ -126,6 +126,7 @@ pub(super) fn protection(rule: Rule) -> Protection {
         updated_time: Some(timestamp(rule.updated_us)),
         merge_user_ids: rule.mergers,
         requires_current_head: rule.requires_current_head,
+        ..Protection::default()
     }
 }
 

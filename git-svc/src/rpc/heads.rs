@@ -66,6 +66,7 @@ async fn stage(state: &AppState, request: StageHeadRequest) -> Result<StageHeadR
         head_id: head.to_string(),
         base_id: base.to_string(),
         merge_base_id: merge_base.to_string(),
+        dismisses_approvals: false,
     })
 }
 

@@ -294,7 +294,7 @@ async fn heads_that_a_push_brings_into_a_branch_are_found() {
     let find = async |old: &str, new: &str, heads: &[&String]| {
         let head_ids = heads.iter().map(|id| (*id).clone()).collect();
         let (old_id, new_id) = (old.to_owned(), new.to_owned());
-        let request = FindMergedRequest { repository_id: f.base, old_id, new_id, head_ids };
+        let request = FindMergedRequest { repository_id: f.base, old_id, new_id, head_ids, ..Default::default() };
         let found = f.client().find_merged(request).await.unwrap().into_inner();
         (found.head_ids, found.is_partial)
     };
@@ -304,6 +304,8 @@ async fn heads_that_a_push_brings_into_a_branch_are_found() {
     assert_eq!(find(&new, &old, &all).await, (vec![], false), "a branch that went back");
     assert_eq!(find(&secret, &new, &all).await, (vec![], true), "the commit before is gone");
     assert_eq!(find(&old, &new, &[]).await, (vec![], false));
-    let too_many = FindMergedRequest { repository_id: f.base, old_id: old, new_id: new, head_ids: vec![topic; 1001] };
+    let head_ids = vec![topic; 1001];
+    let too_many =
+        FindMergedRequest { repository_id: f.base, old_id: old, new_id: new, head_ids, ..Default::default() };
     assert_eq!(f.client().find_merged(too_many).await.unwrap_err().code(), tonic::Code::InvalidArgument);
 }

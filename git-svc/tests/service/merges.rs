@@ -13,7 +13,10 @@ use ferrite_proto::{
     metadata,
     operation::{MERGE_PULL, PUT_CONTENTS},
 };
-use ferrite_rpc::{service_key::MergePermit, testing::ServiceKeys};
+use ferrite_rpc::{
+    service_key::{MergePermit, ReviewFacts},
+    testing::ServiceKeys,
+};
 use tonic::{Code, Request, Status};
 
 use crate::{
@@ -53,6 +56,7 @@ impl Parted {
             head_id: self.head.clone(),
             style: style.into(),
             user: 7,
+            reviews: ReviewFacts::default(),
         }
     }
 }

@@ -55,6 +55,7 @@ impl Pulls {
                 old_id: old_id.to_owned(),
                 new_id: new_id.to_owned(),
                 head_ids: heads.into_iter().collect(),
+                branch: String::new(),
             };
             let found = self.git.find_merged(&described.store, request).await?;
             let found: HashSet<String> = found.into_iter().collect();

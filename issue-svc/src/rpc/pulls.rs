@@ -36,12 +36,17 @@ service!(PullService for AppState {
     get_pull_by_commit(GetPullByCommitRequest) -> GetPullByCommitResponse;
     update_pull(UpdatePullRequest) -> UpdatePullResponse;
     permit_merge(PermitMergeRequest) -> PermitMergeResponse;
+    mark_merged(MarkMergedRequest) -> MarkMergedResponse;
 });
 
 /// Returns the caller's grant for the operation of `request` on a repository's pull requests.
 async fn authorize<T>(state: &AppState, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, IssueError> {
     let grant = state.authorizer.authorize(&Caller::of(request), RepositoryId(repository)).await?;
     if grant.pulls_enabled { Ok(grant) } else { Err(IssueError::PullsDisabled) }
+}
+
+async fn mark_merged(_: &AppState, _: Request<MarkMergedRequest>) -> Result<MarkMergedResponse, IssueError> {
+    Err(IssueError::PullNotFound)
 }
 
 async fn full_pull(state: &AppState, repository: RepositoryId, number: i64) -> Result<FullIssue, IssueError> {

@@ -93,7 +93,12 @@ impl FakeMergeService for PullPeer {
         };
         let head_id = find(request.head_repository_id, request.head_branch, "head")?;
         let base_id = find(request.repository_id, request.base_branch, "base")?;
-        Ok(Response::new(StageHeadResponse { head_id, merge_base_id: base_id.clone(), base_id }))
+        Ok(Response::new(StageHeadResponse {
+            head_id,
+            merge_base_id: base_id.clone(),
+            base_id,
+            dismisses_approvals: false,
+        }))
     }
 
     async fn set_pull_head(

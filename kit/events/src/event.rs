@@ -26,6 +26,7 @@ pub fn kind(event: &Event) -> &'static str {
         Some(Fact::MirrorChanged(_)) => "mirror.changed",
         Some(Fact::StatusCreated(_)) => "status.created",
         Some(Fact::LanguageChanged(_)) => "language.changed",
+        Some(Fact::PullReviewed(_)) => "pull.reviewed",
         Some(Fact::OrganizationDeleted(_)) => "organization.deleted",
         None => "unknown",
     }

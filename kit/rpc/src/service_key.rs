@@ -20,7 +20,7 @@ use moka::sync::Cache;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-pub use merge_permit::MergePermit;
+pub use merge_permit::{MAX_REVIEWERS, MergePermit, ReviewFacts};
 pub use public_keys::ServicePublicKeys;
 
 /// Lifetime of a service token. A new one is made after half of it.

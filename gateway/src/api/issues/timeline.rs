@@ -75,6 +75,9 @@ ferrite_api_types::word_shape! {
         CommitRef = "commit_ref",
         IssueRef = "issue_ref",
         MergePull = "merge_pull",
+        Review = "review",
+        DismissReview = "dismiss_review",
+        ReviewRequest = "review_request",
     }
 }
 
@@ -95,6 +98,10 @@ ferrite_api_types::word_shape! {
         Referenced = "referenced",
         Merged = "merged",
         HeadMoved = "head_moved",
+        Reviewed = "reviewed",
+        ReviewDismissed = "review_dismissed",
+        ReviewRequested = "review_requested",
+        ReviewRequestRemoved = "review_request_removed",
     }
 }
 
@@ -231,6 +238,9 @@ impl CommentKind {
             TimelineAction::Referenced if is_by_commit => Some(Self::CommitRef),
             TimelineAction::Referenced => Some(Self::IssueRef),
             TimelineAction::Merged => Some(Self::MergePull),
+            TimelineAction::Reviewed => Some(Self::Review),
+            TimelineAction::ReviewDismissed => Some(Self::DismissReview),
+            TimelineAction::ReviewRequested | TimelineAction::ReviewRequestRemoved => Some(Self::ReviewRequest),
             TimelineAction::Edited | TimelineAction::HeadMoved | TimelineAction::Unspecified => None,
         }
     }
@@ -252,6 +262,10 @@ impl Action {
             TimelineAction::Referenced => Self::Referenced,
             TimelineAction::Merged => Self::Merged,
             TimelineAction::HeadMoved => Self::HeadMoved,
+            TimelineAction::Reviewed => Self::Reviewed,
+            TimelineAction::ReviewDismissed => Self::ReviewDismissed,
+            TimelineAction::ReviewRequested => Self::ReviewRequested,
+            TimelineAction::ReviewRequestRemoved => Self::ReviewRequestRemoved,
             TimelineAction::Unspecified => return Err(MissingField("action")),
         })
     }

@@ -205,6 +205,7 @@ async fn create(
         assignees: names(new.assignee, new.assignees),
         milestone_id: new.milestone,
         label_ids: new.labels,
+        ..CreatePullRequest::default()
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), CREATE_TIMEOUT);
     let made = call.clients.pulls().create_pull(request).await.map_err(refused)?.into_inner().pull;

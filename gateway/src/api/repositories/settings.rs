@@ -98,6 +98,7 @@ impl From<ChangedPulls> for PullSettingsChange {
             allow_rebase_update: changed.allow_rebase_update,
             delete_branch_after_merge: changed.default_delete_branch_after_merge,
             detects_manual_merges: changed.autodetect_manual_merge,
+            allow_manual_merge: None,
             default_style: changed.default_merge_style.map(str::to_owned),
         }
     }

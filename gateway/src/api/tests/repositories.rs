@@ -93,6 +93,7 @@ async fn settings_of_pull_requests_are_changed_with_the_others() {
         delete_branch_after_merge: Some(true),
         detects_manual_merges: Some(false),
         default_style: Some("rebase-merge".into()),
+        allow_manual_merge: None,
     };
     for (body, pulls) in [
         (r#"{"allow_squash_merge":null,"default_merge_style":""}"#, None),

@@ -9,8 +9,8 @@ use ferrite_proto::{
     git::{
         DescribePullsRequest, DescribePullsResponse, FindMergedRequest, FindMergedResponse, GetConflictsRequest,
         GetConflictsResponse, ListMergesRequest, ListMergesResponse, MergePullRequest, MergePullResponse,
-        SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest, StageHeadResponse, UpdatePullHeadRequest,
-        UpdatePullHeadResponse, merge_service_server::MergeService,
+        RevertMergeRequest, RevertMergeResponse, SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest,
+        StageHeadResponse, UpdatePullHeadRequest, UpdatePullHeadResponse, merge_service_server::MergeService,
     },
     id::RepositoryId,
 };
@@ -44,12 +44,17 @@ service!(MergeService for AppState {
     describe_pulls(DescribePullsRequest) -> DescribePullsResponse;
     get_conflicts(GetConflictsRequest) -> GetConflictsResponse;
     merge_pull(MergePullRequest) -> MergePullResponse;
+    revert_merge(RevertMergeRequest) -> RevertMergeResponse;
     update_pull_head(UpdatePullHeadRequest) -> UpdatePullHeadResponse;
     stage_head(StageHeadRequest) -> StageHeadResponse;
     set_pull_head(SetPullHeadRequest) -> SetPullHeadResponse;
     find_merged(FindMergedRequest) -> FindMergedResponse;
     list_merges(ListMergesRequest) -> ListMergesResponse;
 });
+
+async fn revert_merge(_: &AppState, _: Request<RevertMergeRequest>) -> Result<RevertMergeResponse, RpcError> {
+    Err(GitError::RepositoryNotFound.into())
+}
 
 async fn list_merges(state: &AppState, request: Request<ListMergesRequest>) -> Result<ListMergesResponse, RpcError> {
     Caller::of(&request).require_service()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{PermitMergeRequest, PermitMergeResponse};
-use ferrite_rpc::service_key::MergePermit;
+use ferrite_rpc::service_key::{MergePermit, ReviewFacts};
 use tonic::Request;
 
 use super::authorize;
@@ -44,6 +44,7 @@ pub(super) async fn permit_merge(
         head_id: pull.head_id,
         style: style.into(),
         user: user.0,
+        reviews: ReviewFacts::default(),
     };
     write.commit(None, ()).await?;
     let permit = state.permits.sign_merge_permit(merge);

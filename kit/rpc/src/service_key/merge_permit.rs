@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{ServiceTokenSource, ServiceVerifier, TOKEN_LIFETIME_SECS, claim, is_current};
 
-/// Real permits have some 600 bytes, and the name of a branch.
-const MAX_PERMIT_BYTES: usize = 4096;
+/// Real permits have some 600 bytes, the name of a branch, and up to [`MAX_REVIEWERS`] of each kind.
+const MAX_PERMIT_BYTES: usize = 24 * 1024;
+/// The users of each kind in [`ReviewFacts`].
+pub const MAX_REVIEWERS: usize = 200;
 /// Tells permits from service tokens, which the same key signs.
 const AUDIENCE: &str = "ferrite/merge";
 
@@ -26,6 +28,23 @@ pub struct MergePermit {
     pub style: i32,
     /// The user who merges.
     pub user: i64,
+    /// What reviewers say about it.
+    #[serde(default)]
+    pub reviews: ReviewFacts,
+}
+
+/// The reviews of a pull request that count: the latest of each user that approves or rejects, of
+/// users who can write to the repository at this moment. At most [`MAX_REVIEWERS`] of each kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReviewFacts {
+    /// Who approves the head.
+    pub approvals: Vec<i64>,
+    /// Who approved an earlier head.
+    pub stale_approvals: Vec<i64>,
+    /// Who rejects the pull request, at this head or an earlier one.
+    pub rejections: Vec<i64>,
+    /// Whether a team, or a user who can write, is asked for a review.
+    pub has_requests: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -88,6 +107,7 @@ mod tests {
             head_id: "a".repeat(40),
             style: 1,
             user: 3,
+            reviews: ReviewFacts { approvals: vec![4], ..ReviewFacts::default() },
         }
     }
 

@@ -1,14 +1,16 @@
 //! Fake gRPC services that implement only some RPCs.
 
+use ferrite_proto::git::line_service_server::LineService;
 use ferrite_proto::git::merge_service_server::MergeService;
 use ferrite_proto::git::storage_service_server::StorageService;
 use ferrite_proto::git::{
     CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
-    DescribePullsRequest, DescribePullsResponse, DescribeUpdatesRequest, DescribeUpdatesResponse, FindMergedRequest,
-    FindMergedResponse, GetConflictsRequest, GetConflictsResponse, GetStoreStatusRequest, GetStoreStatusResponse,
-    ListMergesRequest, ListMergesResponse, ListPushedCommitsRequest, ListPushedCommitsResponse, MergePullRequest,
-    MergePullResponse, SetDefaultBranchRequest, SetDefaultBranchResponse, SetPullHeadRequest, SetPullHeadResponse,
-    StageHeadRequest, StageHeadResponse, UpdatePullHeadRequest, UpdatePullHeadResponse,
+    DescribePullsRequest, DescribePullsResponse, DescribeUpdatesRequest, DescribeUpdatesResponse, FindLinesRequest,
+    FindLinesResponse, FindMergedRequest, FindMergedResponse, FollowLinesRequest, FollowLinesResponse,
+    GetConflictsRequest, GetConflictsResponse, GetStoreStatusRequest, GetStoreStatusResponse, ListMergesRequest,
+    ListMergesResponse, ListPushedCommitsRequest, ListPushedCommitsResponse, MergePullRequest, MergePullResponse,
+    RevertMergeRequest, RevertMergeResponse, SetDefaultBranchRequest, SetDefaultBranchResponse, SetPullHeadRequest,
+    SetPullHeadResponse, StageHeadRequest, StageHeadResponse, UpdatePullHeadRequest, UpdatePullHeadResponse,
 };
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::account_service_server::AccountService;
@@ -56,17 +58,23 @@ fakes! {
         describe_pulls(DescribePullsRequest) -> DescribePullsResponse;
         get_conflicts(GetConflictsRequest) -> GetConflictsResponse;
         merge_pull(MergePullRequest) -> MergePullResponse;
+        revert_merge(RevertMergeRequest) -> RevertMergeResponse;
         update_pull_head(UpdatePullHeadRequest) -> UpdatePullHeadResponse;
         stage_head(StageHeadRequest) -> StageHeadResponse;
         set_pull_head(SetPullHeadRequest) -> SetPullHeadResponse;
         find_merged(FindMergedRequest) -> FindMergedResponse;
         list_merges(ListMergesRequest) -> ListMergesResponse;
     }
+    FakeLineService for LineService {
+        follow_lines(FollowLinesRequest) -> FollowLinesResponse;
+        find_lines(FindLinesRequest) -> FindLinesResponse;
+    }
     FakeAccessService for AccessService {
         authenticate(AuthenticateRequest) -> AuthenticateResponse;
         check_access(CheckAccessRequest) -> CheckAccessResponse;
         check_pull_source(CheckPullSourceRequest) -> CheckPullSourceResponse;
         describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
+        describe_reviewers(DescribeReviewersRequest) -> DescribeReviewersResponse;
         reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
         resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
         resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;

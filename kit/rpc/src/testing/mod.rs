@@ -9,7 +9,7 @@ mod service_keys;
 use ferrite_proto::error::{Kind, ServiceError, to_status};
 
 pub use caller::{REPOSITORY, TestCaller, public_key_pem, signed};
-pub use fake::{Fake, FakeAccessService, FakeAccountService, FakeMergeService, FakeStorageService};
+pub use fake::{Fake, FakeAccessService, FakeAccountService, FakeLineService, FakeMergeService, FakeStorageService};
 pub use redis::Redis;
 pub use service_keys::ServiceKeys;
 

@@ -181,6 +181,7 @@ async fn update(
         requires_merge_users: rule.merge.is_required,
         keeps_merge_users: rule.merge.is_kept,
         requires_current_head: rule.requires_current_head,
+        ..UpdateProtectionRequest::default()
     };
     let request = call.request_with_grant(&access.grant, request);
     let response = users.checked(call.clients.protections().update_protection(request).await)?.into_inner();
@@ -218,6 +219,7 @@ async fn set(
         required_contexts: rule.required_contexts.unwrap_or_default(),
         merge_user_ids: users.merge_ids.clone(),
         requires_current_head: rule.requires_current_head.unwrap_or_default(),
+        ..SetProtectionRequest::default()
     };
     let request = call.request_with_grant(&access.grant, request);
     let response = users.checked(call.clients.protections().set_protection(request).await)?.into_inner();
