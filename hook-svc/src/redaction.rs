@@ -15,7 +15,7 @@ use ferrite_db::DbError;
 use tokio::sync::Notify;
 
 use crate::model::Subject;
-use crate::payload::redact::{COMMENT_TEXT, ISSUE_TEXT, PULL_TEXT, TEXT_BEFORE, TextPath, without_texts};
+use crate::payload::redact::{COMMENT_TEXT, ISSUE_TEXT, PULL_TEXT, REVIEW_TEXT, TEXT_BEFORE, TextPath, without_texts};
 use crate::store::events::{EventTable, StoredEvent, lock_repository};
 use crate::store::redactions::{self, RedactedEvent, Redaction};
 
@@ -99,8 +99,11 @@ fn redact(mut event: StoredEvent, subject: Subject) -> RedactedEvent {
     let paths: &[TextPath] = match (subject, event.name.as_str()) {
         (Subject::Issue(_), "issues") => &[ISSUE_TEXT, TEXT_BEFORE],
         (Subject::Issue(_), "pull_request") => &[PULL_TEXT, TEXT_BEFORE],
-        (Subject::Issue(_), _) => &[ISSUE_TEXT],
+        (Subject::Issue(_), "issue_comment") => &[ISSUE_TEXT],
+        // Reviews.
+        (Subject::Issue(_), _) => &[PULL_TEXT],
         (Subject::Comment(_), _) => &[COMMENT_TEXT, TEXT_BEFORE],
+        (Subject::Review(_), _) => &[REVIEW_TEXT],
     };
     subject.remove_from(&mut event.fact);
     let payload = event.payload.and_then(|payload| match without_texts(&payload, paths) {

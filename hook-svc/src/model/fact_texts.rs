@@ -1,16 +1,26 @@
-//! Finds and removes the texts of issues and comments in facts.
+//! Finds and removes the texts of issues, comments and reviews in facts.
 //!
 //! Titles are not covered: the timeline of an issue shows its old titles anyway.
 
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{CommentAction, Event, IssueUpdated};
+use ferrite_proto::issue::Issue;
 
-/// The issue or comment that a text belongs to.
+/// What a text belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     /// An issue or pull request, by id.
     Issue(i64),
     Comment(i64),
+    Review(i64),
+}
+
+/// The ids of those whose texts a fact contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Texts {
+    pub(crate) issue_id: Option<i64>,
+    pub(crate) comment_id: Option<i64>,
+    pub(crate) review_id: Option<i64>,
 }
 
 /// Returns the subject whose earlier text is outdated after this fact.
@@ -21,6 +31,9 @@ pub(crate) fn outdated_by(fact: &Fact) -> Option<Subject> {
         }
         Fact::CommentChanged(changed) if matches!(changed.action(), CommentAction::Edited | CommentAction::Deleted) => {
             changed.comment.as_ref().map(|comment| Subject::Comment(comment.id))
+        }
+        Fact::PullReviewed(reviewed) if reviewed.is_deleted => {
+            reviewed.review.as_ref().map(|review| Subject::Review(review.id))
         }
         _ => None,
     }
@@ -36,20 +49,28 @@ pub(crate) fn remove_deleted_text(fact: &mut Event) {
     }
 }
 
-/// Returns the ids of the issue and the comment whose texts the fact contains.
-pub(crate) fn subjects(fact: &Event) -> (Option<i64>, Option<i64>) {
+/// Returns whose texts the fact contains.
+pub(crate) fn texts(fact: &Event) -> Texts {
+    let issue_id = |issue: Option<&Issue>, has_before: bool| {
+        issue.filter(|issue| has_before || !issue.body.is_empty()).map(|issue| issue.id)
+    };
     match &fact.fact {
         Some(Fact::IssueUpdated(updated)) => {
             let has_before = has_text(updated.old_body.as_ref());
-            (updated.issue.as_ref().filter(|issue| has_before || !issue.body.is_empty()).map(|issue| issue.id), None)
+            Texts { issue_id: issue_id(updated.issue.as_ref(), has_before), ..Texts::default() }
         }
         Some(Fact::CommentChanged(changed)) => {
             let has_before = has_text(changed.old_body.as_ref());
             let comment = changed.comment.as_ref().filter(|comment| has_before || !comment.body.is_empty());
-            let issue = changed.issue.as_ref().filter(|issue| !issue.body.is_empty());
-            (issue.map(|issue| issue.id), comment.map(|comment| comment.id))
+            let comment_id = comment.map(|comment| comment.id);
+            Texts { issue_id: issue_id(changed.issue.as_ref(), false), comment_id, ..Texts::default() }
         }
-        _ => (None, None),
+        Some(Fact::PullReviewed(reviewed)) => {
+            let review = reviewed.review.as_ref().filter(|review| !review.body.is_empty());
+            let review_id = review.map(|review| review.id);
+            Texts { issue_id: issue_id(reviewed.pull.as_ref(), false), review_id, ..Texts::default() }
+        }
+        _ => Texts::default(),
     }
 }
 
@@ -72,6 +93,12 @@ impl Subject {
                 changed.comment.iter_mut().for_each(|comment| comment.body.clear());
                 changed.old_body.iter_mut().for_each(String::clear);
             }
+            (Self::Issue(_), Some(Fact::PullReviewed(reviewed))) => {
+                reviewed.pull.iter_mut().for_each(|pull| pull.body.clear());
+            }
+            (Self::Review(_), Some(Fact::PullReviewed(reviewed))) => {
+                reviewed.review.iter_mut().for_each(|review| review.body.clear());
+            }
             _ => {}
         }
     }
@@ -79,8 +106,8 @@ impl Subject {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_proto::events::CommentChanged;
-    use ferrite_proto::issue::{Comment, Issue};
+    use ferrite_proto::events::{CommentChanged, PullReviewed};
+    use ferrite_proto::issue::{Comment, Review};
 
     use super::*;
 
@@ -94,6 +121,18 @@ mod tests {
         let fact =
             CommentChanged { action: action.into(), issue: issue("of the issue"), comment, user_id: 7, old_body };
         Event { fact: Some(Fact::CommentChanged(fact)), ..Event::default() }
+    }
+
+    fn reviewed(body: &str, is_deleted: bool) -> Event {
+        let review = Some(Review { id: 5, body: body.to_owned(), ..Review::default() });
+        let fact = PullReviewed { pull: issue("of the pull request"), review, is_deleted };
+        Event { fact: Some(Fact::PullReviewed(fact)), ..Event::default() }
+    }
+
+    /// The ids of the issue, the comment and the review.
+    fn ids(event: &Event) -> [Option<i64>; 3] {
+        let Texts { issue_id, comment_id, review_id } = texts(event);
+        [issue_id, comment_id, review_id]
     }
 
     fn edited(old_title: Option<&str>, old_body: Option<&str>) -> Event {
@@ -110,27 +149,37 @@ mod tests {
         assert_eq!(outdated(comment(CommentAction::Deleted, None)), Some(Subject::Comment(4)));
         assert_eq!(outdated(edited(Some("title"), None)), None);
         assert_eq!(outdated(edited(None, Some("old"))), Some(Subject::Issue(3)));
+        assert_eq!(outdated(reviewed("text", false)), None);
+        assert_eq!(outdated(reviewed("", true)), Some(Subject::Review(5)));
     }
 
     #[test]
     fn a_fact_names_whose_texts_it_has_until_they_are_taken_out() {
         let mut event = comment(CommentAction::Edited, Some("old"));
-        assert_eq!(subjects(&event), (Some(3), Some(4)));
+        assert_eq!(ids(&event), [Some(3), Some(4), None]);
         Subject::Issue(3).remove_from(&mut event);
-        assert_eq!(subjects(&event), (None, Some(4)));
+        assert_eq!(ids(&event), [None, Some(4), None]);
         Subject::Comment(4).remove_from(&mut event);
         let Some(Fact::CommentChanged(changed)) = event.fact else { panic!("another fact") };
         let texts = (changed.issue.unwrap().body, changed.comment.unwrap().body, changed.old_body);
         assert_eq!(texts, (String::new(), String::new(), Some(String::new())));
+
+        let mut event = reviewed("text", false);
+        assert_eq!(ids(&event), [Some(3), None, Some(5)]);
+        Subject::Issue(3).remove_from(&mut event);
+        assert_eq!(ids(&event), [None, None, Some(5)]);
+        Subject::Review(5).remove_from(&mut event);
+        assert_eq!(ids(&event), [None; 3]);
+        assert_eq!(ids(&reviewed("", false)), [Some(3), None, None]);
     }
 
     #[test]
     fn the_text_of_a_deleted_comment_is_not_received() {
         let mut event = comment(CommentAction::Deleted, None);
         remove_deleted_text(&mut event);
-        assert_eq!(subjects(&event), (Some(3), None));
+        assert_eq!(ids(&event), [Some(3), None, None]);
         let mut event = comment(CommentAction::Created, None);
         remove_deleted_text(&mut event);
-        assert_eq!(subjects(&event), (Some(3), Some(4)));
+        assert_eq!(ids(&event), [Some(3), Some(4), None]);
     }
 }

@@ -16,6 +16,7 @@ pub(crate) type TextPath = &'static [&'static str];
 pub(crate) const ISSUE_TEXT: TextPath = &["issue", "body"];
 pub(crate) const PULL_TEXT: TextPath = &["pull_request", "body"];
 pub(crate) const COMMENT_TEXT: TextPath = &["comment", "body"];
+pub(crate) const REVIEW_TEXT: TextPath = &["review", "content"];
 /// The text that an edit replaced.
 pub(crate) const TEXT_BEFORE: TextPath = &["changes", "body", "from"];
 pub(crate) const RELEASE_NOTES: TextPath = &["release", "body"];

@@ -2,9 +2,9 @@ use ferrite_db::Db;
 use ferrite_db::args;
 use ferrite_events::part_uuid;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{CommentAction, CommentChanged, Event, IssueUpdated};
+use ferrite_proto::events::{CommentAction, CommentChanged, Event, IssueUpdated, PullReviewed};
 use ferrite_proto::id::{RepositoryId, UserId};
-use ferrite_proto::issue::{Comment, Issue};
+use ferrite_proto::issue::{Comment, Issue, Review};
 
 use super::*;
 use crate::model::{outdated_by, remove_deleted_text};
@@ -26,6 +26,12 @@ fn commented(action: CommentAction, id: i64, old_body: Option<&str>) -> Fact {
     let comment = Some(Comment { id, body: format!("comment {id}"), ..Comment::default() });
     let (issue, old_body) = (issue(1), old_body.map(str::to_owned));
     Fact::CommentChanged(CommentChanged { action: action.into(), issue, comment, user_id: 7, old_body })
+}
+
+fn reviewed(id: i64, is_deleted: bool) -> Fact {
+    let body = if is_deleted { String::new() } else { format!("review {id}") };
+    let review = Some(Review { id, body, ..Review::default() });
+    Fact::PullReviewed(PullReviewed { pull: issue(1), review, is_deleted })
 }
 
 /// Receives a fact. If `payload` is given, the event has it at once.
@@ -77,7 +83,7 @@ async fn redact_all(db: &Db) -> usize {
     rounds
 }
 
-/// Returns of each event: the issue text, the comment text and the replaced text in the fact, the
+/// Returns of each event: the issue text, the text of the comment or review and the replaced text in the fact, the
 /// payload and the revision.
 async fn stored(db: &Db) -> Vec<(String, String, String, Option<String>, i64)> {
     let store = EventTable::new(db.clone());
@@ -85,12 +91,14 @@ async fn stored(db: &Db) -> Vec<(String, String, String, Option<String>, i64)> {
     let texts = |event: StoredEvent| {
         let (issue, comment, before) = match event.fact.fact.unwrap() {
             Fact::IssueUpdated(updated) => (updated.issue, None, updated.old_body),
-            Fact::CommentChanged(changed) => (changed.issue, changed.comment, changed.old_body),
+            Fact::CommentChanged(changed) => {
+                (changed.issue, changed.comment.map(|comment| comment.body), changed.old_body)
+            }
+            Fact::PullReviewed(reviewed) => (reviewed.pull, reviewed.review.map(|review| review.body), None),
             other => panic!("{other:?}"),
         };
         let issue = issue.map(|issue| issue.body).unwrap_or_default();
-        let comment = comment.map(|comment| comment.body).unwrap_or_default();
-        (issue, comment, before.unwrap_or_default(), event.payload, event.revision)
+        (issue, comment.unwrap_or_default(), before.unwrap_or_default(), event.payload, event.revision)
     };
     events.into_iter().map(texts).collect()
 }
@@ -169,6 +177,38 @@ async fn the_text_of_an_edited_pull_request_leaves_its_payloads() {
         redact_all(&db).await;
         let blank = r#"{"pull_request":{"body":""},"changes":{"body":{"from":""}},"redacted":true}"#;
         assert_eq!(stored(&db).await[0], expected("", "", "", Some(blank), 1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_texts_of_a_review_leave_its_event() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let payload = r#"{"pull_request":{"body":"issue 1"},"review":{"content":"review 4"}}"#;
+        // A comment of the same number keeps its text.
+        receive(&db, "issue_comment", commented(CommentAction::Created, 4, None), None).await;
+        receive(&db, "pull_request_approved", reviewed(4, false), Some(payload)).await;
+        receive(&db, "pull_request_comment", reviewed(5, false), None).await;
+        let outdated = outdated_by(&reviewed(4, true)).unwrap();
+        let mut tx = db.begin().await.unwrap();
+        lock_repository(&mut tx, REPOSITORY).await.unwrap();
+        redactions::queue(&mut tx, REPOSITORY, outdated).await.unwrap();
+        tx.commit().await.unwrap();
+        redact_all(&db).await;
+        kept_bytes(&db).await;
+        let comment = expected("issue 1", "comment 4", "", None, 0);
+        let blank = r#"{"pull_request":{"body":"issue 1"},"review":{"content":""},"redacted":true}"#;
+        let review = expected("issue 1", "", "", Some(blank), 1);
+        let other = expected("issue 1", "review 5", "", None, 0);
+        assert_eq!(stored(&db).await, [comment, review, other]);
+
+        receive(&db, "pull_request", updated(1, Some("issue 1")), None).await;
+        redact_all(&db).await;
+        let blank = r#"{"pull_request":{"body":""},"review":{"content":""},"redacted":true}"#;
+        assert_eq!(
+            stored(&db).await[1..3],
+            [expected("", "", "", Some(blank), 2), expected("", "review 5", "", None, 1)]
+        );
     })
     .await;
 }

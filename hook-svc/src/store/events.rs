@@ -19,7 +19,7 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
-use crate::model::{BranchFilter, HookEvents, Owner, subjects};
+use crate::model::{BranchFilter, HookEvents, Owner, texts};
 
 /// Bounds the arguments of one statement to what both databases accept.
 const MAX_INSERT_ROWS: usize = 500;
@@ -37,7 +37,7 @@ const IS_WANTED: &str = "SELECT EXISTS (SELECT 1 FROM hooks WHERE owner_kind = 2
      OR EXISTS (SELECT 1 FROM hooks WHERE owner_kind < 2 AND is_active)";
 const INSERT: &str = "INSERT INTO events \
      (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent, bytes, happened_us, \
-     text_issue_id, text_comment_id, user_id) VALUES ";
+     text_issue_id, text_comment_id, text_review_id, user_id) VALUES ";
 /// Starts after a repository and source, so that one with many events does not hold up the others.
 const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload, revision, \
      COALESCE(happened_us, created_us) AS happened_us FROM events \
@@ -124,6 +124,7 @@ impl StoredEvent {
         let issue = match &self.fact.fact {
             Some(Fact::IssueUpdated(updated)) => updated.issue.as_ref(),
             Some(Fact::CommentChanged(changed)) => changed.issue.as_ref(),
+            Some(Fact::PullReviewed(reviewed)) => reviewed.pull.as_ref(),
             _ => None,
         };
         issue.is_some_and(|issue| issue.pull_request.is_some())
@@ -250,8 +251,9 @@ pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result
             query.push(", ").bind(event.is_in_feed).push(", ").bind(now_us);
             let trace_parent = Some(event.fact.trace_parent.clone()).filter(|text| !text.is_empty());
             query.push(", ").bind(trace_parent).push(", ").bind(bytes).push(", ").bind(event.happened_us);
-            let (issue, comment) = subjects(&event.fact);
-            query.push(", ").bind(issue).push(", ").bind(comment).push(", ").bind(event.user).push(")");
+            let texts = texts(&event.fact);
+            query.push(", ").bind(texts.issue_id).push(", ").bind(texts.comment_id);
+            query.push(", ").bind(texts.review_id).push(", ").bind(event.user).push(")");
         }
         query.push(" RETURNING id");
         let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;

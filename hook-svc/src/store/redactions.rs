@@ -1,10 +1,9 @@
-//! Removes texts from stored events after their issue or comment was edited or deleted.
+//! Removes texts from stored events after their issue, comment or review was edited or deleted.
 //!
 //! The transaction that receives the change only records which text is outdated, and up to which
 //! event. The background task in `redaction` then removes the texts in small batches, however many
-//! there are. Each text is removed once, because its column `text_issue_id` or `text_comment_id` is
-//! then NULL. Later events have a newer text and are left alone. `kept_bytes` is updated to the new
-//! sizes.
+//! there are. Each text is removed once, because its column, such as `text_issue_id`, is then NULL.
+//! Later events have a newer text and are left alone. `kept_bytes` is updated to the new sizes.
 
 use ferrite_db::args;
 use ferrite_db::{DbError, Query, Tx};
@@ -17,12 +16,19 @@ use super::events::{EventRow, EventTable, StoredEvent, event_bytes};
 use super::kept_bytes;
 use crate::model::Subject;
 
-const QUEUE_ISSUE: &str = "INSERT INTO redactions (repository_id, subject, subject_id, last_event_id) \
-     SELECT $1, 1, $2, MAX(id) FROM events WHERE repository_id = $1 AND text_issue_id = $2 HAVING MAX(id) IS NOT NULL";
-const QUEUE_COMMENT: &str = "INSERT INTO redactions (repository_id, subject, subject_id, last_event_id) \
-     SELECT $1, 2, $2, MAX(id) FROM events WHERE repository_id = $1 AND text_comment_id = $2 HAVING MAX(id) IS NOT NULL";
 const NEXT: &str =
     "SELECT id, repository_id, subject, subject_id, last_event_id FROM redactions WHERE id > $1 ORDER BY id LIMIT 1";
+const BYTES: &str = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM events WHERE id IN ";
+
+/// The statements about the texts of one kind of subject.
+struct Statements {
+    queue: &'static str,
+    /// On PostgreSQL, skips rows that another transaction is changing. A later batch gets them.
+    with_text_postgres: &'static str,
+    with_text_sqlite: &'static str,
+    remove: &'static str,
+    finish: &'static str,
+}
 
 macro_rules! with_text {
     ($column:literal, $lock:literal) => {
@@ -36,20 +42,46 @@ macro_rules! with_text {
     };
 }
 
-/// On PostgreSQL, skips rows that another transaction is changing. A later batch gets them.
-const WITH_ISSUE_POSTGRES: &str = with_text!("text_issue_id", " FOR UPDATE SKIP LOCKED");
-const WITH_ISSUE_SQLITE: &str = with_text!("text_issue_id", "");
-const WITH_COMMENT_POSTGRES: &str = with_text!("text_comment_id", " FOR UPDATE SKIP LOCKED");
-const WITH_COMMENT_SQLITE: &str = with_text!("text_comment_id", "");
-const BYTES: &str = "SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM events WHERE id IN ";
-const REMOVE_ISSUE: &str = "UPDATE events SET fact = $2, payload = $3, bytes = $4, revision = revision + 1, \
-     text_issue_id = NULL WHERE id = $1";
-const REMOVE_COMMENT: &str = "UPDATE events SET fact = $2, payload = $3, bytes = $4, revision = revision + 1, \
-     text_comment_id = NULL WHERE id = $1";
-const FINISH_ISSUE: &str = "DELETE FROM redactions WHERE id = $1 AND NOT EXISTS \
-     (SELECT 1 FROM events WHERE repository_id = $2 AND text_issue_id = $3 AND id <= $4)";
-const FINISH_COMMENT: &str = "DELETE FROM redactions WHERE id = $1 AND NOT EXISTS \
-     (SELECT 1 FROM events WHERE repository_id = $2 AND text_comment_id = $3 AND id <= $4)";
+/// The number of a kind of subject, and the column of `events` with the id of the subject.
+macro_rules! statements {
+    ($kind:literal, $column:literal) => {
+        Statements {
+            queue: concat!(
+                "INSERT INTO redactions (repository_id, subject, subject_id, last_event_id) SELECT $1, ",
+                $kind,
+                ", $2, MAX(id) FROM events WHERE repository_id = $1 AND ",
+                $column,
+                " = $2 HAVING MAX(id) IS NOT NULL"
+            ),
+            with_text_postgres: with_text!($column, " FOR UPDATE SKIP LOCKED"),
+            with_text_sqlite: with_text!($column, ""),
+            remove: concat!(
+                "UPDATE events SET fact = $2, payload = $3, bytes = $4, revision = revision + 1, ",
+                $column,
+                " = NULL WHERE id = $1"
+            ),
+            finish: concat!(
+                "DELETE FROM redactions WHERE id = $1 AND NOT EXISTS \
+                 (SELECT 1 FROM events WHERE repository_id = $2 AND ",
+                $column,
+                " = $3 AND id <= $4)"
+            ),
+        }
+    };
+}
+
+const OF_ISSUES: Statements = statements!("1", "text_issue_id");
+const OF_COMMENTS: Statements = statements!("2", "text_comment_id");
+const OF_REVIEWS: Statements = statements!("3", "text_review_id");
+
+/// Returns the statements about the texts of a subject, and its id.
+fn of_subject(subject: Subject) -> (Statements, i64) {
+    match subject {
+        Subject::Issue(id) => (OF_ISSUES, id),
+        Subject::Comment(id) => (OF_COMMENTS, id),
+        Subject::Review(id) => (OF_REVIEWS, id),
+    }
+}
 
 /// A text to remove from all events up to a given one.
 #[derive(Clone, Copy, Debug)]
@@ -79,20 +111,15 @@ struct RedactionRow {
 /// Records that the subject's text in all events so far is outdated. The row of the repository must
 /// be locked.
 pub(crate) async fn queue(tx: &mut Tx, repository: RepositoryId, subject: Subject) -> Result<(), DbError> {
-    let (sql, id) = match subject {
-        Subject::Issue(id) => (QUEUE_ISSUE, id),
-        Subject::Comment(id) => (QUEUE_COMMENT, id),
-    };
-    tx.execute(sql, &args![repository, id]).await.map(drop)
+    let (statements, id) = of_subject(subject);
+    tx.execute(statements.queue, &args![repository, id]).await.map(drop)
 }
 
 /// Returns at most `limit` events that still have the text. The row of the repository must be
 /// locked.
 pub(crate) async fn with_text(tx: &mut Tx, redaction: &Redaction, limit: i64) -> Result<Vec<StoredEvent>, DbError> {
-    let (sql, id) = match redaction.subject {
-        Subject::Issue(id) => (tx.pick(WITH_ISSUE_POSTGRES, WITH_ISSUE_SQLITE), id),
-        Subject::Comment(id) => (tx.pick(WITH_COMMENT_POSTGRES, WITH_COMMENT_SQLITE), id),
-    };
+    let (statements, id) = of_subject(redaction.subject);
+    let sql = tx.pick(statements.with_text_postgres, statements.with_text_sqlite);
     let rows: Vec<EventRow> = tx.all(sql, &args![redaction.repository, id, redaction.last_event_id, limit]).await?;
     Ok(rows.into_iter().map(StoredEvent::from).collect())
 }
@@ -100,10 +127,7 @@ pub(crate) async fn with_text(tx: &mut Tx, redaction: &Redaction, limit: i64) ->
 /// Stores events without the text. Ends the redaction if the text is gone from all events, and
 /// returns whether it ended. The row of the repository must be locked.
 pub(crate) async fn store(tx: &mut Tx, redaction: &Redaction, events: &[RedactedEvent]) -> Result<bool, DbError> {
-    let (remove, finish, id) = match redaction.subject {
-        Subject::Issue(id) => (REMOVE_ISSUE, FINISH_ISSUE, id),
-        Subject::Comment(id) => (REMOVE_COMMENT, FINISH_COMMENT, id),
-    };
+    let (statements, id) = of_subject(redaction.subject);
     let mut query = Query::new(BYTES);
     query.bind_list(events.iter().map(|event| event.id));
     let (before,): (i64,) = tx.one(query.sql(), query.args()).await?;
@@ -112,11 +136,11 @@ pub(crate) async fn store(tx: &mut Tx, redaction: &Redaction, events: &[Redacted
         let fact = event.fact.encode_to_vec();
         let bytes = event_bytes(&fact, event.payload.as_deref());
         after += bytes;
-        tx.execute(remove, &args![event.id, fact, event.payload.clone(), bytes]).await?;
+        tx.execute(statements.remove, &args![event.id, fact, event.payload.clone(), bytes]).await?;
     }
     kept_bytes::add(tx, redaction.repository, after - before).await?;
     let args = args![redaction.id, redaction.repository, id, redaction.last_event_id];
-    Ok(tx.execute(finish, &args).await? > 0)
+    Ok(tx.execute(statements.finish, &args).await? > 0)
 }
 
 impl EventTable {
@@ -126,7 +150,11 @@ impl EventTable {
         Ok(row.map(|row| Redaction {
             id: row.id,
             repository: RepositoryId(row.repository_id),
-            subject: if row.subject == 1 { Subject::Issue(row.subject_id) } else { Subject::Comment(row.subject_id) },
+            subject: match row.subject {
+                1 => Subject::Issue(row.subject_id),
+                2 => Subject::Comment(row.subject_id),
+                _ => Subject::Review(row.subject_id),
+            },
             last_event_id: row.last_event_id,
         }))
     }
