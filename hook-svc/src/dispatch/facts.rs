@@ -23,6 +23,7 @@ fn sender_id(fact: &Fact) -> i64 {
         Fact::RefsUpdated(updated) => updated.user_id,
         Fact::IssueUpdated(updated) => updated.user_id,
         Fact::CommentChanged(changed) => changed.user_id,
+        Fact::PullReviewed(reviewed) => reviewed.review.as_ref().map_or(0, |review| review.user_id),
         Fact::RepositoryCreated(created) => created.user_id,
         Fact::RepositoryDeleted(deleted) => deleted.user_id,
         Fact::RepositoryUpdated(updated) => updated.user_id,
@@ -44,7 +45,11 @@ pub(super) fn account_ids(event: &StoredEvent) -> Vec<i64> {
     let Some(fact) = &event.fact.fact else { return Vec::new() };
     let mut ids = vec![sender_id(fact)];
     match fact {
-        Fact::IssueUpdated(updated) => ids.extend(updated.issue.iter().flat_map(PullRequest::account_ids)),
+        Fact::IssueUpdated(updated) => {
+            ids.extend(updated.issue.iter().flat_map(PullRequest::account_ids));
+            ids.push(updated.reviewer_id);
+        }
+        Fact::PullReviewed(reviewed) => ids.extend(reviewed.pull.iter().flat_map(PullRequest::account_ids)),
         Fact::CommentChanged(changed) => {
             ids.extend(changed.issue.iter().flat_map(Issue::account_ids));
             ids.extend(changed.comment.iter().map(|comment| comment.user_id));
@@ -82,13 +87,13 @@ pub(super) fn told_fork(event: &StoredEvent) -> Option<&repo::Repository> {
 
 /// Returns the repository of the head of a pull request, if it still exists.
 pub(super) fn head_repository(event: &StoredEvent) -> Option<RepositoryId> {
-    match &event.fact.fact {
-        Some(Fact::IssueUpdated(updated)) => {
-            let pull = updated.issue.as_ref()?.pull_request.as_ref()?;
-            (pull.head_repository_id != 0).then_some(RepositoryId(pull.head_repository_id))
-        }
-        _ => None,
-    }
+    let pull = match &event.fact.fact {
+        Some(Fact::IssueUpdated(updated)) => updated.issue.as_ref()?,
+        Some(Fact::PullReviewed(reviewed)) => reviewed.pull.as_ref()?,
+        _ => return None,
+    };
+    let head_id = pull.pull_request.as_ref()?.head_repository_id;
+    (head_id != 0).then_some(RepositoryId(head_id))
 }
 
 /// Returns the short name of the branch that was created, moved or deleted. `None` for other
@@ -129,6 +134,9 @@ pub(super) fn payload(
         }
         ("issues", Fact::IssueUpdated(updated)) => native::issues(&context, updated),
         ("pull_request", Fact::IssueUpdated(updated)) => native::pull_request(&context, updated, head, links),
+        ("pull_request_approved" | "pull_request_rejected" | "pull_request_comment", Fact::PullReviewed(reviewed)) => {
+            native::pull_review(&context, reviewed, head, links)
+        }
         ("issue_comment", Fact::CommentChanged(changed)) => native::issue_comment(&context, changed),
         ("repository", Fact::RepositoryCreated(_)) => native::repository(&context, "created", &[]),
         ("repository", Fact::RepositoryDeleted(_)) => native::repository(&context, "deleted", &[]),

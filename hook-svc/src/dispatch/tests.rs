@@ -5,10 +5,10 @@ use ferrite_core::timestamp;
 use ferrite_db::Db;
 use ferrite_db::args;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{Event, IssueAction, IssueUpdated, RefUpdate, RefsUpdated, RepositoryForked};
+use ferrite_proto::events::{Event, IssueAction, IssueUpdated, PullReviewed, RefUpdate, RefsUpdated, RepositoryForked};
 use ferrite_proto::id::UserId;
 use ferrite_proto::{issue, repo};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tonic::Code;
 
 use super::*;
@@ -333,6 +333,37 @@ async fn pull_requests_are_told_while_they_are_on_and_show_only_an_open_head() {
         assert_eq!(told(all), heads);
         assert_eq!(told(pushes), heads[1..]);
         assert_eq!(told(others), heads[..1]);
+
+        let reviews = setup.hook(of_repository(), "pull_request_review", true).await;
+        for (name, state, head_repository_id) in [
+            ("pull_request_approved", issue::ReviewState::Approved, 100),
+            ("pull_request_comment", issue::ReviewState::Commented, 101),
+        ] {
+            let (time, open) = (Some(timestamp(1)), issue::IssueState::Open.into());
+            let pull_request = Some(issue::PullRequest { head_repository_id, ..Default::default() });
+            let pull = issue::Issue {
+                repository_id: REPOSITORY,
+                state: open,
+                create_time: time,
+                update_time: time,
+                pull_request,
+                ..Default::default()
+            };
+            let review = issue::Review { user_id: 7, state: state.into(), ..Default::default() };
+            let reviewed = PullReviewed { pull: Some(pull), review: Some(review), is_deleted: false };
+            setup.tell(REPOSITORY, Source::Issue, name, Fact::PullReviewed(reviewed), START_US).await;
+        }
+        assert_eq!(setup.pass(&mut Backoff::default()).await.dispatched, 2);
+        let rows: Vec<(i64, String)> = setup.db.all(sql, &[]).await.unwrap();
+        let of_hook = |hook| -> Vec<Value> {
+            let payloads = rows.iter().filter(|(id, _)| *id == hook);
+            payloads.map(|(_, payload)| serde_json::from_str(payload).unwrap()).collect()
+        };
+        let told = of_hook(reviews);
+        let heads: Vec<_> = told.iter().map(|told| &told["pull_request"]["head"]["repo"]["id"]).collect();
+        assert_eq!(heads, [&json!(100), &Value::Null]);
+        assert_eq!((&told[0]["sender"]["username"], &told[1]["action"]), (&json!("ada"), &json!("reviewed")));
+        assert_eq!([all, pushes, others].map(|hook| of_hook(hook).len()), [7, 4, 1]);
 
         let off = repo::PullSettings::default();
         setup.peers.change_repository(REPOSITORY, |repository| repository.pulls = Some(off));

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::grant::{Credential, Grant, Reauthorization};
 use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue;
 use ferrite_proto::repo::{ReauthorizeAccessRequest, ResolveFeedAccessRequest};
 use ferrite_proto::text_digest;
 use ferrite_rpc::auth::{AuthError, Authorizer};
@@ -114,12 +115,13 @@ impl Shown {
             has_text_before: old_body.is_some(),
             head,
         };
+        let head = |pull: Option<&issue::Issue>| {
+            let head = pull?.pull_request.as_ref()?.head_repository_id;
+            (head != 0 && head != event.repository.0).then_some(head)
+        };
         match &event.fact.fact {
-            Some(Fact::IssueUpdated(updated)) => {
-                let pull = updated.issue.as_ref().and_then(|issue| issue.pull_request.as_ref());
-                let head = pull.map(|pull| pull.head_repository_id);
-                issue(&updated.old_body, head.filter(|head| *head != 0 && *head != event.repository.0))
-            }
+            Some(Fact::IssueUpdated(updated)) => issue(&updated.old_body, head(updated.issue.as_ref())),
+            Some(Fact::PullReviewed(reviewed)) => issue(&None, head(reviewed.pull.as_ref())),
             Some(Fact::CommentChanged(changed)) => issue(&changed.old_body, None),
             Some(Fact::RepositoryForked(forked)) => Self::Fork(forked.fork.as_ref().map_or(0, |fork| fork.id)),
             Some(Fact::ReleasePublished(published)) => published.release.as_ref().map_or(Self::Nothing, |release| {

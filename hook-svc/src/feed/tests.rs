@@ -7,8 +7,8 @@ use ferrite_db::args;
 use ferrite_events::part_uuid;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{
-    CommentAction, CommentChanged, Event, IssueAction, IssueUpdated, RefUpdate, RefsUpdated, ReleasePublished,
-    RepositoryForked,
+    CommentAction, CommentChanged, Event, IssueAction, IssueUpdated, PullReviewed, RefUpdate, RefsUpdated,
+    ReleasePublished, RepositoryForked,
 };
 use ferrite_proto::grant::{Grant, GrantUser, Verifier};
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -307,6 +307,9 @@ async fn pull_requests_and_issues_are_read_by_rights_of_their_own() {
         let Fact::CommentChanged(comment) = commented() else { panic!("another fact") };
         let on_pull = Fact::CommentChanged(CommentChanged { issue: pull(), ..comment });
         setup.tell(Source::Issue, "issue_comment", on_pull).await;
+        let review = issue::Review { user_id: 7, state: issue::ReviewState::Approved.into(), ..Default::default() };
+        let reviewed = PullReviewed { pull: pull(), review: Some(review), is_deleted: false };
+        setup.tell(Source::Issue, "pull_request_approved", Fact::PullReviewed(reviewed)).await;
         let page = async |issues, pulls| {
             setup.peers.readable(|readable| (readable.issues, readable.pulls) = (issues, pulls));
             let page = setup.page(0, 10, Duration::ZERO).await.unwrap();
@@ -315,16 +318,20 @@ async fn pull_requests_and_issues_are_read_by_rights_of_their_own() {
         let are_of_pulls = |page: &[(bool, String)]| page.iter().map(|(is_pull, _)| *is_pull).collect::<Vec<_>>();
         assert_eq!(are_of_pulls(&page(true, false).await), [false, false]);
         let pulls = page(false, true).await;
-        assert_eq!(are_of_pulls(&pulls), [true, true]);
+        assert_eq!(are_of_pulls(&pulls), [true, true, true]);
         assert!(!pulls[0].1.contains("BEFORE") && pulls[1].1.contains("\"is_pull\":true"), "{pulls:?}");
-        assert_eq!(are_of_pulls(&page(true, true).await), [false, true, false, true]);
+        assert_eq!(are_of_pulls(&page(true, true).await), [false, true, false, true, true]);
         assert_eq!(page(false, false).await, []);
 
         // The fork was open when the payload was made.
-        assert!(pulls[0].1.contains("\"repo_id\":50,\"repo\":null"), "{pulls:?}");
+        for place in [0, 2] {
+            assert!(pulls[place].1.contains("\"repo_id\":50,\"repo\":null"), "{pulls:?}");
+        }
         setup.peers.readable(|readable| readable.repositories = vec![50]);
         let shown = page(false, true).await;
-        assert!(shown[0].1.contains("\"repo_id\":50,\"repo\":{\"id\":50,"), "{shown:?}");
+        for place in [0, 2] {
+            assert!(shown[place].1.contains("\"repo_id\":50,\"repo\":{\"id\":50,"), "{shown:?}");
+        }
     })
     .await;
 }

@@ -5,13 +5,15 @@ use ferrite_proto::error::FieldViolation;
 /// All names, in the order in which responses list them: first those of events, then the finer ones
 /// of Gitea and Forgejo. A hook also keeps those that are never sent, because clients compare the
 /// events that they read with those that they sent.
-const EVENT_NAMES: [&str; 39] = [
+const EVENT_NAMES: [&str; 41] = [
     "create",
     "delete",
     "fork",
     "push",
     "issues",
-    "pull_request",
+    PULLS,
+    "pull_request_approved",
+    "pull_request_rejected",
     "issue_comment",
     "release",
     "repository",
@@ -23,8 +25,8 @@ const EVENT_NAMES: [&str; 39] = [
     "pull_request_assign",
     "pull_request_label",
     "pull_request_milestone",
-    "pull_request_comment",
-    "pull_request_review",
+    PULL_COMMENTS,
+    REVIEWS,
     "pull_request_review_approved",
     "pull_request_review_rejected",
     "pull_request_review_comment",
@@ -47,6 +49,12 @@ const EVENT_NAMES: [&str; 39] = [
     "action_run_success",
 ];
 const DEFAULT_EVENT: &str = "push";
+/// Also selects reviews.
+const PULLS: &str = "pull_request";
+/// Selects the three events of reviews.
+const REVIEWS: &str = "pull_request_review";
+/// Selects comments on pull requests, though Gitea gives a review that only comments this name, too.
+const PULL_COMMENTS: &str = "pull_request_comment";
 /// Stands for those `issues` that have no finer type.
 const ISSUES_ONLY: &str = "issues_only";
 /// Stands for those `pull_request` that have no finer type.
@@ -91,11 +99,13 @@ impl HookEvents {
     pub(crate) fn wants(self, name: &str, event_type: &str) -> bool {
         let only = match name {
             "issues" => Some(ISSUES_ONLY),
-            "pull_request" => Some(PULLS_ONLY),
+            PULLS => Some(PULLS_ONLY),
             _ => None,
         };
         let is_only = event_type == name && only.is_some_and(|only| self.contains(only));
-        self.contains(name) || self.contains(event_type) || is_only
+        let is_of_reviews = is_review(event_type) && (self.contains(REVIEWS) || self.contains(PULLS));
+        let is_named = name != PULL_COMMENTS && self.contains(name);
+        is_named || self.contains(event_type) || is_only || is_of_reviews
     }
 
     /// Returns the names in the order of [`EVENT_NAMES`].
@@ -115,9 +125,20 @@ pub(crate) fn event_type<'a>(name: &'a str, action: &str, is_pull: bool) -> &'a 
         ("pull_request", "label_updated" | "label_cleared") => "pull_request_label",
         ("pull_request", "milestoned" | "demilestoned") => "pull_request_milestone",
         ("pull_request", "synchronized") => "pull_request_sync",
-        ("issue_comment", _) if is_pull => "pull_request_comment",
+        ("pull_request", "review_requested" | "review_request_removed") => "pull_request_review_request",
+        ("pull_request_approved", _) => "pull_request_review_approved",
+        ("pull_request_rejected", _) => "pull_request_review_rejected",
+        (PULL_COMMENTS, _) => "pull_request_review_comment",
+        ("issue_comment", _) if is_pull => PULL_COMMENTS,
         _ => name,
     }
+}
+
+fn is_review(event_type: &str) -> bool {
+    matches!(
+        event_type,
+        "pull_request_review_approved" | "pull_request_review_rejected" | "pull_request_review_comment"
+    )
 }
 
 fn bit(name: &str) -> Option<u64> {
@@ -172,7 +193,11 @@ mod tests {
             (told("issues", "label_cleared", false), &["issues", "issue_label"], &["issues_only", "issue_assign"]),
             (told("issues", "milestoned", false), &["issues", "issue_milestone"], &["issues_only"]),
             (told("issue_comment", "created", false), &["issue_comment"], &["pull_request_comment", "issues"]),
-            (told("issue_comment", "created", true), &["issue_comment", "pull_request_comment"], &["pull_request"]),
+            (
+                told("issue_comment", "created", true),
+                &["issue_comment", "pull_request_comment"],
+                &["pull_request", "pull_request_review_comment"],
+            ),
             (
                 told("pull_request", "opened", false),
                 &["pull_request", "pull_request_only"],
@@ -186,6 +211,26 @@ mod tests {
             (told("pull_request", "assigned", false), &["pull_request_assign"], &["issue_assign", "pull_request_only"]),
             (told("pull_request", "label_cleared", false), &["pull_request_label"], &["issue_label", "issues"]),
             (told("pull_request", "demilestoned", false), &["pull_request_milestone"], &["issue_milestone"]),
+            (
+                told("pull_request", "review_requested", false),
+                &["pull_request", "pull_request_review_request"],
+                &["pull_request_only", "pull_request_review"],
+            ),
+            (
+                told("pull_request_approved", "reviewed", false),
+                &["pull_request", "pull_request_review", "pull_request_review_approved", "pull_request_approved"],
+                &["pull_request_only", "pull_request_review_rejected", "pull_request_comment", "issue_comment"],
+            ),
+            (
+                told("pull_request_rejected", "reviewed", false),
+                &["pull_request", "pull_request_review", "pull_request_review_rejected", "pull_request_rejected"],
+                &["pull_request_review_request", "pull_request_approved"],
+            ),
+            (
+                told("pull_request_comment", "reviewed", false),
+                &["pull_request", "pull_request_review", "pull_request_review_comment"],
+                &["pull_request_comment", "issue_comment", "pull_request_approved"],
+            ),
             (told("push", "", false), &["push"], &["create", "issues_only"]),
         ] {
             for (names, is_wanted) in [(wanting, true), (others, false)] {

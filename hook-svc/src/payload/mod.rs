@@ -44,7 +44,7 @@ struct TypedPayload<'a> {
 pub(crate) fn event_type_of<'a>(name: &'a str, payload: &str) -> &'a str {
     // Other payloads, which may be long, need not be read.
     if !matches!(name, "issues" | "pull_request" | "issue_comment") {
-        return name;
+        return event_type(name, "", false);
     }
     let typed = serde_json::from_str::<TypedPayload<'_>>(payload);
     typed.map_or(name, |typed| event_type(name, &typed.action, typed.is_pull))

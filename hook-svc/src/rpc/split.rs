@@ -2,12 +2,13 @@
 //!
 //! Each ref becomes events in order, as in Gogs: a new branch `create` and `push`, a deleted branch
 //! or tag `delete`, a new or moved tag `create`. Refs that are neither branch nor tag have no
-//! events.
+//! events, and neither has the deletion of a review.
 
 use ferrite_events::part_uuid;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{Event, RefUpdate, RefsUpdated, RepositoryAction};
+use ferrite_proto::events::{Event, PullReviewed, RefUpdate, RefsUpdated, RepositoryAction};
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::issue::ReviewState;
 
 use crate::model::remove_deleted_text;
 use crate::store::events::{NewEvent, Source};
@@ -28,6 +29,10 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
         Some(Fact::CommentChanged(changed)) => {
             let is_told = changed.issue.is_some() && changed.comment.is_some();
             (Source::Issue, changed.user_id, whole(event, is_told, "issue_comment"))
+        }
+        Some(Fact::PullReviewed(reviewed)) => {
+            let user_id = reviewed.review.as_ref().map_or(0, |review| review.user_id);
+            (Source::Issue, user_id, review_parts(event, reviewed))
         }
         Some(Fact::RepositoryCreated(created)) => {
             (Source::Repo, created.user_id, whole(event, created.repository.is_some(), "repository"))
@@ -90,6 +95,18 @@ pub(super) fn split(event: &Event, happened_us: i64) -> Vec<NewEvent> {
 
 fn whole(event: &Event, is_told: bool, name: &'static str) -> Vec<(&'static str, Fact)> {
     event.fact.iter().filter(|_| is_told).map(|fact| (name, fact.clone())).collect()
+}
+
+fn review_parts(event: &Event, reviewed: &PullReviewed) -> Vec<(&'static str, Fact)> {
+    let is_of_pull = reviewed.pull.as_ref().is_some_and(|pull| pull.pull_request.is_some());
+    let state = reviewed.review.as_ref().map_or(ReviewState::Unspecified, |review| review.state());
+    let name = match state {
+        ReviewState::Approved => "pull_request_approved",
+        ReviewState::ChangesRequested => "pull_request_rejected",
+        ReviewState::Commented => "pull_request_comment",
+        ReviewState::Unspecified | ReviewState::Pending | ReviewState::Requested => return Vec::new(),
+    };
+    whole(event, is_of_pull && !reviewed.is_deleted, name)
 }
 
 fn ref_parts(updated: &RefsUpdated) -> Vec<(&'static str, Fact)> {
@@ -209,6 +226,28 @@ mod tests {
         let changed = CommentChanged { issue: Some(pull), comment, user_id: 8, ..Default::default() };
         let commented = told(Fact::CommentChanged(changed));
         assert_eq!((commented[0].name, commented[0].user), ("issue_comment", UserId(8)));
+    }
+
+    #[test]
+    fn submitted_reviews_are_told_by_what_they_say() {
+        let pull = || Some(issue::Issue { pull_request: Some(issue::PullRequest::default()), ..Default::default() });
+        let reviewed = |state: ReviewState, pull, is_deleted| {
+            let review = Some(issue::Review { user_id: 8, state: state.into(), ..Default::default() });
+            let events = told(Fact::PullReviewed(PullReviewed { pull, review, is_deleted }));
+            events.iter().map(|event| (event.name, event.source, event.user)).collect::<Vec<_>>()
+        };
+        for (state, name) in [
+            (ReviewState::Approved, "pull_request_approved"),
+            (ReviewState::ChangesRequested, "pull_request_rejected"),
+            (ReviewState::Commented, "pull_request_comment"),
+        ] {
+            assert_eq!(reviewed(state, pull(), false), [(name, Source::Issue, UserId(8))]);
+            assert_eq!(reviewed(state, pull(), true), [], "a deleted review");
+            assert_eq!(reviewed(state, Some(issue::Issue::default()), false), [], "no pull request");
+        }
+        for state in [ReviewState::Pending, ReviewState::Requested, ReviewState::Unspecified] {
+            assert_eq!(reviewed(state, pull(), false), [], "{state:?}");
+        }
     }
 
     #[test]

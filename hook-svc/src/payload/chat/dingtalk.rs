@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::event::{Account, Changed, IssueComment, Issues, Release};
+use super::event::{Account, Changed, IssueComment, Issues, Release, Reviewed};
 use super::markdown_link as link;
 use super::{
     ChatEvent, Effect, Push, Subject, capital, change_text, effect, first_line, repository_verb, short_id, short_ref,
@@ -93,6 +93,7 @@ fn parts(event: &ChatEvent) -> Parts {
         Subject::Push(push) => pushed(event, push),
         Subject::Issues(issues) => issue(issues, "Issue"),
         Subject::PullRequest(pulls) => issue(pulls, "Pull Request"),
+        Subject::Review(reviewed) => review(reviewed),
         Subject::IssueComment(comment) => commented(comment),
         Subject::Fork(fork) => {
             let forkee = link(&fork.forkee.html_url, &fork.forkee.full_name);
@@ -157,10 +158,23 @@ fn issue(issues: &Issues, noun: &str) -> Parts {
         }
         _ => {}
     }
+    if let Some(name) = issues.asked() {
+        text.push_str(&format!("\n- Requested Reviewer: **{name}**"));
+    }
     if !issue.body.is_empty() {
         text.push_str(&format!("\n> {}", body(&issue.body)));
     }
     Parts { text, button: format!("View {noun}"), url: issue.html_url.clone() }
+}
+
+fn review(reviewed: &Reviewed) -> Parts {
+    let (pull, review) = (&reviewed.pull_request, &reviewed.review);
+    let page = link(&pull.html_url, &pull.name());
+    let mut text = format!("# Pull Request Review {}\n- Pull Request: **{page}**", capital(review.verdict()));
+    if !review.content.is_empty() {
+        text.push_str(&format!("\n> {}", body(&review.content)));
+    }
+    Parts { text, button: "View Pull Request".to_owned(), url: pull.html_url.clone() }
 }
 
 fn commented(comment: &IssueComment) -> Parts {

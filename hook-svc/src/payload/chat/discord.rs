@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use super::event::{Commit, Issue, IssueComment, Issues};
+use super::event::{Commit, IssueComment, Issues, Reviewed};
 use super::markdown_link as link;
 use super::{
     ChatEvent, Effect, Push, Subject, capital, change_text, effect, first_line, repository_verb, short_id, short_ref,
@@ -83,6 +83,7 @@ fn embed(event: &ChatEvent) -> Embed {
         Subject::Push(push) => pushed(event, push),
         Subject::Issues(issues) => return issue(event, issues, "issue"),
         Subject::PullRequest(pulls) => return issue(event, pulls, "pull request"),
+        Subject::Review(reviewed) => return review(event, reviewed),
         Subject::IssueComment(comment) => return commented(event, comment),
         Subject::Fork(fork) => {
             format!("{repository} is forked to {}", link(&fork.forkee.html_url, &fork.forkee.full_name))
@@ -140,8 +141,9 @@ fn pushed(event: &ChatEvent, push: &Push) -> String {
 }
 
 /// Returns the fields that show the new value of a changed issue.
-fn issue_fields(action: &str, issue: &Issue) -> Vec<Field> {
-    let (name, value) = match action {
+fn issue_fields(issues: &Issues) -> Vec<Field> {
+    let issue = &issues.issue;
+    let (name, value) = match issues.action.as_str() {
         "assigned" => ("New Assignee", issue.assignee.as_ref().map(|assignee| assignee.username.clone())),
         "milestoned" => ("New Milestone", issue.milestone.as_ref().map(|milestone| milestone.title.clone())),
         "label_updated" => {
@@ -149,6 +151,7 @@ fn issue_fields(action: &str, issue: &Issue) -> Vec<Field> {
             let value = if labels.is_empty() { "*empty*".to_owned() } else { labels.join(", ") };
             ("Labels", Some(value))
         }
+        "review_requested" => ("Requested Reviewer", issues.asked().map(str::to_owned)),
         _ => return Vec::new(),
     };
     value.map(|value| Field { name, value: shorten(&value, MAX_FIELD_CHARS) }).into_iter().collect()
@@ -167,7 +170,19 @@ fn issue(event: &ChatEvent, issues: &Issues, noun: &str) -> Embed {
         description: if has_body { issues.issue.body.clone() } else { String::new() },
         url: issues.issue.html_url.clone(),
         footer: Some(Footer { text: event.repository.full_name.clone() }),
-        fields: Some(issue_fields(action, &issues.issue)),
+        fields: Some(issue_fields(issues)),
+        ..Embed::default()
+    }
+}
+
+fn review(event: &ChatEvent, reviewed: &Reviewed) -> Embed {
+    let (pull, review) = (&reviewed.pull_request, &reviewed.review);
+    Embed {
+        title: format!("Pull request review {}: {}", review.verdict(), pull.name()),
+        description: review.content.clone(),
+        url: pull.html_url.clone(),
+        footer: Some(Footer { text: event.repository.full_name.clone() }),
+        fields: Some(Vec::new()),
         ..Embed::default()
     }
 }

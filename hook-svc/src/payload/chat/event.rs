@@ -24,6 +24,7 @@ pub(super) enum Subject {
     Push(Push),
     Issues(Issues),
     PullRequest(Issues),
+    Review(Reviewed),
     IssueComment(IssueComment),
     Fork(Fork),
     Release(Published),
@@ -100,9 +101,25 @@ pub(super) struct Issues {
     pub(super) action: String,
     #[serde(alias = "pull_request")]
     pub(super) issue: Issue,
+    requested_reviewer: Option<Account>,
+    requested_team: Option<Team>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Team {
+    name: String,
 }
 
 impl Issues {
+    /// Returns the name of the user or team who is asked for a review, if this says so.
+    pub(super) fn asked(&self) -> Option<&str> {
+        if self.action != "review_requested" {
+            return None;
+        }
+        let user = self.requested_reviewer.as_ref().map(|user| user.username.as_str());
+        user.or(self.requested_team.as_ref().map(|team| team.name.as_str()))
+    }
+
     /// The action in words, such as `labels updated`. A pull request that is closed by a merge is
     /// `merged`.
     pub(super) fn verb(&self) -> String {
@@ -139,6 +156,26 @@ pub(super) struct Milestone {
 #[derive(Debug, Deserialize)]
 pub(super) struct Label {
     pub(super) name: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Reviewed {
+    pub(super) pull_request: Issue,
+    pub(super) review: Review,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Review {
+    #[serde(rename = "type")]
+    event_type: String,
+    pub(super) content: String,
+}
+
+impl Review {
+    /// What the review says, such as `approved`.
+    pub(super) fn verdict(&self) -> &str {
+        self.event_type.strip_prefix("pull_request_review_").unwrap_or(&self.event_type)
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -224,6 +261,9 @@ impl ChatEvent {
             "push" => Subject::Push(read_push(payload)?),
             "issues" => Subject::Issues(with_page(payload, |issues: &mut Issues| &mut issues.issue)?),
             "pull_request" => Subject::PullRequest(read(payload)?),
+            "pull_request_approved" | "pull_request_rejected" | "pull_request_comment" => {
+                Subject::Review(read(payload)?)
+            }
             "issue_comment" => {
                 Subject::IssueComment(with_page(payload, |comment: &mut IssueComment| &mut comment.issue)?)
             }

@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use super::event::{Changed, IssueComment, Issues, Release};
+use super::event::{Changed, IssueComment, Issues, Release, Reviewed};
 use super::{
     ChatEvent, Effect, Push, Subject, capital, change_text, effect, first_line, repository_verb, short_id, short_ref,
     shorten,
@@ -83,6 +83,7 @@ fn parts(event: &ChatEvent) -> Parts {
         Subject::Push(push) => pushed(event, push),
         Subject::Issues(issues) => issue(event, issues, "issue"),
         Subject::PullRequest(pulls) => issue(event, pulls, "pull request"),
+        Subject::Review(reviewed) => review(event, reviewed),
         Subject::IssueComment(comment) => commented(event, comment),
         Subject::Fork(fork) => {
             format!("{repository} is forked to {}", link(&fork.forkee.html_url, &fork.forkee.full_name)).into()
@@ -146,9 +147,22 @@ fn issue(event: &ChatEvent, issues: &Issues, noun: &str) -> Parts {
         ("assigned", Some(assignee)) => {
             format!("[{repository}] {} assigned to {}: {title} by {sender}", capital(noun), page(assignee))
         }
-        _ => format!("[{repository}] {} {}: {title} by {sender}", capital(noun), issues.verb()),
+        _ => {
+            let from = issues.asked().map(|name| format!(" from {}", escape(name))).unwrap_or_default();
+            format!("[{repository}] {} {}{from}: {title} by {sender}", capital(noun), issues.verb())
+        }
     };
     Parts { text, attachment: Some(attachment) }
+}
+
+fn review(event: &ChatEvent, reviewed: &Reviewed) -> Parts {
+    let sender = link(&event.repository.account_page(&event.sender), &event.sender.username);
+    let title = link(&reviewed.pull_request.html_url, &reviewed.pull_request.name());
+    let (repository, verdict) = (&event.repository.full_name, reviewed.review.verdict());
+    Parts {
+        text: format!("[{repository}] Pull request review {verdict}: {title} by {sender}"),
+        attachment: Some((String::new(), body(&reviewed.review.content))),
+    }
 }
 
 fn commented(event: &ChatEvent, comment: &IssueComment) -> Parts {

@@ -194,6 +194,47 @@ fn a_pull_request_is_told_with_its_merge() {
 }
 
 #[test]
+fn reviews_and_requests_for_them_have_their_words() {
+    let mut payload = recorded::json("native-issues-edited");
+    let mut pull = payload.as_object_mut().unwrap().remove("issue").unwrap();
+    pull["html_url"] = json!("http://git.example.com/bob/hooked/pulls/1");
+    payload["pull_request"] = pull;
+    let link = "<http://git.example.com/bob/hooked/pulls/1|#1 New title>";
+    let by = "<http://git.example.com/bob|bob>";
+    payload["action"] = json!("reviewed");
+    for (name, verdict, heading) in [
+        ("pull_request_approved", "approved", "Approved"),
+        ("pull_request_rejected", "rejected", "Rejected"),
+        ("pull_request_comment", "comment", "Comment"),
+    ] {
+        payload["review"] = json!({"type": format!("pull_request_review_{verdict}"), "content": "Looks <good>"});
+        let [slack, discord, dingtalk] = texts(name, &payload);
+        assert_eq!(slack, format!("[bob/hooked] Pull request review {verdict}: {link} by {by}"));
+        assert_eq!(discord, format!("Pull request review {verdict}: #1 New title"));
+        let start = format!("# Pull Request Review {heading}\n- Pull Request: **[#1 New title](");
+        assert!(dingtalk.starts_with(&start) && dingtalk.ends_with("\n> Looks <good>"), "{dingtalk}");
+        assert_eq!(message(Format::Slack, name, &payload)["attachments"][0]["text"], "Looks &lt;good&gt;");
+        assert_eq!(message(Format::Discord, name, &payload)["embeds"][0]["description"], "Looks <good>");
+    }
+    payload["review"] = json!(null);
+    let of_user = (json!({"username": "dave"}), json!(null), "dave");
+    let of_team = (json!(null), json!({"id": 3, "name": "core"}), "core");
+    for (user, team, asked) in [of_user, of_team] {
+        payload["action"] = json!("review_requested");
+        (payload["requested_reviewer"], payload["requested_team"]) = (user, team);
+        let [slack, discord, dingtalk] = texts("pull_request", &payload);
+        assert_eq!(slack, format!("[bob/hooked] Pull request review requested from {asked}: {link} by {by}"));
+        assert_eq!(discord, "Pull request review requested: #1 New title");
+        assert!(dingtalk.contains(&format!("\n- Requested Reviewer: **{asked}**\n")), "{dingtalk}");
+        let fields = &message(Format::Discord, "pull_request", &payload)["embeds"][0]["fields"];
+        assert_eq!(*fields, json!([{"name": "Requested Reviewer", "value": asked}]));
+        payload["action"] = json!("review_request_removed");
+        let [slack, ..] = texts("pull_request", &payload);
+        assert_eq!(slack, format!("[bob/hooked] Pull request review request removed: {link} by {by}"));
+    }
+}
+
+#[test]
 fn comments_have_their_templates() {
     for (action, slack, discord, anchor) in [
         ("created", "New comment created", "New comment", "#issuecomment-6"),

@@ -65,7 +65,7 @@ impl<'a> Cutter<'a> {
         Self { cut, is_cut: false }
     }
 
-    fn text(&mut self, text: &mut String) {
+    pub(super) fn text(&mut self, text: &mut String) {
         let (short, is_cut) = cut_text(std::mem::take(text), self.cut.text_bytes);
         *text = short;
         self.is_cut |= is_cut;
@@ -157,6 +157,8 @@ pub(super) fn issue_action(action: IssueAction) -> Result<&'static str, MissingF
         IssueAction::Milestoned => Ok("milestoned"),
         IssueAction::Demilestoned => Ok("demilestoned"),
         IssueAction::Synchronized => Ok("synchronized"),
+        IssueAction::ReviewRequested => Ok("review_requested"),
+        IssueAction::ReviewRequestRemoved => Ok("review_request_removed"),
         IssueAction::Unspecified => Err(MissingField("action")),
     }
 }

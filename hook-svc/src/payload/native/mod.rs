@@ -18,7 +18,7 @@ use ferrite_api_types::{Accounts, Repository, User, Viewer};
 use ferrite_proto::repo;
 
 pub(crate) use issues::{issue_comment, issues};
-pub(crate) use pulls::pull_request;
+pub(crate) use pulls::{pull_request, pull_review};
 pub(crate) use refs::{PushEvent, create, delete, ping, push, site_ping};
 pub(crate) use repository::{fork, release, repository};
 pub(crate) use status::status;
