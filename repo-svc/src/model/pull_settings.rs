@@ -21,6 +21,7 @@ pub(crate) struct PullSettings {
     pub(crate) allow_rebase_update: bool,
     pub(crate) delete_branch_after_merge: bool,
     pub(crate) detects_manual_merges: bool,
+    pub(crate) allow_manual_merge: bool,
     pub(crate) default_merge_style: String,
 }
 
@@ -37,6 +38,7 @@ impl PullSettings {
             ("allow_rebase_update", self.allow_rebase_update != after.allow_rebase_update),
             ("default_delete_branch_after_merge", self.delete_branch_after_merge != after.delete_branch_after_merge),
             ("autodetect_manual_merge", self.detects_manual_merges != after.detects_manual_merges),
+            ("allow_manual_merge", self.allow_manual_merge != after.allow_manual_merge),
             (DEFAULT_FIELD, self.default_merge_style != after.default_merge_style),
         ])
     }
@@ -78,6 +80,7 @@ impl PullSettingsChange {
             allow_rebase_update: change.allow_rebase_update.unwrap_or(before.allow_rebase_update),
             delete_branch_after_merge: change.delete_branch_after_merge.unwrap_or(before.delete_branch_after_merge),
             detects_manual_merges: change.detects_manual_merges.unwrap_or(before.detects_manual_merges),
+            allow_manual_merge: change.allow_manual_merge.unwrap_or(before.allow_manual_merge),
             default_merge_style: change.default_style.as_ref().unwrap_or(&before.default_merge_style).clone(),
         };
         let allowed: Vec<_> = STYLES.into_iter().zip(after.allowed()).filter(|(_, is_allowed)| *is_allowed).collect();
@@ -111,6 +114,7 @@ pub(super) mod tests {
             allow_rebase_update: true,
             delete_branch_after_merge: false,
             detects_manual_merges: true,
+            allow_manual_merge: false,
             default_merge_style: "merge".to_owned(),
         }
     }

@@ -158,6 +158,7 @@ fn pull_settings(settings: PullSettings) -> repo::PullSettings {
         allow_rebase_update: settings.allow_rebase_update,
         delete_branch_after_merge: settings.delete_branch_after_merge,
         detects_manual_merges: settings.detects_manual_merges,
+        allow_manual_merge: settings.allow_manual_merge,
         default_style: settings.default_merge_style,
     }
 }

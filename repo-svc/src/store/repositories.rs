@@ -27,7 +27,8 @@ pub(super) const COLUMNS: &str = "SELECT r.id, r.name, r.description, r.website,
      r.mirror_next_sync_us, r.mirror_error, COALESCE(r.new_default_branch, r.default_branch) AS default_branch, \
      r.size_bytes, r.star_count, r.fork_count, r.watcher_count, r.open_issue_count, r.open_pull_count, r.release_count, r.archived_us, \
      r.has_pulls, r.allow_merge, r.allow_rebase, r.allow_rebase_merge, r.allow_squash, r.allow_fast_forward_only, \
-     r.allow_rebase_update, r.delete_branch_after_merge, r.detects_manual_merges, r.default_merge_style, \
+     r.allow_rebase_update, r.delete_branch_after_merge, r.detects_manual_merges, r.allow_manual_merge, \
+     r.default_merge_style, \
      r.original_url, r.created_us, r.updated_us, r.owner_id, u.name AS owner_name, u.full_name AS owner_full_name, \
      u.email AS owner_email, u.kind AS owner_kind, u.is_admin AS owner_is_admin, u.visibility AS owner_visibility, \
      p.store, p.epoch, c.permission AS collaborator, ";

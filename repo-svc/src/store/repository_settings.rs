@@ -16,7 +16,8 @@ use crate::model::{Feature, IssueTracker, PullSettings, RepositorySettings, Trac
 const LOCK: Locking = locking!(
     "SELECT owner_id, name, description, website, is_private, is_archived, is_issues_enabled, is_external_tracker, \
      is_wiki_enabled, is_external_wiki, has_pulls, allow_merge, allow_rebase, allow_rebase_merge, allow_squash, \
-     allow_fast_forward_only, allow_rebase_update, delete_branch_after_merge, detects_manual_merges, default_merge_style \
+     allow_fast_forward_only, allow_rebase_update, delete_branch_after_merge, detects_manual_merges, \
+     allow_manual_merge, default_merge_style \
      FROM repositories WHERE id = $1 AND state = 'ready'",
     " FOR NO KEY UPDATE"
 );
@@ -25,7 +26,8 @@ const UPDATE: &str = "UPDATE repositories SET name = $2, name_key = $3, descript
      updated_us = CASE WHEN updated_us < $9 THEN $9 ELSE updated_us END, is_issues_enabled = $10, is_external_tracker = $11, \
      is_wiki_enabled = $12, is_external_wiki = $13, has_pulls = $14, allow_merge = $15, allow_rebase = $16, \
      allow_rebase_merge = $17, allow_squash = $18, allow_fast_forward_only = $19, allow_rebase_update = $20, \
-     delete_branch_after_merge = $21, detects_manual_merges = $22, default_merge_style = $23 WHERE id = $1";
+     delete_branch_after_merge = $21, detects_manual_merges = $22, allow_manual_merge = $23, default_merge_style = $24 \
+     WHERE id = $1";
 const SET_MIRROR_INTERVAL: &str = "UPDATE repositories SET mirror_interval_secs = $2 WHERE id = $1 AND is_mirror";
 const OTHER_OF_NAME: &str = "SELECT id FROM repositories WHERE owner_id = $1 AND name_key = $2 AND id <> $3";
 const PARENT_IS_HIDDEN: &str = "SELECT (p.is_private OR o.visibility > 0) FROM repositories r \
@@ -131,6 +133,7 @@ impl RepositoryTable {
             after.pulls.allow_rebase_update,
             after.pulls.delete_branch_after_merge,
             after.pulls.detects_manual_merges,
+            after.pulls.allow_manual_merge,
             after.pulls.default_merge_style.as_str(),
         ];
         let taken = || RepoError::repository_exists("name", &repository.owner_name, &after.name);

@@ -37,6 +37,7 @@ fn new_settings() -> PullSettings {
         allow_rebase_update: true,
         delete_branch_after_merge: false,
         detects_manual_merges: true,
+        allow_manual_merge: false,
         default_style: "merge".to_owned(),
     }
 }
@@ -78,6 +79,7 @@ async fn settings_are_changed_recorded_kept_by_a_transfer_and_not_taken_by_a_for
             has_pulls: Some(false),
             allow_merge: Some(false),
             delete_branch_after_merge: Some(true),
+            allow_manual_merge: Some(true),
             default_style: Some("squash".to_owned()),
             ..PullSettingsChange::default()
         };
@@ -85,12 +87,14 @@ async fn settings_are_changed_recorded_kept_by_a_transfer_and_not_taken_by_a_for
             has_pulls: false,
             allow_merge: false,
             delete_branch_after_merge: true,
+            allow_manual_merge: true,
             default_style: "squash".to_owned(),
             ..new_settings()
         };
         assert_eq!(set(&harness, &ada, change).await.unwrap(), expected);
         assert!(!grant(&harness, &ada, UPLOAD_PACK).await.pulls_enabled);
-        let fields = "has_pull_requests,allow_merge_commits,default_delete_branch_after_merge,default_merge_style";
+        let fields = "has_pull_requests,allow_merge_commits,default_delete_branch_after_merge,allow_manual_merge,\
+             default_merge_style";
         assert_eq!(log(&harness, "repository.update").await, [format!("ada ada/demo {{\"fields\":\"{fields}\"}}")]);
         let off = PullSettingsChange {
             allow_rebase: Some(false),

@@ -19,7 +19,7 @@ pub(in crate::store) const PACKED: &str = "json_group_array(json_array(id, name,
      is_wiki_enabled, is_wiki_public, is_external_wiki, external_wiki_url, topics, parent_id, mirror_interval_secs, \
      mirror_last_sync_us, mirror_next_sync_us, mirror_error, default_branch, size_bytes, star_count, fork_count, watcher_count, \
      open_issue_count, open_pull_count, release_count, archived_us, has_pulls, allow_merge, allow_rebase, allow_rebase_merge, \
-     allow_squash, allow_fast_forward_only, allow_rebase_update, delete_branch_after_merge, detects_manual_merges, \
+     allow_squash, allow_fast_forward_only, allow_rebase_update, delete_branch_after_merge, detects_manual_merges, allow_manual_merge, \
      default_merge_style, original_url, created_us, updated_us, owner_id, owner_name, owner_full_name, owner_email, owner_kind, owner_is_admin, owner_visibility, store, \
      epoch, collaborator, is_parent_hidden, team_level, is_member)) AS packed FROM (";
 
@@ -94,6 +94,7 @@ impl<'de> Visitor<'de> for PackedVisitor {
                 allow_rebase_update: values.flag()?,
                 delete_branch_after_merge: values.flag()?,
                 detects_manual_merges: values.flag()?,
+                allow_manual_merge: values.flag()?,
                 default_merge_style: values.next()?,
             },
             original_url: values.next()?,

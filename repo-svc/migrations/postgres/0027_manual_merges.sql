@@ -1,0 +1,3 @@
+-- Whether users may mark pull requests as merged by a commit of the base. Only administrators of the
+-- repository change it.
+ALTER TABLE repositories ADD COLUMN allow_manual_merge BOOLEAN NOT NULL DEFAULT FALSE;
