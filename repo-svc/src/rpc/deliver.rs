@@ -130,6 +130,12 @@ async fn record_protection(
         details.push(("required_contexts", change.required_contexts.join(",")));
         details.push(("merge_user_ids", users(&change.merge_user_ids)));
         details.push(("requires_current_head", change.requires_current_head.to_string()));
+        details.push(("required_approvals", change.required_approvals.to_string()));
+        details.push(("approver_ids", users(&change.approver_ids)));
+        details.push(("dismisses_stale_approvals", change.dismisses_stale_approvals.to_string()));
+        details.push(("ignores_stale_approvals", change.ignores_stale_approvals.to_string()));
+        details.push(("blocks_on_rejection", change.blocks_on_rejection.to_string()));
+        details.push(("blocks_on_requests", change.blocks_on_requests.to_string()));
     }
     let name = state.repositories.full_name(tx, id).await?.unwrap_or_default();
     let entry = Entry { actor: &actor, action, target: Target::repository_named(id, name), details: &details };
