@@ -12,7 +12,7 @@ use crate::state::AppState;
 use crate::store::{OwnerLimits, QuotaRow, Repository};
 
 /// Operations that store bytes for the repository's owner.
-const OPERATIONS_THAT_STORE: [&str; 8] = [
+const OPERATIONS_THAT_STORE: [&str; 9] = [
     operation::RECEIVE_PACK,
     operation::CREATE_CONTENTS,
     operation::PUT_CONTENTS,
@@ -20,6 +20,7 @@ const OPERATIONS_THAT_STORE: [&str; 8] = [
     operation::CHANGE_FILES,
     operation::ADD_TAG,
     operation::MERGE_PULL,
+    operation::REVERT_MERGE,
     operation::UPDATE_PULL_HEAD,
 ];
 /// Below half of the quota, the used bytes are rounded up to 1/1024 of it.

@@ -22,13 +22,14 @@ use crate::state::AppState;
 use crate::store::{KeyHolder, Repository, key_holder};
 
 /// Operations that move refs, so that commit messages may close issues.
-const OPERATIONS_ON_REFS: [&str; 7] = [
+const OPERATIONS_ON_REFS: [&str; 8] = [
     operation::RECEIVE_PACK,
     operation::CREATE_CONTENTS,
     operation::PUT_CONTENTS,
     operation::DELETE_CONTENTS,
     operation::CHANGE_FILES,
     operation::MERGE_PULL,
+    operation::REVERT_MERGE,
     operation::UPDATE_PULL_HEAD,
 ];
 /// Maximum number of repositories, and of releases, per request: the events of one page.
