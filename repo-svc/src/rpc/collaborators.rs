@@ -1,11 +1,11 @@
-//! Collaborators: users added to a repository, each with a level.
+//! Collaborators: users added to a repository, each with a level; and all users with a level.
 
 use ferrite_db::idempotency::IdempotencyKey;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::collaborator_service_server::CollaboratorService;
 use ferrite_proto::repo::*;
-use ferrite_proto::{Permission, repo};
+use ferrite_proto::{Permission, Scope, repo};
 use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
@@ -20,6 +20,7 @@ use crate::store::{Action, RepositoryKey, Target, or_missing};
 
 authorized_service!(CollaboratorService {
     list_collaborators(ListCollaboratorsRequest) -> ListCollaboratorsResponse;
+    list_assignees(ListAssigneesRequest) -> ListAssigneesResponse;
     get_collaborator(GetCollaboratorRequest) -> GetCollaboratorResponse;
     get_collaborator_permission(GetCollaboratorPermissionRequest) -> GetCollaboratorPermissionResponse;
     set_collaborator(SetCollaboratorRequest) -> SetCollaboratorResponse;
@@ -42,6 +43,25 @@ async fn list_collaborators(
     let (rows, total_count) = state.collaborators.list(repository.id(), page).await?;
     let collaborators = rows.into_iter().map(|row| encode::collaborator(row, authorized.viewer())).collect();
     Ok(ListCollaboratorsResponse { collaborators, total_count })
+}
+
+async fn list_assignees(
+    state: &AppState,
+    authorized: Authorized,
+    request: Request<ListAssigneesRequest>,
+) -> Result<ListAssigneesResponse, RepoError> {
+    let request = request.into_inner();
+    let (viewer, caller) = (authorized.viewer(), authorized.user()?);
+    let repository = authorized.repository(&state.repositories, request.repository).await?;
+    let with_private_members = match repository.organization() {
+        None => false,
+        Some(_) if authorized.level(&repository) >= Permission::Write => true,
+        Some(_) if !viewer.scopes().contain(Scope::Org) => false,
+        Some(_) => state.organizations.membership(UserId(repository.owner_id), caller).await?.is_some(),
+    };
+    let page = lookup::page(request.page, request.page_size);
+    let (rows, total_count) = state.repositories.assignees(&repository, with_private_members, page).await?;
+    Ok(ListAssigneesResponse { users: encode::users(rows, viewer), total_count })
 }
 
 async fn get_collaborator(

@@ -10,15 +10,21 @@ use crate::model::lookup_key;
 const COUNT: &str = "SELECT COUNT(*) FROM teams t WHERE t.organization_id = ";
 const FIND: &str = "SELECT t.id FROM teams t WHERE t.id = ";
 
-/// Filters for teams that hold a repository of their organization. Some hold all of them.
-fn only_holding(query: &mut Query, repository: RepositoryId) {
+/// Adds a condition for teams `t` that hold a repository of their organization. Some hold all of
+/// them.
+pub(super) fn push_holds(query: &mut Query, repository: RepositoryId) {
     query
         .push(
-            " AND (t.level = 4 OR t.includes_all_repositories OR EXISTS (SELECT 1 FROM team_repositories x WHERE x.team_id = t.id \
+            "(t.level = 4 OR t.includes_all_repositories OR EXISTS (SELECT 1 FROM team_repositories x WHERE x.team_id = t.id \
              AND x.repository_id = ",
         )
         .bind(repository)
         .push("))");
+}
+
+fn only_holding(query: &mut Query, repository: RepositoryId) {
+    query.push(" AND ");
+    push_holds(query, repository);
 }
 
 fn holding(team: TeamId, repository: RepositoryId) -> Query {

@@ -9,6 +9,7 @@ mod people;
 mod quotas;
 mod relations;
 mod repository_teams;
+mod reviewers;
 mod teams;
 mod visibility;
 

@@ -14,6 +14,28 @@ macro_rules! is_closed {
     };
 }
 
+/// Begins a common table of a repository's closest ancestors that not all users can read. The id of
+/// the parent follows, then [`closed_ancestors`].
+macro_rules! ancestors_from {
+    () => {
+        "WITH RECURSIVE ancestors (id, parent_id, is_private, owner_id) AS (\
+         SELECT a.id, a.parent_id, a.is_private, a.owner_id FROM repositories a WHERE a.id = "
+    };
+}
+
+macro_rules! closed_ancestors {
+    () => {
+        concat!(
+            " AND ",
+            is_closed!(),
+            " UNION ALL SELECT a.id, a.parent_id, a.is_private, a.owner_id FROM ancestors b \
+             JOIN repositories a ON a.id = b.parent_id WHERE ",
+            is_closed!(),
+            ")"
+        )
+    };
+}
+
 /// Adds a column with the highest level of the viewer's teams that hold the repository, as a number
 /// or null.
 pub(super) fn team_level(query: &mut Query, viewer: &Viewer) {
@@ -120,14 +142,11 @@ pub(super) fn only_of_user(query: &mut Query, user: UserId) {
 /// administrators and tokens do not matter here.
 pub(super) fn is_parent_hidden(query: &mut Query, viewer: &Viewer) {
     query.push(concat!(
-        "(r.is_private AND r.parent_id IS NOT NULL AND EXISTS (\
-         WITH RECURSIVE ancestors (id, parent_id, is_private, owner_id) AS (\
-         SELECT a.id, a.parent_id, a.is_private, a.owner_id FROM repositories a WHERE a.id = r.parent_id AND ",
-        is_closed!(),
-        " UNION ALL SELECT a.id, a.parent_id, a.is_private, a.owner_id FROM ancestors b \
-         JOIN repositories a ON a.id = b.parent_id WHERE ",
-        is_closed!(),
-        ") SELECT 1 FROM ancestors WHERE ancestors.id NOT IN "
+        "(r.is_private AND r.parent_id IS NOT NULL AND EXISTS (",
+        ancestors_from!(),
+        "r.parent_id",
+        closed_ancestors!(),
+        " SELECT 1 FROM ancestors WHERE ancestors.id NOT IN "
     ));
     push_own(query, viewer.user());
     query.push(
@@ -135,6 +154,20 @@ pub(super) fn is_parent_hidden(query: &mut Query, viewer: &Viewer) {
     );
     push_user(query, viewer.user());
     query.push("))))");
+}
+
+/// Like [`is_parent_hidden`], for a private fork of `parent`, from each of the users `u`.
+pub(super) fn is_parent_hidden_from_each(query: &mut Query, parent: i64) {
+    query.push(concat!("EXISTS (", ancestors_from!())).bind(parent).push(concat!(
+        closed_ancestors!(),
+        " SELECT 1 FROM ancestors WHERE ancestors.owner_id <> u.id \
+         AND NOT EXISTS (SELECT 1 FROM collaborators c WHERE c.repository_id = ancestors.id AND c.user_id = u.id) \
+         AND NOT EXISTS (SELECT 1 FROM team_members m JOIN teams t ON t.id = m.team_id \
+         WHERE m.user_id = u.id AND t.organization_id = ancestors.owner_id AND (t.level = 4 OR t.includes_all_repositories \
+         OR EXISTS (SELECT 1 FROM team_repositories x WHERE x.team_id = t.id AND x.repository_id = ancestors.id))) \
+         AND (ancestors.is_private OR NOT EXISTS \
+         (SELECT 1 FROM memberships m WHERE m.organization_id = ancestors.owner_id AND m.user_id = u.id)))"
+    ));
 }
 
 /// Adds a subquery for the ids of the repositories that a user owns, collaborates on or has a team

@@ -3,6 +3,7 @@
 mod limits;
 mod lookups;
 mod resolve;
+mod reviewers;
 mod wiki;
 
 use ferrite_proto::repo::access_service_server::AccessService;
@@ -10,6 +11,7 @@ use ferrite_proto::repo::*;
 
 use self::lookups::{authenticate, check_pull_source, describe_repositories, resolve_issue_access, resolve_key};
 use self::resolve::{check_access, reauthorize_access, resolve_access, resolve_feed_access};
+use self::reviewers::describe_reviewers;
 use super::dispatch::authorized_service;
 
 authorized_service!(AccessService {
@@ -22,4 +24,5 @@ authorized_service!(AccessService {
     resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;
     describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
     check_pull_source(CheckPullSourceRequest) -> CheckPullSourceResponse;
+    describe_reviewers(DescribeReviewersRequest) -> DescribeReviewersResponse;
 });

@@ -28,6 +28,7 @@ mod releases;
 mod repositories;
 mod repository_settings;
 mod repository_teams;
+mod reviewers;
 mod ssh;
 mod stars;
 mod stores;

@@ -53,7 +53,7 @@ pub(super) async fn join(db: &Db, organization: &Organization, user: &User, is_o
     tx.commit().await.unwrap();
 }
 
-async fn show(db: &Db, organization: &Organization, user: &User) {
+pub(super) async fn show(db: &Db, organization: &Organization, user: &User) {
     let mut tx = db.begin().await.unwrap();
     let store = OrganizationTable::new(db.clone());
     assert!(store.set_visibility(&mut tx, organization.id(), user.id, true).await.unwrap());
