@@ -2,7 +2,7 @@ use ferrite_api_types::convert::{MissingField, require};
 use ferrite_api_types::links::Links;
 use ferrite_api_types::{Permissions, User};
 use ferrite_proto::repo::{
-    self, GetCollaboratorPermissionRequest, GetCollaboratorRequest, ListCollaboratorsRequest,
+    self, GetCollaboratorPermissionRequest, GetCollaboratorRequest, ListAssigneesRequest, ListCollaboratorsRequest,
     RemoveCollaboratorRequest, SetCollaboratorRequest,
 };
 use ferrite_proto::{Permission, operation};
@@ -14,6 +14,7 @@ use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{NonEmpty, RequestBody, Text, fields};
 use crate::http::response::{Json, List, NoContent};
+use crate::http::routes::variant;
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/collaborators" => get list as operation::LIST_COLLABORATORS;
@@ -23,6 +24,8 @@ operations! {
         delete remove as operation::REMOVE_COLLABORATOR;
     "/api/v1/repos/{owner}/{repo}/collaborators/{collaborator}/permission" =>
         get permission as operation::GET_COLLABORATOR_PERMISSION;
+    "/api/v1/repos/{owner}/{repo}/assignees" => get assignees as operation::LIST_ASSIGNEES;
+    "/api/v1/repos/{owner}/{repo}/reviewers" => get assignees as variant(operation::LIST_ASSIGNEES, "Reviewers");
 }
 
 ferrite_api_types::shape! {
@@ -88,6 +91,14 @@ async fn permission(
     let permission = Permission::from(response.permission()).to_string();
     let user = call.user(require(response.user, "user")?);
     Ok(Json(UserPermission { role_name: permission.clone(), permission, user }))
+}
+
+/// The lists of users who can be assigned, and of those who can be asked for a review.
+async fn assignees(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<User>> {
+    let repository = Some(path.repository());
+    let request = ListAssigneesRequest { repository, page: query.page.number, page_size: query.page.size };
+    let response = call.clients.collaborators().list_assignees(call.request(request)).await?.into_inner();
+    Ok(query.list(call.users(response.users), response.total_count, &call.links))
 }
 
 async fn set(

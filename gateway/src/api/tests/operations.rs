@@ -366,6 +366,13 @@ async fn collaborators_need_no_body_and_keep_their_level_without_one() {
     let request = ("GET", "/repos/bob/demo/collaborators", "");
     let response = case.check(request, "CollaboratorService/ListCollaborators", expected, response).await;
     assert_eq!(response.1[0]["permissions"], json!({"admin": false, "push": false, "pull": true}));
+    for name in ["assignees", "reviewers"] {
+        let expected = repo::ListAssigneesRequest { repository: demo(), page: 1, page_size: 1000 };
+        let response = repo::ListAssigneesResponse { users: vec![user()], total_count: 1 };
+        let path = format!("/repos/bob/demo/{name}");
+        let response = case.check(("GET", &path, ""), "CollaboratorService/ListAssignees", expected, response).await;
+        assert_eq!((response.0, &response.1[0]["login"]), (200, &json!("bob")));
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 97] = [
+const SUMMARIES: [(&str, &str); 99] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
@@ -145,6 +145,11 @@ const SUMMARIES: [(&str, &str); 97] = [
     ),
     ("GetRepository", "Returns a repository as the caller sees it."),
     ("GetRepositoryById", "Returns the repository with an id as the caller sees it."),
+    ("ListAssignees", "Returns the users who can be assigned to issues of a repository, sorted by id."),
+    (
+        "ListAssigneesReviewers",
+        "Returns the users who can be asked to review pull requests of a repository, sorted by id.",
+    ),
     // Git.
     ("GetCommit", "Returns the commit of a revision."),
     (
