@@ -15,6 +15,7 @@ on_profiles! {
         collaborators_see_repositories_and_change_them_by_their_level
         collaborators_are_shown_to_readers
         get_collaborators_permission_returns_the_highest
+        get_repos_assignees_and_reviewers_lists_the_users_with_a_role
     }
 }
 
@@ -225,5 +226,27 @@ async fn collaborators_see_repositories_and_change_them_by_their_level(cluster: 
             bob.git_status("receive-pack", &ada.name, "shared", &bob.password).await,
         ];
         assert_eq!(found, expected, "{permission:?}");
+    }
+}
+
+async fn get_repos_assignees_and_reviewers_lists_the_users_with_a_role(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let (carol, eve) = (cluster.user("carol").await, cluster.user("eve").await);
+    let organization = ada.new_organization("acme").await;
+    ada.new_repository_of(&organization, "tools", false).await;
+    let tools = format!("/repos/{organization}/tools");
+    let team = ada.new_team(&organization, "crew", "read").await;
+    ada.put_nothing(&format!("{team}/members/{}", bob.name)).await.empty(204);
+    ada.put_nothing(&format!("{team}/repos/tools")).await.empty(204);
+    ada.put(&format!("{tools}/collaborators/{}", carol.name), &json!({"permission": "read"})).await.empty(204);
+    for list in ["assignees", "reviewers"] {
+        let list = format!("{tools}/{list}");
+        for (reader, expected) in [(&bob, &[&ada, &bob, &carol][..]), (&eve, &[&carol])] {
+            let names: Vec<_> = expected.iter().map(|user| user.name.as_str()).collect();
+            assert_eq!(reader.get(&list).await.expect(200).each("login"), names, "{list}");
+        }
+        let page = bob.get(&format!("{list}?limit=1&page=2")).await.expect(200);
+        assert_eq!((page.each("login"), page.header("x-total-count")), (vec![bob.name.clone()], "3".to_owned()));
+        cluster.anonymous().get(&list).await.refused(401);
     }
 }
