@@ -6,7 +6,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{self, IssueState};
 use prost_types::Timestamp;
 
-use crate::model::{Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest, is_draft};
+use crate::model::{Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest, Reaction, is_draft};
 use crate::store::TimelineEntry;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -100,6 +100,14 @@ pub(crate) fn comment(comment: Comment) -> issue::Comment {
         create_time: Some(timestamp(comment.created_us)),
         update_time: Some(timestamp(comment.updated_us)),
         is_truncated: comment.is_truncated,
+    }
+}
+
+pub(crate) fn reaction(reaction: Reaction) -> issue::Reaction {
+    issue::Reaction {
+        user_id: reaction.user.0,
+        content: reaction.content,
+        create_time: Some(timestamp(reaction.created_us)),
     }
 }
 

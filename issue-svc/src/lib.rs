@@ -40,6 +40,7 @@ use ferrite_proto::issue::issue_service_server::IssueServiceServer;
 use ferrite_proto::issue::label_service_server::LabelServiceServer;
 use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
 use ferrite_proto::issue::pull_service_server::PullServiceServer;
+use ferrite_proto::issue::reaction_service_server::ReactionServiceServer;
 use ferrite_rpc::rate_limit::HourlyLimit;
 
 use commits::{CommitScanner, ScanQueue};
@@ -124,6 +125,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         .add(LabelServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MilestoneServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(PullServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(ReactionServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(state).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 

@@ -2,6 +2,7 @@
 
 mod issue;
 mod pull;
+mod reaction;
 mod text;
 pub(crate) mod words;
 
@@ -12,4 +13,5 @@ pub(crate) use issue::{
 pub(crate) use pull::{
     Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, check_branch, check_commit_id, is_draft, merge_style,
 };
+pub(crate) use reaction::{Reaction, ReactionContent, ReactionSubject, ReactionTarget};
 pub(crate) use text::{Body, Color, Description, LabelDescription, LabelName, MilestoneTitle, Title};

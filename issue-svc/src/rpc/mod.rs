@@ -6,6 +6,7 @@ mod issues;
 mod labels;
 mod milestones;
 mod pulls;
+mod reactions;
 #[cfg(test)]
 mod tests;
 

@@ -23,6 +23,7 @@ use crate::testing::{REPOSITORY, Service, TestCaller, on_each_url, reason};
 mod conditional;
 mod organization_labels;
 mod pulls;
+mod reactions;
 
 const TEXT_BYTES: usize = 1_000_000;
 const DESCRIPTION_BYTES: usize = 60_000;

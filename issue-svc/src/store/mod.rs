@@ -1,4 +1,4 @@
-//! SQL and rows of issues, comments, labels, milestones and timelines. No other module names these
+//! SQL and rows of issues, comments, reactions, labels, milestones and timelines. No other module names these
 //! tables.
 //!
 //! Every write begins with [`IssueTable::advance`], which locks the repository's counters. Whatever
@@ -15,6 +15,7 @@ mod listed_texts;
 mod milestones;
 mod pulls;
 mod purge;
+mod reactions;
 mod search;
 mod tallies;
 #[cfg(test)]

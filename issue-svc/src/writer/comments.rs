@@ -60,6 +60,7 @@ impl Write<'_> {
     pub(crate) async fn delete_comment(&mut self, comment: Comment, actor: UserId) -> Result<(), IssueError> {
         let issue = self.issue(comment.issue_number).await?;
         let store = &self.writer.store;
+        store.delete_reactions(&mut self.tx, issue.id, comment.id).await?;
         store.delete_comment(&mut self.tx, comment.id).await?;
         store.touch(&mut self.tx, issue.id, -1, self.now_us).await?;
         let mut changes = TallyChanges::default();

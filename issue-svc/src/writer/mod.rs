@@ -10,6 +10,7 @@ mod labels;
 mod milestones;
 mod pulls;
 mod purge;
+mod reactions;
 mod references;
 #[cfg(test)]
 mod tests;

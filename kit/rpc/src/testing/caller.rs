@@ -109,6 +109,22 @@ impl TestCaller {
         Self { grant: self.grant.clone().map(|grant| Grant { issues_enabled: false, ..grant }), ..self.clone() }
     }
 
+    /// Returns this caller with a grant for a repository without pull requests.
+    #[must_use]
+    pub fn without_pulls(&self) -> Self {
+        Self { grant: self.grant.clone().map(|grant| Grant { pulls_enabled: false, ..grant }), ..self.clone() }
+    }
+
+    /// Returns this caller with a grant for the access token with an id.
+    #[must_use]
+    pub fn with_token(&self, token_id: i64) -> Self {
+        let grant = self
+            .grant
+            .clone()
+            .map(|grant| Grant { user: grant.user.clone().map(|user| GrantUser { token_id, ..user }), ..grant });
+        Self { grant, ..self.clone() }
+    }
+
     /// Returns a request of this caller for `operation`, with a grant for it.
     pub fn request<T>(&self, operation: &str, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
