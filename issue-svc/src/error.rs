@@ -30,6 +30,10 @@ pub(crate) enum IssueError {
     IsDraft,
     #[error("the head of the pull request has moved")]
     HeadMoved,
+    #[error("the base of the pull request was changed")]
+    BaseMoved,
+    #[error("the settings of the repository do not allow to mark pull requests as merged by hand")]
+    StyleNotAllowed,
     #[error("{end} branch does not exist")]
     BranchNotFound {
         /// `base` or `head`.
@@ -102,6 +106,8 @@ impl ServiceError for IssueError {
             Self::PullClosed => (Kind::FailedPrecondition, "PULL_CLOSED"),
             Self::IsDraft => (Kind::FailedPrecondition, "IS_DRAFT"),
             Self::HeadMoved => (Kind::Aborted, "HEAD_MOVED"),
+            Self::BaseMoved => (Kind::Aborted, "BASE_MOVED"),
+            Self::StyleNotAllowed => (Kind::FailedPrecondition, "STYLE_NOT_ALLOWED"),
             Self::BranchNotFound { .. } => (Kind::NotFound, "BRANCH_NOT_FOUND"),
             Self::Git { kind, reason, .. } => (*kind, reason),
             Self::GitUnavailable => (Kind::Overloaded, "STORE_UNAVAILABLE"),

@@ -133,6 +133,7 @@ mod tests {
                     "Deliver",
                     "DescribeRepositories",
                     "DescribeReviewers",
+                    "ReauthorizeAccess",
                     "ResolveAccess",
                     "ResolveIssueAccess",
                 ],

@@ -1,6 +1,7 @@
 //! The RPCs of pull requests.
 
 mod create;
+mod mark;
 mod merge;
 mod update;
 
@@ -18,6 +19,7 @@ use ferrite_rpc::version;
 use tonic::Request;
 
 use self::create::create_pull;
+use self::mark::mark_merged;
 use self::merge::permit_merge;
 use self::update::update_pull;
 use super::issues::MAX_PAGE_SIZE;
@@ -43,10 +45,6 @@ service!(PullService for AppState {
 async fn authorize<T>(state: &AppState, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, IssueError> {
     let grant = state.authorizer.authorize(&Caller::of(request), RepositoryId(repository)).await?;
     if grant.pulls_enabled { Ok(grant) } else { Err(IssueError::PullsDisabled) }
-}
-
-async fn mark_merged(_: &AppState, _: Request<MarkMergedRequest>) -> Result<MarkMergedResponse, IssueError> {
-    Err(IssueError::PullNotFound)
 }
 
 async fn full_pull(state: &AppState, repository: RepositoryId, number: i64) -> Result<FullIssue, IssueError> {

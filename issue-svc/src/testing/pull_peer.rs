@@ -10,8 +10,9 @@ use ferrite_proto::git::{
 };
 use ferrite_proto::repo::{
     CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeRepositoriesResponse,
-    PullSettings, Repository,
+    PullSettings, ReauthorizeAccessRequest, ReauthorizeAccessResponse, Repository,
 };
+use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::testing::{FakeAccessService, FakeMergeService};
 use tonic::{Request, Response, Status};
 
@@ -24,8 +25,11 @@ pub(crate) struct PullPeerState {
     pub(crate) set_heads: Vec<SetPullHeadRequest>,
     /// Whether git-svc cannot set heads.
     pub(crate) fails_set_heads: bool,
-    /// The heads that a push to a base has merged.
+    /// The heads that a push to a base has merged, and other commits of bases.
     pub(crate) merged_heads: HashSet<String>,
+    pub(crate) allows_manual_merges: bool,
+    /// Whether tokens have lost their access since their grants.
+    pub(crate) lost_access: bool,
     pub(crate) merges: Vec<Merge>,
 }
 
@@ -76,10 +80,21 @@ impl FakeAccessService for PullPeer {
         &self,
         request: Request<DescribeRepositoriesRequest>,
     ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
-        let pulls = Some(PullSettings { detects_manual_merges: true, ..Default::default() });
+        let allow_manual_merge = self.0.lock().unwrap().allows_manual_merges;
+        let pulls = Some(PullSettings { detects_manual_merges: true, allow_manual_merge, ..Default::default() });
         let describe = |id| Repository { id, store: "default".to_owned(), pulls: pulls.clone(), ..Default::default() };
         let repositories = request.into_inner().repository_ids.into_iter().map(describe).collect();
         Ok(Response::new(DescribeRepositoriesResponse { repositories }))
+    }
+
+    async fn reauthorize_access(
+        &self,
+        _: Request<ReauthorizeAccessRequest>,
+    ) -> Result<Response<ReauthorizeAccessResponse>, Status> {
+        match self.0.lock().unwrap().lost_access {
+            true => Err(AuthError::RepositoryNotFound.into()),
+            false => Ok(Response::new(ReauthorizeAccessResponse {})),
+        }
     }
 }
 

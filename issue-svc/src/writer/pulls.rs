@@ -91,6 +91,25 @@ impl Write<'_> {
         if pull.merged_us.is_some() || !is_current {
             return Ok(false);
         }
+        self.set_merged(issue, &pull, merged).await?;
+        Ok(true)
+    }
+
+    /// Marks an open pull request as merged by hand. Fails if it has another head or another base by
+    /// now.
+    pub(crate) async fn mark_merged(&mut self, merged: &Merged) -> Result<FullIssue, IssueError> {
+        let (issue, pull) = self.pull(merged.number).await?;
+        require_open(&issue, &pull)?;
+        if pull.head_id != merged.head_id {
+            return Err(IssueError::HeadMoved);
+        }
+        if pull.base_branch != merged.base_branch {
+            return Err(IssueError::BaseMoved);
+        }
+        self.set_merged(issue, &pull, merged).await
+    }
+
+    async fn set_merged(&mut self, issue: Issue, pull: &PullRequest, merged: &Merged) -> Result<FullIssue, IssueError> {
         let store = &self.writer.store;
         let mut new = issue.clone();
         new.class.is_closed = true;
@@ -114,7 +133,7 @@ impl Write<'_> {
         store.add_entries(&mut self.tx, issue.id, &[entry]).await?;
         let full = self.complete(new).await?;
         self.tell_issue(&[IssueAction::Closed], None, &full, merged.user);
-        Ok(true)
+        Ok(full)
     }
 
     /// Moves the head of an open pull request, or only its merge base. Returns the pull request as

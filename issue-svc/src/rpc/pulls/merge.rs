@@ -52,7 +52,7 @@ pub(super) async fn permit_merge(
 }
 
 /// Waits until known pushes to the head are taken over, so that no older head is merged.
-async fn wait_for_head(state: &AppState, repository: RepositoryId, number: i64) -> Result<(), IssueError> {
+pub(super) async fn wait_for_head(state: &AppState, repository: RepositoryId, number: i64) -> Result<(), IssueError> {
     for _ in 0..MAX_HEAD_CHECKS {
         if !state.pulls.queue.is_head_waiting(repository, number).await? {
             return Ok(());

@@ -21,6 +21,8 @@ use futures_util::future::join_all;
 
 use super::*;
 
+mod marks;
+
 const FORK: i64 = 43;
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
