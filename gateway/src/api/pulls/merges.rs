@@ -1,43 +1,37 @@
-//! Merges of pull requests, updates of their heads, and conflicts.
+//! Merges of pull requests.
 
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use ferrite_api_types::convert::{require, text};
-use ferrite_api_types::shape;
 use ferrite_core::version::Precondition;
 use ferrite_proto::error::reason;
-use ferrite_proto::git::{
-    CommitIdentity, ConflictFile, DeleteBranchRequest, GetBranchRequest, GetConflictsRequest, GetConflictsResponse,
-    LineRange, Merge, MergePullRequest, MergeStyle, PullEnds, UpdatePullHeadRequest,
-};
-use ferrite_proto::issue::{Issue, IssueState, PermitMergeRequest, PullRequest};
+use ferrite_proto::git::{CommitIdentity, DeleteBranchRequest, GetBranchRequest, Merge, MergePullRequest, MergeStyle};
+use ferrite_proto::issue::{Issue, MarkMergedRequest, PermitMergeRequest, PullRequest};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{PullSettings, RepositoryRef};
 use ferrite_rpc::grpc::with_timeout;
 use ferrite_rpc::version::VersionedCall;
-use serde::Serialize;
 use tonic::Status;
 
+use super::MERGE_TIMEOUT;
 use super::changes::find;
+use super::conflicts::conflicts_of;
 use crate::api::access::ResolvedAccess;
 use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::api::git::response::read_error;
-use crate::http::body::NoBody;
 use crate::http::error::{ApiError, ApiResult};
-use crate::http::filters::{QueryOf, filters};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{
-    Fields, Flag, JsonObject, LongText, NonBlank, NonEmpty, Optional, RequestBody, Text, Unsupported, WithoutEffect,
-    Word, fields,
+    Fields, Flag, JsonObject, LongText, NonBlank, NonEmpty, Optional, RequestBody, Text, Unsupported, Word, fields,
 };
-use crate::http::response::{Done, Json, NoContent};
+use crate::http::response::{Done, NoContent};
 use crate::http::routes::variant;
 use crate::http::words::words;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
 
-/// Deadline of a merge: git-svc needs up to 30 s for one attempt, and begins again if the base moves.
-const MERGE_TIMEOUT: Duration = Duration::from_secs(70);
+/// Deadline of the mark of a merge made by hand: issue-svc lets git-svc walk the history of the base.
+const MARK_TIMEOUT: Duration = Duration::from_secs(40);
 /// Maximum body of a pull request in the default message of a squash. A longer one is cut.
 const MAX_DEFAULT_BODY_BYTES: usize = 64 * 1024;
 /// The files that an error names.
@@ -58,8 +52,6 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/pulls/{index}/merge" =>
         get is_merged as variant(operation::GET_PULL, "IsMerged"),
         post merge as operation::MERGE_PULL;
-    "/api/v1/repos/{owner}/{repo}/pulls/{index}/update" => post update as operation::UPDATE_PULL_HEAD;
-    "/api/v1/repos/{owner}/{repo}/pulls/{index}/conflicts" => get conflicts as operation::GET_CONFLICTS;
 }
 
 words! {
@@ -74,24 +66,12 @@ words! {
     }
 }
 
-words! {
-    /// Whether the head is rebased.
-    enum UpdateStyle: bool { "merge" = false, "rebase" = true }
-}
-
-filters! {
-    /// How to update a head.
-    struct UpdateFilters {
-        /// `merge`, which is the default, or `rebase`.
-        by_rebase as "style": Word<UpdateStyle> = "rebase",
-    }
-}
-
 fields! {
     /// How to merge a pull request. Letter case and underscores do not matter in the names of fields.
     struct MergeOptions {
         /// The style; `merge` by default. The settings of the repository must allow it.
-        /// `manually-merged` is refused: push the merge instead.
+        /// `manually-merged` merges nothing: it marks the pull request as merged by a commit that
+        /// the base has.
         style as "Do": NonEmpty<Word<Style>> = "squash",
         /// The first line of the message. The default names the pull request. Styles that make no
         /// commit ignore it.
@@ -99,8 +79,9 @@ fields! {
         /// The rest of the message. The default is empty, or the body of the pull request for a
         /// squash.
         message as "MergeMessageField": NonBlank<LongText> = "Fixes #5.",
-        /// Not used.
-        merge_commit_id as "MergeCommitID": WithoutEffect<Text<40>> = "9e107d9d372bb6826bd81d3542a419d6e277e1a2",
+        /// The commit of the base that merged the pull request. Only `manually-merged` needs it;
+        /// other styles ignore it.
+        merge_commit_id as "MergeCommitID": NonEmpty<Text<40>> = "9e107d9d372bb6826bd81d3542a419d6e277e1a2",
         /// The commit that the head must have. The merge fails if the head has moved.
         head_commit_id: NonEmpty<Text<40>> = "9e107d9d372bb6826bd81d3542a419d6e277e1a2",
         /// Whether to delete the head branch after the merge. The default is a setting of the
@@ -110,58 +91,6 @@ fields! {
         force_merge: Unsupported<Flag> = false,
         /// Not supported: must be false.
         merge_when_checks_succeed: Unsupported<Flag> = false,
-    }
-}
-
-shape! {
-    /// The files of a pull request that conflict with its base.
-    #[derive(Clone, Debug, Serialize)]
-    struct PullConflicts {
-        /// At most 100 files. Empty if the pull request can be merged.
-        files: Vec<FileConflict>,
-        /// The number of all files that conflict.
-        total_count: i64,
-    }
-}
-
-shape! {
-    /// A file that conflicts.
-    #[derive(Clone, Debug, Serialize)]
-    struct FileConflict {
-        path: String,
-        /// The kind of conflict: `content`, `add_add`, `modify_delete`, `rename_rename`,
-        /// `directory_file`, `directory_rename`, `binary`, `submodule` or `mode`.
-        kind: String,
-        /// At most 100 ranges. Empty for files that are not text.
-        ranges: Vec<RangeConflict>,
-    }
-}
-
-shape! {
-    /// Lines that conflict: each time the first line, from 1, and the number of lines.
-    #[derive(Clone, Debug, Serialize)]
-    struct RangeConflict {
-        /// In the merge base.
-        base: Vec<i64>,
-        /// In the base branch.
-        ours: Vec<i64>,
-        /// In the head.
-        theirs: Vec<i64>,
-    }
-}
-
-impl FileConflict {
-    fn new(file: ConflictFile) -> Self {
-        let lines = |range: Option<LineRange>| {
-            let LineRange { start, line_count } = range.unwrap_or_default();
-            vec![start.into(), line_count.into()]
-        };
-        let ranges = file.ranges.into_iter().map(|range| RangeConflict {
-            base: lines(range.base),
-            ours: lines(range.ours),
-            theirs: lines(range.theirs),
-        });
-        Self { path: text(&file.path), kind: file.kind, ranges: ranges.collect() }
     }
 }
 
@@ -189,7 +118,7 @@ async fn merge(
         style,
         title,
         message,
-        merge_commit_id: (),
+        merge_commit_id,
         head_commit_id,
         delete_branch_after_merge,
         force_merge: (),
@@ -197,7 +126,14 @@ async fn merge(
     } = options;
     let permit_access = call.confirm(permit_access, operation::PERMIT_MERGE).await?;
     let access = call.confirm(access, operation::MERGE_PULL).await?;
-    let style = allowed_style(style, &access.pulls)?;
+    let Some(style) = style.unwrap_or(Some(MergeStyle::Merge)) else {
+        let (commit_id, head_id) = (merge_commit_id.unwrap_or_default(), head_commit_id.unwrap_or_default());
+        let request = MarkMergedRequest { repository_id: access.id, number, commit_id, head_id };
+        let ends = mark_merged(&call, request).await?;
+        delete_merged_head(&call, &access, &ends, delete_branch_after_merge).await;
+        return Ok(Done);
+    };
+    require_allowed(style, &access.pulls)?;
     let request = PermitMergeRequest {
         repository_id: permit_access.id,
         number,
@@ -227,13 +163,18 @@ async fn merge(
         Ok(merged) => require(merged.into_inner().merge, "merge")?,
         Err(status) => return Err(merge_error(&call, &access, &ends, status).await),
     };
-    if merged.head_id == ends.head_id
-        && delete_branch_after_merge.unwrap_or(access.pulls.delete_branch_after_merge)
-        && let Err(error) = delete_head(&call, &ends).await
-    {
-        tracing::debug!(?error, "the head branch of a merged pull request stays");
+    if merged.head_id == ends.head_id {
+        delete_merged_head(&call, &access, &ends, delete_branch_after_merge).await;
     }
     Ok(Done)
+}
+
+/// Marks a pull request as merged by hand. Returns its ends.
+async fn mark_merged(call: &ApiCall, request: MarkMergedRequest) -> ApiResult<PullRequest> {
+    let access = call.resolve(RepositoryRef::by_id(request.repository_id), operation::MARK_MERGED).await?;
+    let request = with_timeout(call.request_with_grant(&access.grant, request), MARK_TIMEOUT);
+    let marked = call.clients.pulls().mark_merged(request).await.map_err(refused_merge)?.into_inner();
+    Ok(require(require(marked.pull, "pull")?.pull_request, "pull_request")?)
 }
 
 /// Gives the options the names that [`MergeOptions`] has. Servers that are written in Go read names
@@ -248,13 +189,8 @@ fn name_options(object: &mut JsonObject) {
     }
 }
 
-/// Returns the style to merge with. 405 unless the settings allow it; those of a repository without
-/// pull requests do not count.
-fn allowed_style(style: Option<Option<MergeStyle>>, settings: &PullSettings) -> ApiResult<MergeStyle> {
-    let refuse = |message| Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).because("STYLE_NOT_ALLOWED"));
-    let Some(style) = style.unwrap_or(Some(MergeStyle::Merge)) else {
-        return refuse("merging by hand is not supported: push the merge to the base branch");
-    };
+/// 405 unless the settings allow the style; those of a repository without pull requests do not count.
+fn require_allowed(style: MergeStyle, settings: &PullSettings) -> ApiResult<()> {
     let is_allowed = match style {
         MergeStyle::Unspecified => false,
         MergeStyle::Merge => settings.allow_merge,
@@ -264,9 +200,10 @@ fn allowed_style(style: Option<Option<MergeStyle>>, settings: &PullSettings) -> 
         MergeStyle::FastForwardOnly => settings.allow_fast_forward_only,
     };
     if is_allowed || !settings.has_pulls {
-        return Ok(style);
+        return Ok(());
     }
-    refuse("the settings of the repository do not allow this style of merging")
+    let message = "the settings of the repository do not allow this style of merging";
+    Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).because("STYLE_NOT_ALLOWED"))
 }
 
 /// Returns the message of the commit that the style makes; empty if it makes none.
@@ -355,16 +292,13 @@ async fn merge_error(call: &ApiCall, access: &ResolvedAccess, ends: &PullRequest
     refused_merge(status)
 }
 
-async fn conflicts_of(
-    call: &ApiCall,
-    repository: RepositoryRef,
-    ends: &PullRequest,
-) -> ApiResult<GetConflictsResponse> {
-    let access = call.resolve(repository, operation::GET_CONFLICTS).await?;
-    let pull = Some(PullEnds { base_branch: ends.base_branch.clone(), head_id: ends.head_id.clone() });
-    let request = call.request_with_grant(&access.grant, GetConflictsRequest { repository_id: access.id, pull });
-    let request = with_timeout(request, MERGE_TIMEOUT);
-    Ok(call.clients.merges().get_conflicts(request).await.map_err(read_error)?.into_inner())
+/// Deletes the branch of a merged head if the request or else the settings say so, and if it can.
+async fn delete_merged_head(call: &ApiCall, access: &ResolvedAccess, ends: &PullRequest, is_wanted: Option<bool>) {
+    if is_wanted.unwrap_or(access.pulls.delete_branch_after_merge)
+        && let Err(error) = delete_head(call, ends).await
+    {
+        tracing::debug!(?error, "the head branch of a merged pull request stays");
+    }
 }
 
 /// Deletes the branch of a merged head, if it still has the merged commit when it goes.
@@ -390,76 +324,6 @@ async fn delete_head(call: &ApiCall, ends: &PullRequest) -> ApiResult<()> {
     request.extensions_mut().insert(VersionedCall::requiring(operation::DELETE_BRANCH, unchanged));
     call.clients.git().delete_branch(request).await?;
     Ok(())
-}
-
-async fn update(
-    Authenticated(call): Authenticated,
-    path: RepoPath,
-    params: Params,
-    filters: QueryOf<UpdateFilters>,
-    body: NoBody,
-) -> ApiResult<Done> {
-    let access = call.access(&path, operation::GET_PULL).await?;
-    let (pull, ends) = find(&call, &access, params.id("index")).await?;
-    let head = head_access(&call, &ends).await?;
-    body.read()?;
-    let by_rebase = filters.read()?.by_rebase.unwrap_or(false);
-    let refuse = |message, reason| Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, message).because(reason));
-    if ends.is_merged {
-        return refuse("pull request is merged", "ALREADY_MERGED");
-    }
-    if pull.state() != IssueState::Open {
-        return refuse("pull request is closed", "PULL_CLOSED");
-    }
-    if by_rebase && !access.pulls.allow_rebase_update {
-        return Err(ApiError::invalid_field("style", "invalid", "the settings of the repository allow only `merge`"));
-    }
-    let base_grant = if head.id == access.id {
-        String::new()
-    } else {
-        call.resolve(RepositoryRef::by_id(access.id), operation::GET_BRANCH).await?.grant.text()
-    };
-    let request = UpdatePullHeadRequest {
-        repository_id: head.id,
-        head_branch: ends.head_branch,
-        head_id: ends.head_id,
-        base_repository_id: access.id,
-        base_branch: ends.base_branch,
-        by_rebase,
-        base_grant,
-    };
-    let request = with_timeout(call.request_with_grant(&head.grant, request), MERGE_TIMEOUT);
-    match call.clients.merges().update_pull_head(request).await {
-        Ok(_) => Ok(Done),
-        // The head has all commits of the base.
-        Err(status) if reason(&status).as_deref() == Some("NOTHING_TO_MERGE") => Ok(Done),
-        Err(status) => Err(read_error(status)),
-    }
-}
-
-/// Returns the access to change the head. 403 if the caller cannot see its repository.
-async fn head_access(call: &ApiCall, ends: &PullRequest) -> ApiResult<ResolvedAccess> {
-    let refusal = || ApiError::new(StatusCode::FORBIDDEN, "you are not allowed to push to the head branch");
-    if ends.head_repository_id == 0 || ends.is_head_deleted {
-        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "the head branch was deleted"));
-    }
-    let head = call.resolve(RepositoryRef::by_id(ends.head_repository_id), operation::UPDATE_PULL_HEAD).await;
-    head.map_err(|error| if error.status == StatusCode::NOT_FOUND { refusal() } else { error })
-}
-
-async fn conflicts(
-    Authenticated(call): Authenticated,
-    path: RepoPath,
-    params: Params,
-) -> ApiResult<Json<PullConflicts>> {
-    let access = call.access(&path, operation::GET_PULL).await?;
-    let (_, ends) = find(&call, &access, params.id("index")).await?;
-    if ends.is_merged {
-        return Ok(Json(PullConflicts { files: Vec::new(), total_count: 0 }));
-    }
-    let found = conflicts_of(&call, RepositoryRef::by_id(access.id), &ends).await?;
-    let files = found.files.into_iter().map(FileConflict::new).collect();
-    Ok(Json(PullConflicts { files, total_count: found.total_count }))
 }
 
 #[cfg(test)]
@@ -532,13 +396,11 @@ mod tests {
         ];
         for allowed in styles {
             for style in styles {
-                let found = allowed_style(Some(Some(style)), &only(allowed)).map_err(|error| error.status.as_u16());
-                assert_eq!(found, if style == allowed { Ok(style) } else { Err(405) });
+                let found = require_allowed(style, &only(allowed)).map_err(|error| error.status.as_u16());
+                assert_eq!(found, if style == allowed { Ok(()) } else { Err(405) });
             }
         }
-        assert_eq!(allowed_style(None, &only(MergeStyle::Merge)).unwrap(), MergeStyle::Merge);
-        assert_eq!(allowed_style(Some(None), &only(MergeStyle::Merge)).unwrap_err().status.as_u16(), 405);
         // issue-svc says that there are no pull requests.
-        assert!(allowed_style(None, &PullSettings::default()).is_ok());
+        assert!(require_allowed(MergeStyle::Merge, &PullSettings::default()).is_ok());
     }
 }

@@ -1,11 +1,18 @@
 //! Pull requests.
 
 mod changes;
+mod conflicts;
 mod heads;
 mod merges;
 mod pulls;
 mod shown;
+mod updates;
+
+use std::time::Duration;
 
 use super::call::groups;
 
-groups! { changes merges pulls }
+/// Deadline of a merge: git-svc needs up to 30 s for one attempt, and begins again if the base moves.
+const MERGE_TIMEOUT: Duration = Duration::from_secs(70);
+
+groups! { changes conflicts merges pulls updates }

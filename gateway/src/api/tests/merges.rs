@@ -18,6 +18,7 @@ use crate::router;
 const PERMIT: &str = "ferrite.issue.v1.PullService/PermitMerge";
 const GET: &str = "ferrite.issue.v1.PullService/GetPull";
 const MERGE: &str = "ferrite.git.v1.MergeService/MergePull";
+const MARK: &str = "ferrite.issue.v1.PullService/MarkMerged";
 const UPDATE: &str = "ferrite.git.v1.MergeService/UpdatePullHead";
 const CONFLICTS: &str = "ferrite.git.v1.MergeService/GetConflicts";
 const COMPARE: &str = "ferrite.git.v1.DiffService/Compare";
@@ -129,7 +130,6 @@ async fn what_a_merge_cannot_have_is_named() {
         (json!({"force_merge": true}), 422, "force_merge"),
         (json!({"merge_when_checks_succeed": true}), 422, "merge_when_checks_succeed"),
         (json!({"do": 7}), 422, "Do"),
-        (json!({"Do": "manually-merged", "MergeCommitID": "a"}), 405, ""),
         // The settings allow neither.
         (json!({"Do": "rebase"}), 405, ""),
         (json!({"Do": "fast-forward-only"}), 405, ""),
@@ -163,6 +163,49 @@ async fn a_refused_merge_has_the_status_that_clients_expect() {
         respond(&case.script, settings());
         case.script.fail(rpc, refusal(kind, reason));
         let (status, refused, _) = case.send("POST", "/pulls/2/merge", &Value::Null).await;
+        assert_eq!((status, &refused["reason"]), (expected, &json!(reason)));
+    }
+}
+
+#[tokio::test]
+async fn a_merge_made_by_hand_is_marked_and_merges_nothing() {
+    let case = case().await;
+    let (head, base) = ("a".repeat(40), "c".repeat(40));
+    let delete = format!("{GIT}/DeleteBranch");
+    case.script.respond(MARK, &issue::MarkMergedResponse { pull: pull(ends()) });
+    for (body, commit_id, head_id) in [
+        (json!({"Do": "manually-merged", "MergeCommitID": base, "head_commit_id": head}), &*base, &*head),
+        (json!({"do": "manually-merged", "merge_commit_id": base, "title": ""}), &*base, ""),
+        (json!({"Do": "manually-merged", "MergeCommitID": ""}), "", ""),
+    ] {
+        let (status, shown, _) = case.send("POST", "/pulls/2/merge", &body).await;
+        assert_eq!((status, shown), (200, Value::Null), "{body}");
+        let (commit_id, head_id) = (commit_id.to_owned(), head_id.to_owned());
+        let expected = issue::MarkMergedRequest { repository_id: 7, number: 2, commit_id, head_id };
+        assert_eq!(case.script.take_request(MARK), Some(expected), "{body}");
+        for unasked in [PERMIT, MERGE, &delete] {
+            assert!(!case.script.took_request(unasked), "{body}");
+        }
+    }
+    let body = json!({"Do": "manually-merged", "MergeCommitID": base, "delete_branch_after_merge": true});
+    let get = format!("{GIT}/GetBranch");
+    let branch = git::Branch { name: b"topic".to_vec(), commit: Some(commit('a')), is_protected: false };
+    case.script.tell(&get, "0123456789abcdef0123456789abcdef");
+    case.script.respond(&get, &git::GetBranchResponse { branch: Some(branch) });
+    case.script.respond(&delete, &git::DeleteBranchResponse {});
+    assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200);
+    assert!(case.script.took_request(&delete));
+    for (kind, reason, expected) in [
+        (Kind::FailedPrecondition, "STYLE_NOT_ALLOWED", 405),
+        (Kind::FailedPrecondition, "ALREADY_MERGED", 405),
+        (Kind::FailedPrecondition, "PULL_CLOSED", 404),
+        (Kind::NotFound, "PULL_NOT_FOUND", 404),
+        (Kind::NotFound, "BRANCH_NOT_FOUND", 404),
+        (Kind::Aborted, "HEAD_MOVED", 409),
+        (Kind::Aborted, "BASE_MOVED", 409),
+    ] {
+        case.script.fail(MARK, refusal(kind, reason));
+        let (status, refused, _) = case.send("POST", "/pulls/2/merge", &body).await;
         assert_eq!((status, &refused["reason"]), (expected, &json!(reason)));
     }
 }
