@@ -117,6 +117,8 @@ crate::shape! {
         default_merge_style: String,
         /// Whether a push that brings the head into the base closes the pull request as merged.
         autodetect_manual_merge: bool,
+        /// Whether pull requests may be marked as merged by a commit that the base has.
+        allow_manual_merge: bool,
     }
 }
 
@@ -137,6 +139,7 @@ impl PullSettings {
                 style => style,
             },
             autodetect_manual_merge: settings.detects_manual_merges,
+            allow_manual_merge: settings.allow_manual_merge,
         }
     }
 }

@@ -164,6 +164,7 @@ async fn pull_requests_are_merged_as_the_settings_say(cluster: &Cluster) {
         "allow_merge_commits": false, "allow_rebase": false, "allow_rebase_explicit": false, "allow_squash_merge": true,
         "allow_fast_forward_only_merge": false, "default_merge_style": "squash", "allow_rebase_update": false,
         "default_delete_branch_after_merge": true, "autodetect_manual_merge": false,
+        "allow_manual_merge": true,
     });
     let shown = set(&ada, "demo", styles.clone()).await;
     for (field, value) in styles.as_object().unwrap() {

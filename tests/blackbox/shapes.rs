@@ -72,6 +72,7 @@ const REPOSITORY: &[(&str, &str)] = &[
     ("default_delete_branch_after_merge", "bool"),
     ("default_merge_style", "str"),
     ("autodetect_manual_merge", "bool"),
+    ("allow_manual_merge", "bool"),
     ("has_releases", "bool"),
     ("topics", "list"),
     ("created_at", "time"),

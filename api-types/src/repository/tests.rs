@@ -31,6 +31,7 @@ fn to_json(message: repo::Repository, viewer: Viewer) -> serde_json::Value {
 fn a_repository_has_the_shape_of_the_contract() {
     let expected = serde_json::json!({
       "allow_fast_forward_only_merge": false,
+      "allow_manual_merge": false,
       "allow_merge_commits": false,
       "allow_rebase": false,
       "allow_rebase_explicit": false,

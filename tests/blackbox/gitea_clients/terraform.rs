@@ -71,6 +71,7 @@ static REPOSITORIES: &[Row] = &[
         ("/allow_merge_commits", True),
         ("/allow_squash_merge", True),
         ("/autodetect_manual_merge", False),
+        ("/allow_manual_merge", False),
     ]),
     post(
         "/org/{org}/repos",

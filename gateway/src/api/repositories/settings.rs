@@ -77,6 +77,8 @@ fields! {
         default_delete_branch_after_merge: Optional<Flag> = false,
         /// Whether a push that brings the head into the base closes the pull request as merged.
         autodetect_manual_merge: Optional<Flag> = true,
+        /// Whether pull requests may be marked as merged by a commit that the base has.
+        allow_manual_merge: Optional<Flag> = true,
         /// The style that clients offer first; must be allowed. An empty one changes nothing.
         default_merge_style: NonEmpty<Word<MergeStyle>> = "merge",
     }
@@ -98,7 +100,7 @@ impl From<ChangedPulls> for PullSettingsChange {
             allow_rebase_update: changed.allow_rebase_update,
             delete_branch_after_merge: changed.default_delete_branch_after_merge,
             detects_manual_merges: changed.autodetect_manual_merge,
-            allow_manual_merge: None,
+            allow_manual_merge: changed.allow_manual_merge,
             default_style: changed.default_merge_style.map(str::to_owned),
         }
     }

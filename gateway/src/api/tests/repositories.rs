@@ -93,7 +93,7 @@ async fn settings_of_pull_requests_are_changed_with_the_others() {
         delete_branch_after_merge: Some(true),
         detects_manual_merges: Some(false),
         default_style: Some("rebase-merge".into()),
-        allow_manual_merge: None,
+        allow_manual_merge: Some(true),
     };
     for (body, pulls) in [
         (r#"{"allow_squash_merge":null,"default_merge_style":""}"#, None),
@@ -101,7 +101,7 @@ async fn settings_of_pull_requests_are_changed_with_the_others() {
             r#"{"has_pull_requests":true,"allow_merge_commits":true,"allow_rebase":false,"allow_rebase_explicit":true,
                 "allow_squash_merge":false,"allow_fast_forward_only_merge":true,"allow_rebase_update":false,
                 "default_delete_branch_after_merge":true,"autodetect_manual_merge":false,
-                "default_merge_style":"rebase-merge"}"#,
+                "allow_manual_merge":true,"default_merge_style":"rebase-merge"}"#,
             Some(styles),
         ),
         // Flux sends the styles with it.

@@ -83,6 +83,7 @@ fn add_our_fields(repository: &mut Value) {
     repository["language"] = json!("");
     for field in [
         "allow_fast_forward_only_merge",
+        "allow_manual_merge",
         "allow_merge_commits",
         "allow_rebase",
         "allow_rebase_explicit",
