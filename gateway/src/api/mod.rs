@@ -1,7 +1,7 @@
 //! REST v1: one folder per group of resources, with one file per resource and its routes.
 //!
 //! Modules from top to bottom: `admin` → `accounts`, `organizations`, `repositories`, `hooks`,
-//! `releases`, `pulls` → `issues`, `git`, `markdown` → `access` → `service` → `call`, `response_layer` →
+//! `releases`, `pulls`, `service` → `issues`, `git`, `markdown` → `access` → `call`, `response_layer` →
 //! `conditional`, `state`.
 
 mod access;

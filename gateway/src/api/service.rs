@@ -6,6 +6,7 @@ use ferrite_proto::operation;
 use serde::Serialize;
 
 use super::call::{Public, operations};
+use super::issues::reactions;
 use crate::http::error::ApiResult;
 use crate::http::page::{CommitList, ExtensionList, FollowList, LargeList, PageSizes, WholeList};
 use crate::http::response::Json;
@@ -56,8 +57,8 @@ shape! {
     /// Settings of the web interface.
     #[derive(Clone, Debug, Serialize)]
     struct UiSettings {
-        /// The reactions to comments. There are none.
-        allowed_reactions: [&'static str; 0],
+        /// The contents of reactions.
+        allowed_reactions: Vec<&'static str>,
     }
 }
 
@@ -104,7 +105,7 @@ async fn api(_: Public) -> ApiResult<Json<ApiSettings>> {
 }
 
 async fn ui(_: Public) -> ApiResult<Json<UiSettings>> {
-    Ok(Json(UiSettings { allowed_reactions: [] }))
+    Ok(Json(UiSettings { allowed_reactions: reactions::contents() }))
 }
 
 async fn repository(_: Public) -> ApiResult<Json<RepositorySettings>> {

@@ -54,6 +54,7 @@ mod mirrors;
 mod operations;
 mod pulls;
 mod quotas;
+mod reactions;
 mod repositories;
 mod script;
 mod slow_bodies;

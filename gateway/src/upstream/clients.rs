@@ -82,6 +82,7 @@ clients! { issue over Channel:
     labels is label_service_client::LabelServiceClient;
     milestones is milestone_service_client::MilestoneServiceClient;
     pulls is pull_service_client::PullServiceClient;
+    reactions is reaction_service_client::ReactionServiceClient;
 }
 
 clients! { hook over Channel:

@@ -2,6 +2,7 @@ mod comments;
 mod issues;
 pub(super) mod labels;
 mod milestones;
+pub(super) mod reactions;
 mod settings;
 mod timeline;
 
@@ -19,7 +20,7 @@ use crate::http::error::ApiError;
 use crate::http::words::words;
 use ferrite_api_types::links::{Links, RepositoryLinks};
 
-groups! { comments issues labels milestones settings timeline }
+groups! { comments issues labels milestones reactions settings timeline }
 
 words! {
     pub(super) enum ListedState: IssueState {

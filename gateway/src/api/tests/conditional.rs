@@ -289,6 +289,7 @@ async fn conditions_of_every_post_are_refused_after_its_caller() {
         "CommentService/CreateComment",
         "LabelService/ChangeIssueLabels",
         "PullService/CreatePull",
+        "ReactionService/AddReaction",
     ] {
         script.fail(&format!("ferrite.issue.v1.{rpc}"), failure(Kind::InvalidArgument, "INVALID_REQUEST"));
     }

@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 49] = [
+const GROUPS: [(&str, &str); 50] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -34,6 +34,7 @@ const GROUPS: [(&str, &str); 49] = [
     (".ReleaseService/", "Releases"),
     (".IssueService/", "Issues"),
     (".CommentService/", "Comments"),
+    (".ReactionService/", "Reactions"),
     (".LabelService/", "Labels"),
     (".MilestoneService/", "Milestones"),
     (".PullService/", "Pull requests"),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 99] = [
+const SUMMARIES: [(&str, &str); 105] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
@@ -167,6 +167,18 @@ const SUMMARIES: [(&str, &str); 99] = [
     ("ChangeIssueLabelsReplace", "Replaces the labels of an issue."),
     ("ChangeIssueLabelsClear", "Removes all labels of an issue."),
     ("ChangeIssueLabelsRemove", "Removes a label of an issue."),
+    ("ListReactionsOfIssue", "Returns the reactions to an issue or a pull request, oldest first."),
+    ("ListReactionsOfComment", "Returns the reactions to a comment, oldest first."),
+    (
+        "AddReactionToIssue",
+        "Adds a reaction of the caller to an issue or a pull request. One that is there stays as it is: 200.",
+    ),
+    ("AddReactionToComment", "Adds a reaction of the caller to a comment. One that is there stays as it is: 200."),
+    (
+        "RemoveReactionFromIssue",
+        "Removes a reaction of the caller from an issue or a pull request. One that is not there is ignored.",
+    ),
+    ("RemoveReactionFromComment", "Removes a reaction of the caller from a comment. One that is not there is ignored."),
     // Pull requests.
     ("GetPullIsMerged", "Returns 204 if a pull request is merged, else 404."),
     ("GetPullFiles", "Returns the files that a pull request changes."),

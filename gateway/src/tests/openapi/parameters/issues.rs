@@ -12,4 +12,7 @@ pub(super) const ROWS: &[Row] = &[
     ("GetComment", "id", "integer", "The id of the comment."),
     ("UpdateComment", "id", "integer", "The id of the comment."),
     ("DeleteComment", "id", "integer", "The id of the comment."),
+    ("ListReactions", "id", "integer", "The id of the comment."),
+    ("AddReaction", "id", "integer", "The id of the comment."),
+    ("RemoveReaction", "id", "integer", "The id of the comment."),
 ];
