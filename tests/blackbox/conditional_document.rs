@@ -21,7 +21,7 @@ const DOCUMENT: &str = include_str!("../../docs/openapi.json");
 const STALE: &str = "\"0123456789abcdef\"";
 /// Bodies for the writes that need one, by method and path in the document. Each is valid except
 /// for its tag.
-const BODIES: [(&str, &str, &str); 12] = [
+const BODIES: [(&str, &str, &str); 13] = [
     ("patch", "/hooks/{id}", r#"{"config":{},"active":false}"#),
     ("patch", "/quota", r#"{"repositories":7}"#),
     ("patch", "/comments/{id}", r#"{"body":"Other"}"#),
@@ -31,6 +31,7 @@ const BODIES: [(&str, &str, &str); 12] = [
     ("put", "/contents/{file}", r#"{"message":"m","content":"eA=="}"#),
     ("delete", "/contents/{file}", r#"{"message":"m"}"#),
     ("put", "/issues/{index}/labels", r#"{"labels":[]}"#),
+    ("delete", "/reactions", r#"{"content":"eyes"}"#),
     ("put", "/topics", r#"{"topics":["git"]}"#),
     ("patch", "/milestones/{id}", r#"{"title":"v2"}"#),
     ("delete", "/user/emails", r#"{"emails":["nobody@example.org"]}"#),
@@ -87,9 +88,14 @@ impl World {
             ("/repos/{owner}/{repo}/contents/{file}", format!("{repo}/contents/README.md")),
             ("/repos/{owner}/{repo}/hooks/{id}", of_repo),
             ("/repos/{owner}/{repo}/issues/comments/{id}", format!("{repo}/issues/comments/{comment}")),
+            (
+                "/repos/{owner}/{repo}/issues/comments/{id}/reactions",
+                format!("{repo}/issues/comments/{comment}/reactions"),
+            ),
             ("/repos/{owner}/{repo}/issues/{index}", format!("{repo}/issues/1")),
             ("/repos/{owner}/{repo}/issues/{index}/comments/{id}", format!("{repo}/issues/1/comments/{comment}")),
             ("/repos/{owner}/{repo}/issues/{index}/labels", format!("{repo}/issues/1/labels")),
+            ("/repos/{owner}/{repo}/issues/{index}/reactions", format!("{repo}/issues/1/reactions")),
             ("/repos/{owner}/{repo}/keys/{id}", deploy_key),
             ("/repos/{owner}/{repo}/labels/{id}", format!("{repo}/labels/{label}")),
             ("/repos/{owner}/{repo}/milestones/{id}", format!("{repo}/milestones/{milestone}")),

@@ -92,6 +92,7 @@ mod proxies;
 mod public_keys;
 mod pulls;
 mod quotas;
+mod reactions;
 mod reading;
 mod redis;
 mod release_uploads;

@@ -365,6 +365,8 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "CreateComment", "POST", of_issue("/comments"), json!({"body": "More"}));
     add(ada, "UpdateComment", "PATCH", of_issue(&format!("/comments/{comment}")), json!({"body": "Changed"}));
     add(ada, "DeleteComment", "DELETE", of_issue(&format!("/comments/{comment}")), nothing());
+    add(ada, "AddReaction", "POST", of_issue("/reactions"), json!({"content": "eyes"}));
+    add(ada, "RemoveReaction", "DELETE", of_issue("/reactions"), json!({"content": "eyes"}));
     add(ada, "ChangeIssueLabels", "POST", of_issue("/labels"), json!({"labels": [label]}));
     add(ada, "CreateLabel", "POST", demo("/labels"), json!({"name": "more", "color": "#ff0000"}));
     add(ada, "UpdateLabel", "PATCH", demo(&format!("/labels/{label}")), json!({"name": "changed"}));
@@ -384,6 +386,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "CreatePull", "POST", demo("/pulls"), json!({"head": "offered", "base": "main", "title": "More"}));
     add(ada, "UpdatePull", "PATCH", pull.clone(), json!({"title": "Changed"}));
     add(ada, "UpdatePullHead", "POST", format!("{pull}/update"), json!({}));
+    add(ada, "MarkMerged", "POST", format!("{pull}/merge"), json!({"Do": "manually-merged"}));
     add(ada, "PermitMerge MergePull", "POST", format!("{pull}/merge"), json!({"Do": "merge"}));
 
     // Webhooks with an unreachable URL

@@ -1,8 +1,8 @@
-//! What Atlantis sends, with the Go client, but for reviews and reactions.
+//! What Atlantis sends, with the Go client, but for reviews.
 
 use super::go_sdk_git_types::{CONTENTS, STATUS};
 use super::go_sdk_pulls::{CHANGED_FILE, PULL};
-use super::go_sdk_types::{COMMENT, LABEL, REPOSITORY, USER, VERSION};
+use super::go_sdk_types::{COMMENT, LABEL, REACTION, REPOSITORY, USER, VERSION};
 use super::replay::Program;
 use super::row::Check::{Empty, Filled, Has, Is, True};
 use super::row::{Row, get, patch, post};
@@ -49,6 +49,8 @@ static PLANS: &[Row] = &[
         .is(&[201])
         .decodes(One(&COMMENT))
         .keeps(&[("comment", "/id")]),
+    // It shows that it has seen the comment that asked for the plan.
+    post("/repos/{owner}/{repo}/issues/comments/{comment}/reactions", r#"{"content":"eyes"}"#).decodes(One(&REACTION)),
 ];
 
 /// Before it applies, it folds its earlier comments.

@@ -1,9 +1,9 @@
 //! Issues, labels, milestones, releases and webhooks as programs with the Go client ask for them.
 
-use super::go_sdk_types::{ASSET, COMMENT, HOOK, ISSUE, LABEL, MILESTONE, RELEASE};
+use super::go_sdk_types::{ASSET, COMMENT, HOOK, ISSUE, LABEL, MILESTONE, REACTION, RELEASE};
 use super::row::Caller::Reader;
 use super::row::Check::{Empty, Entries, False, Filled, Is, Null, Positive, Set, True};
-use super::row::{Row, delete, get, patch, post, put, upload};
+use super::row::{Row, delete, delete_with, get, patch, post, put, upload};
 use super::shape::Type::{Many, One};
 
 pub(super) static ROWS: &[Row] = &[
@@ -95,6 +95,19 @@ pub(super) static ROWS: &[Row] = &[
         .decodes(One(&COMMENT))
         .reads(&[("/body", Is("Mended"))]),
     get("/repos/{owner}/{repo}/issues/comments/{comment}").decodes(One(&COMMENT)),
+    post("/repos/{owner}/{repo}/issues/comments/{comment}/reactions", r#"{"content":"eyes"}"#)
+        .is(&[201])
+        .decodes(One(&REACTION)),
+    get("/repos/{owner}/{repo}/issues/comments/{comment}/reactions").decodes(Many(&REACTION)).reads(&[
+        ("/0/content", Is("eyes")),
+        ("/0/user/login", Is("{owner}")),
+        ("/0/created_at", Set),
+    ]),
+    delete_with("/repos/{owner}/{repo}/issues/comments/{comment}/reactions", r#"{"content":"eyes"}"#),
+    post("/repos/{owner}/{repo}/issues/{issue}/reactions", r#"{"content":"+1"}"#).is(&[201]).decodes(One(&REACTION)),
+    get("/repos/{owner}/{repo}/issues/{issue}/reactions?limit=0&page=1").by(Reader).decodes(Many(&REACTION)),
+    delete_with("/repos/{owner}/{repo}/issues/{issue}/reactions", r#"{"content":"+1"}"#),
+    get("/repos/{owner}/{repo}/issues/{issue}/reactions").reads(&[("", Empty)]),
     delete("/repos/{owner}/{repo}/issues/comments/{comment}"),
     get("/repos/{owner}/{repo}/issues/{issue}/labels?limit=0&page=1").decodes(Many(&LABEL)),
     put("/repos/{owner}/{repo}/issues/{issue}/labels", r#"{"labels":[]}"#).reads(&[("", Empty)]),

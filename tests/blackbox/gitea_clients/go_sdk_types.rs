@@ -50,6 +50,8 @@ pub(super) static USER: Shape = Shape::new(&[
     ("starred_repos_count", Integer),
 ]);
 
+pub(super) static REACTION: Shape = Shape::new(&[("user", One(&USER)), ("content", Text), ("created_at", Time)]);
+
 pub(super) static FOUND_USERS: Shape = Shape::new(&[("data", Many(&USER))]);
 
 pub(super) static TOKEN: Shape = Shape::new(&[

@@ -63,8 +63,8 @@ const OPEN_PATHS: [&str; 8] = [
 /// pages, lines of a diff, which only programs and pages read, its text, whose route is that of the
 /// commit, one that is a field of a repository's settings, the bytes of a file whose route creates
 /// the entry of the file, the repositories of heads, what git knows about pull requests that others
-/// list, and the permit for a merge.
-const WITHOUT_ROUTE: [&str; 10] = [
+/// list, the permit for a merge, and the mark of one that was made by hand, whose route merges.
+const WITHOUT_ROUTE: [&str; 11] = [
     "ferrite.repo.v1.AccountService/GetUsers",
     "ferrite.hook.v1.FeedService/WatchEvents",
     operation::GET_DIFF,
@@ -75,6 +75,7 @@ const WITHOUT_ROUTE: [&str; 10] = [
     operation::GET_REPOSITORIES,
     operation::DESCRIBE_PULLS,
     operation::PERMIT_MERGE,
+    operation::MARK_MERGED,
 ];
 
 /// A route without its parameters and a trailing slash.

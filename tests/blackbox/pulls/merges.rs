@@ -17,6 +17,7 @@ on_profiles! {
         only_allowed_styles_merge
         the_branch_goes_after_a_merge_where_asked_for
         a_merge_without_a_body_is_a_merge_commit
+        a_merge_made_by_hand_is_marked_with_its_commit
     }
 }
 
@@ -173,4 +174,51 @@ async fn a_merge_without_a_body_is_a_merge_commit(cluster: &Cluster) {
     Response::of(request).await.empty(200);
     work.fetch().await;
     assert_eq!(work.run(&["log", "-1", "--format=%P", "origin/main"]).await.split(' ').count(), 2);
+}
+
+async fn a_merge_made_by_hand_is_marked_with_its_commit(cluster: &Cluster) {
+    let (work, bob) = (Work::new(cluster, "marked").await, cluster.user("bob").await);
+    work.owner.share(&work.repo, &bob, "write").await;
+    work.owner.new_issue(&work.repo, "Broken", json!({})).await;
+    let number = work.open("topic").await;
+    work.edit(number, json!({"body": "Closes #1"})).await;
+    let head = work.tip("topic").await;
+    // Rebased by hand: the base has the change, but not the commit of the head.
+    work.run(&["commit", "-q", "--allow-empty", "-m", "Before"]).await;
+    work.run(&["cherry-pick", "topic"]).await;
+    let commit = work.run(&["rev-parse", "HEAD"]).await;
+    let by_hand = |commit: &str| json!({"Do": "manually-merged", "MergeCommitID": commit, "head_commit_id": head});
+    refused_for(work.merge_by(&bob, number, &by_hand(&commit)).await, 405, "STYLE_NOT_ALLOWED");
+    let on = json!({"allow_manual_merge": true});
+    assert_eq!(work.owner.patch(&work.repo, &on).await.expect(200).json()["allow_manual_merge"], true);
+    for missing in [commit.as_str(), head.as_str(), "", "main", &"0".repeat(40)] {
+        work.merge_by(&bob, number, &by_hand(missing)).await.refused_field("MergeCommitID");
+    }
+    work.push("main").await;
+    let other = json!({"Do": "manually-merged", "MergeCommitID": commit, "head_commit_id": commit});
+    refused_for(work.merge_by(&bob, number, &other).await, 409, "HEAD_MOVED");
+    assert!(!work.is_merged(number).await);
+    let reader = cluster.user("eve").await;
+    work.merge_by(&reader, number, &by_hand(&commit)).await.refused(403);
+
+    let base = work.tip("main").await;
+    work.merge_by(&bob, number, &by_hand(&commit)).await.empty(200);
+    let pull = work.pull(number).await;
+    let found = (&pull["state"], &pull["merged"], &pull["merged_by"]["login"]);
+    assert_eq!(found, (&json!("closed"), &json!(true), &json!(bob.name)));
+    assert!(is_commit(&pull["merge_commit_sha"], &commit) && is_commit(&pull["head"]["sha"], &head), "{pull}");
+    assert!(work.is_merged(number).await);
+    refused_for(work.merge_by(&bob, number, &by_hand(&commit)).await, 405, "ALREADY_MERGED");
+    assert_eq!(work.tip("main").await, base);
+    let issue = format!("{}/issues/1", work.repo);
+    work.owner.eventually(&issue, |issue| issue["state"] == "closed").await;
+    // A closed one, and one whose base is gone.
+    let closed = work.open("other").await;
+    work.edit(closed, json!({"state": "closed"})).await;
+    let body = json!({"Do": "manually-merged", "MergeCommitID": commit});
+    work.merge(closed, body.clone()).await.refused(404);
+    work.push("main:gone").await;
+    let based = work.open_from("other", "gone").await;
+    work.push(":gone").await;
+    work.merge(based, body).await.refused_any(&[404, 422]);
 }
