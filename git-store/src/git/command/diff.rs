@@ -9,7 +9,12 @@ use std::{path::Path, process::Stdio, time::Duration};
 use git2::Oid;
 use tokio::process::Command;
 
-use super::{Git, GitChild, child::limit_allocations, option, pack::listed_objects};
+use super::{
+    Git, GitChild,
+    child::limit_allocations,
+    option,
+    pack::{listed, listed_objects},
+};
 use crate::types::error::GitError;
 
 /// The tree without entries, which every repository has.
@@ -94,6 +99,18 @@ impl Git {
             DiffOutput::LineCounts => drop(command.arg("--numstat")),
             DiffOutput::Lines => drop(command.args(["--numstat", "--patch"])),
         }
+        self.spawn_diff("diff-tree", &mut command)
+    }
+
+    /// Starts `diff-tree`, which reads a pair of trees from its standard input and compares their
+    /// files under the same names, with `context` lines around the changes. The trees may be in the
+    /// object folder `scratch`.
+    pub fn compare_trees(&self, repository: &Path, scratch: &Path, context: u32) -> Result<GitChild, GitError> {
+        let mut command = self.diff_command(repository);
+        command.env("GIT_OBJECT_DIRECTORY", scratch);
+        command.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", listed(&repository.join("objects")));
+        command.arg("diff-tree").args(NO_PROGRAMS);
+        command.args(["--stdin", "--no-color", "--no-renames", "--patch"]).arg(format!("--unified={context}"));
         self.spawn_diff("diff-tree", &mut command)
     }
 

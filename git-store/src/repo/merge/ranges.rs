@@ -23,7 +23,10 @@ use super::{
 use crate::{
     disk::loose_objects::NewObject,
     git::command::{MAX_STDERR_BYTES, feed, read_limited},
-    repo::objects::{self, full_id},
+    repo::{
+        objects::{self, full_id},
+        read::{diff::numbered_tree, entry::is_binary},
+    },
     types::error::GitError,
 };
 
@@ -31,8 +34,6 @@ use crate::{
 const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Limit on all versions of all files that are compared, in bytes.
 const MAX_COMPARED_BYTES: u64 = 32 << 20;
-/// Bytes of a file in which git looks for a zero byte.
-const BINARY_PROBE_BYTES: usize = 8000;
 /// Lines that git prints are cut here for parsing. Headers are shorter.
 const MAX_PARSED_BYTES: usize = 256;
 
@@ -82,7 +83,7 @@ impl Attempt<'_> {
 
     /// Compares base and sides of files.
     async fn compare(&self, files: &[Versions]) -> Result<Vec<Changes>, GitError> {
-        let trees = [0, 1, 2].map(|side| tree_of(files.iter().map(|versions| versions[side])));
+        let trees = [0, 1, 2].map(|side| numbered_tree(files.iter().map(|versions| Some(versions[side]))));
         let [base, ours, theirs] = trees;
         let (base, ours, theirs) = (base?, ours?, theirs?);
         let input = format!("{0} {1}\n{0} {2}\n", base.id(), ours.id(), theirs.id());
@@ -122,11 +123,6 @@ fn versions(file: &ConflictFile, empty: Oid) -> Option<Versions> {
     [base, ours, theirs].into_iter().all(FileSide::is_regular).then_some([base.id, ours.id, theirs.id])
 }
 
-/// Returns whether git takes a file for binary: it has a zero byte near its start.
-fn is_binary(content: &[u8]) -> bool {
-    content[..content.len().min(BINARY_PROBE_BYTES)].contains(&0)
-}
-
 /// Drops files that are too large, and those with a binary version.
 fn within_limits(repo: &Repository, files: Vec<Option<Versions>>) -> Result<Vec<Option<Versions>>, GitError> {
     let mut left = MAX_COMPARED_BYTES;
@@ -148,16 +144,6 @@ fn within_limits(repo: &Repository, files: Vec<Option<Versions>>) -> Result<Vec<
         Ok(Some(versions))
     };
     files.into_iter().map(|versions| versions.map_or(Ok(None), &mut choose)).collect()
-}
-
-/// Returns a folder that holds blobs under their numbers.
-fn tree_of(blobs: impl Iterator<Item = Oid>) -> Result<NewObject, GitError> {
-    let mut content = Vec::new();
-    for (number, id) in blobs.enumerate() {
-        content.extend_from_slice(format!("100644 {number:08}\0").as_bytes());
-        content.extend_from_slice(id.as_bytes());
-    }
-    NewObject::new(ObjectType::Tree, content)
 }
 
 /// Parses both comparisons of `count` files.

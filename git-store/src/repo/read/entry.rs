@@ -7,6 +7,9 @@ use crate::{
     types::error::GitError,
 };
 
+/// Bytes of a file in which git looks for a zero byte.
+const BINARY_PROBE_BYTES: usize = 8000;
+
 /// The kind of a tree entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
@@ -45,4 +48,9 @@ pub fn read_blob(loads: &LoadCheck<'_>, id: Oid, limit: u64) -> Result<(u64, Opt
         return Ok((size, None));
     }
     Ok((size, Some(repo.find_blob(id)?.content().to_vec())))
+}
+
+/// Returns whether git takes a file for binary: it has a zero byte near its start.
+pub(in crate::repo) fn is_binary(content: &[u8]) -> bool {
+    content[..content.len().min(BINARY_PROBE_BYTES)].contains(&0)
 }

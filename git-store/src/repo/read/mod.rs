@@ -10,6 +10,7 @@ pub mod describe;
 pub mod diff;
 pub mod entry;
 pub mod languages;
+pub mod lines;
 pub mod log;
 pub mod object;
 mod path_logs;

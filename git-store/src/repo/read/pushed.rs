@@ -136,7 +136,7 @@ pub fn added_among(
     Ok(AddedCommits { found, is_partial: added.read >= MAX_READ_COMMITS })
 }
 
-fn is_commit(repo: &Repository, id: Oid) -> Result<bool, GitError> {
+pub(super) fn is_commit(repo: &Repository, id: Oid) -> Result<bool, GitError> {
     match objects::read_header(repo, id) {
         Ok((kind, _)) => Ok(kind == ObjectType::Commit),
         Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(false),

@@ -1,6 +1,7 @@
 mod data;
 mod describe;
 mod diff;
+mod lines;
 mod pushed;
 mod sizes;
 

@@ -8,6 +8,7 @@
 //! and marked so.
 
 mod ahead;
+mod blobs;
 mod changes;
 mod patch;
 mod process;
@@ -19,8 +20,10 @@ use git2::{Oid, Repository};
 use super::commit::time_and_parents;
 use crate::types::error::GitError;
 
+pub(in crate::repo) use self::blobs::numbered_tree;
 pub use self::{
     ahead::{Ahead, MAX_AHEAD_STEPS, ahead, ahead_by_git, merge_base, merge_base_across},
+    blobs::{BlobPair, ChangedLines, Comparer, MAX_HUNK_BYTES, MAX_HUNK_LINES, ShownLine},
     process::{ChangesOutcome, read_changes, read_diff},
 };
 

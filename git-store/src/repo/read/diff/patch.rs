@@ -151,15 +151,9 @@ impl PatchParser {
 
     /// Adds a line of the current hunk.
     fn add_line(&mut self, line: &[u8], is_cut: bool) -> ControlFlow<()> {
-        let (kind, text) = match line.split_first() {
-            Some((b'+', text)) => (LineKind::Added, text),
-            Some((b'-', text)) => (LineKind::Deleted, text),
-            Some((b'\\', _)) => {
-                self.end_without_newline();
-                return ControlFlow::Continue(());
-            }
-            Some((_, text)) => (LineKind::Context, text),
-            None => (LineKind::Context, line),
+        let Some((kind, text)) = split_line(line) else {
+            self.end_without_newline();
+            return ControlFlow::Continue(());
         };
         self.old_left = self.old_left.saturating_sub(u32::from(kind != LineKind::Added));
         self.new_left = self.new_left.saturating_sub(u32::from(kind != LineKind::Deleted));
@@ -191,8 +185,19 @@ impl PatchParser {
     }
 }
 
+/// Splits a line of a hunk. Returns `None` for the remark that the line before it has no line feed.
+pub(super) fn split_line(line: &[u8]) -> Option<(LineKind, &[u8])> {
+    match line.split_first() {
+        Some((b'+', text)) => Some((LineKind::Added, text)),
+        Some((b'-', text)) => Some((LineKind::Deleted, text)),
+        Some((b'\\', _)) => None,
+        Some((_, text)) => Some((LineKind::Context, text)),
+        None => Some((LineKind::Context, line)),
+    }
+}
+
 /// Parses `@@ -<start>[,<lines>] +<start>[,<lines>] @@[ <section>]`.
-fn hunk_of(line: &[u8]) -> Option<Hunk> {
+pub(super) fn hunk_of(line: &[u8]) -> Option<Hunk> {
     let rest = line.strip_prefix(b"@@ -")?;
     let end = rest.windows(3).position(|three| three == b" @@")?;
     let ranges = std::str::from_utf8(&rest[..end]).ok()?;

@@ -26,7 +26,7 @@ pub struct ChangesOutcome {
 }
 
 /// How the output of a process ended.
-enum End {
+pub(super) enum End {
     Complete,
     /// Time, memory or a limit was used up.
     Cut,
@@ -44,15 +44,15 @@ impl End {
 }
 
 /// Why reading stops early.
-enum Stop {
+pub(super) enum Stop {
     Full,
     Error(GitError),
 }
 
 #[derive(Clone, Copy)]
-struct ReadLimits {
-    bytes: u64,
-    time: Duration,
+pub(super) struct ReadLimits {
+    pub(super) bytes: u64,
+    pub(super) time: Duration,
 }
 
 const DEFAULT_LIMITS: ReadLimits = ReadLimits { bytes: MAX_READ_BYTES, time: DIFF_TIMEOUT };
@@ -140,7 +140,7 @@ fn input(pairs: &[DiffPair]) -> Vec<u8> {
 }
 
 /// Writes `input` to the process and passes its output to `take`.
-async fn read(
+pub(super) async fn read(
     mut child: GitChild,
     input: &[u8],
     limits: ReadLimits,
