@@ -78,7 +78,7 @@ async fn tip(state: &AppState, id: RepositoryId, name: &str) -> Result<Oid, RpcE
 }
 
 /// Fails unless this store has the repository. Wikis have no pull requests.
-async fn require_own(state: &AppState, id: RepositoryId) -> Result<(), RpcError> {
+pub(super) async fn require_own(state: &AppState, id: RepositoryId) -> Result<(), RpcError> {
     let row = state.repositories.find(id).await?.filter(|row| !row.deleted && !row.is_wiki);
     let row = row.ok_or(GitError::RepositoryNotFound)?;
     if row.store == state.store.name() { Ok(()) } else { Err(GitError::WrongStore.into()) }
@@ -191,9 +191,16 @@ pub(super) async fn find_merged(
     let heads = heads.map(|(index, id)| decode::object_id(&format!("head_ids[{index}]"), id));
     let heads: Vec<Oid> = heads.collect::<Result<_, _>>()?;
     let old = Some(decode::object_id("old_id", &request.old_id)?).filter(|id| !id.is_zero());
-    let new = decode::object_id("new_id", &request.new_id)?;
     let id = RepositoryId(request.repository_id);
-    require_own(state, id).await?;
+    let new = if request.branch.is_empty() {
+        let new = decode::object_id("new_id", &request.new_id)?;
+        require_own(state, id).await?;
+        new
+    } else if request.new_id.is_empty() {
+        tip(state, id, &request.branch).await?
+    } else {
+        return Err(GitError::invalid("new_id", "invalid", "must be empty with `branch`").into());
+    };
     let wanted: HashSet<Oid> = heads.iter().copied().collect();
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let added = state.pool.run(id, move |repo| added_among(repo, old, new, &wanted, &deadline)).await?;

@@ -11,6 +11,7 @@ mod diffs;
 mod encode;
 mod heads;
 mod imports;
+mod lines;
 mod merges;
 mod protections;
 mod ref_writes;
@@ -27,6 +28,7 @@ use ferrite_proto::{
         diff_service_server::DiffServiceServer,
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
+        line_service_server::LineServiceServer,
         merge_service_server::MergeServiceServer,
         migration_service_server::MigrationServiceServer,
         mirror_service_server::MirrorServiceServer,
@@ -61,6 +63,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(GitServiceServer::new(state.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
         .add(GitDataServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DiffServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(LineServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MergeServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(TagServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ProtectionServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
