@@ -46,6 +46,9 @@ pub(crate) enum RpcError {
     BadPermit,
     #[error("the pull request was merged already")]
     AlreadyMerged,
+    /// The pull request is not merged, or a push merged it.
+    #[error("no merge of this pull request is known")]
+    MergeNotFound,
     /// The rules of the base forbid the merge. Not the error of a push: clients tell by it that they
     /// must not try again as they are.
     #[error("protected branch: {0}")]
@@ -99,6 +102,7 @@ impl RpcError {
             Self::BranchRenamed(_)
             | Self::BadPermit
             | Self::AlreadyMerged
+            | Self::MergeNotFound
             | Self::MergeDenied(_)
             | Self::MergeConflict(_)
             | Self::BaseMoved
@@ -139,6 +143,7 @@ impl ServiceError for RpcError {
             Self::BranchRenamed(_) => (Kind::NotFound, "BRANCH_RENAMED"),
             Self::BadPermit => (Kind::PermissionDenied, "BAD_PERMIT"),
             Self::AlreadyMerged => (Kind::FailedPrecondition, "ALREADY_MERGED"),
+            Self::MergeNotFound => (Kind::NotFound, "MERGE_NOT_FOUND"),
             Self::MergeDenied(_) => (Kind::PermissionDenied, "PROTECTED_BRANCH"),
             Self::MergeConflict(_) => (Kind::FailedPrecondition, "MERGE_CONFLICT"),
             Self::BaseMoved => (Kind::Aborted, "BASE_MOVED"),

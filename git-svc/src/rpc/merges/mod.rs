@@ -2,6 +2,7 @@
 
 mod describe;
 mod merge;
+mod revert;
 mod update;
 
 use ferrite_listener::service;
@@ -27,6 +28,7 @@ use tonic::Request;
 use self::{
     describe::{describe_pulls, get_conflicts},
     merge::merge_pull,
+    revert::revert_merge,
     update::update_pull_head,
 };
 use super::{
@@ -51,10 +53,6 @@ service!(MergeService for AppState {
     find_merged(FindMergedRequest) -> FindMergedResponse;
     list_merges(ListMergesRequest) -> ListMergesResponse;
 });
-
-async fn revert_merge(_: &AppState, _: Request<RevertMergeRequest>) -> Result<RevertMergeResponse, RpcError> {
-    Err(GitError::RepositoryNotFound.into())
-}
 
 async fn list_merges(state: &AppState, request: Request<ListMergesRequest>) -> Result<ListMergesResponse, RpcError> {
     Caller::of(&request).require_service()?;
