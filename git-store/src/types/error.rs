@@ -31,6 +31,20 @@ pub enum Denial {
         /// Names a few of the contexts.
         missing: String,
     },
+    /// The pull request has fewer approvals than the rule requires.
+    #[error("the pull request has {count} of {required} required approvals")]
+    Approvals {
+        /// The approvals that count.
+        count: usize,
+        /// The approvals that the rule requires.
+        required: usize,
+    },
+    /// A reviewer rejects the pull request.
+    #[error("a reviewer requests changes of the pull request")]
+    Rejection,
+    /// A reviewer has not answered yet.
+    #[error("a requested review of the pull request is missing")]
+    ReviewRequest,
 }
 
 /// An error of the git core.

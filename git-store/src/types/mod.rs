@@ -24,4 +24,5 @@ pub mod name;
 pub mod path;
 pub mod protection;
 pub mod push_options;
+pub mod required_reviews;
 pub mod weak_map;

@@ -8,6 +8,7 @@ use ferrite_proto::{
 use super::{
     error::{Denial, GitError},
     name::BranchName,
+    required_reviews::{RequiredReviews, Reviews},
 };
 
 const MAX_PATTERN: usize = 200;
@@ -119,6 +120,8 @@ pub struct Rule {
     pub mergers: Vec<i64>,
     /// Whether the head of a pull request must contain all commits of the branch.
     pub requires_current_head: bool,
+    /// The reviews that a pull request needs.
+    pub reviews: RequiredReviews,
     /// Creation time, in microseconds since 1970.
     pub created_us: i64,
     /// Time of the last change, in microseconds since 1970.
@@ -152,6 +155,8 @@ pub struct EffectiveRule {
     pub admits_merge: bool,
     /// Whether the head of a pull request must contain all commits of the branch.
     pub requires_current_head: bool,
+    /// The reviews that a pull request needs; all of them.
+    pub reviews: Vec<RequiredReviews>,
     /// The statuses that its next commit needs; all of them.
     pub checks: Vec<RequiredChecks>,
 }
@@ -187,21 +192,32 @@ impl Rules {
     /// Returns what `actor` may do to a branch; `None` if no rule applies. A rule with exactly this
     /// name overrides the patterns; otherwise every matching rule must allow an action.
     pub fn effective(&self, branch: &[u8], actor: &Actor) -> Option<EffectiveRule> {
-        // Bytes that are not UTF-8 become U+FFFD, which `*` matches.
-        let branch = String::from_utf8_lossy(branch);
-        let exact = self.0.iter().find(|rule| rule.pattern.is_exact() && rule.pattern.as_str() == branch);
-        let matching: Vec<_> = match exact {
-            Some(rule) => vec![rule],
-            None => self.0.iter().filter(|rule| rule.pattern.matches(&branch)).collect(),
-        };
+        let matching = self.matching(branch);
         (!matching.is_empty()).then(|| EffectiveRule {
             allow_force: matching.iter().all(|rule| rule.allow_force),
             allow_delete: matching.iter().all(|rule| rule.allow_delete),
             admits: matching.iter().all(|rule| rule.admits(actor)),
             admits_merge: matching.iter().all(|rule| rule.admits_merge(actor)),
             requires_current_head: matching.iter().any(|rule| rule.requires_current_head),
+            reviews: matching.iter().map(|rule| rule.reviews.clone()).collect(),
             checks: matching.iter().map(|rule| &rule.checks).filter(|checks| checks.are_required).cloned().collect(),
         })
+    }
+
+    /// Returns whether a push to the head of a pull request into a branch dismisses its approvals.
+    pub fn dismiss_approvals(&self, branch: &[u8]) -> bool {
+        self.matching(branch).iter().any(|rule| rule.reviews.dismisses_stale)
+    }
+
+    /// Returns the rules that count for a branch.
+    fn matching(&self, branch: &[u8]) -> Vec<&Rule> {
+        // Bytes that are not UTF-8 become U+FFFD, which `*` matches.
+        let branch = String::from_utf8_lossy(branch);
+        let exact = self.0.iter().find(|rule| rule.pattern.is_exact() && rule.pattern.as_str() == branch);
+        match exact {
+            Some(rule) => vec![rule],
+            None => self.0.iter().filter(|rule| rule.pattern.matches(&branch)).collect(),
+        }
     }
 }
 
@@ -214,16 +230,18 @@ impl EffectiveRule {
         (is_deletion && !self.allow_delete).then_some(Denial::Delete)
     }
 
-    /// Returns the reason to deny the merge of a pull request whose head has these newest statuses.
-    /// Who may push does not matter: a branch that nobody may push to changes by pull requests.
-    pub fn deny_merge(&self, is_behind: bool, newest: &[(String, bool)]) -> Option<Denial> {
+    /// Returns the reason to deny the merge of a pull request whose head has these newest statuses
+    /// and reviews. Who may push does not matter: a branch that nobody may push to changes by pull
+    /// requests.
+    pub fn deny_merge(&self, is_behind: bool, newest: &[(String, bool)], reviews: &Reviews) -> Option<Denial> {
         if !self.admits_merge {
             return Some(Denial::Merger);
         }
         if self.requires_current_head && is_behind {
             return Some(Denial::Behind);
         }
-        self.deny_checks(newest)
+        let deny_reviews = || self.reviews.iter().find_map(|required| required.deny(reviews));
+        self.deny_checks(newest).or_else(deny_reviews)
     }
 
     /// Returns the reason to deny a commit with these newest statuses (see
@@ -283,6 +301,7 @@ mod tests {
             checks: RequiredChecks::default(),
             mergers: Vec::new(),
             requires_current_head: false,
+            reviews: RequiredReviews::default(),
             created_us: 0,
             updated_us: 0,
         }
@@ -320,6 +339,7 @@ mod tests {
             admits: true,
             admits_merge: true,
             requires_current_head: false,
+            reviews: Vec::new(),
             checks,
         };
         let newest = contexts.map(|context| (context, true));
@@ -350,13 +370,47 @@ mod tests {
         let succeeded = [("ci".to_owned(), true)];
         let deny = |user, permission, is_behind, newest: &[(String, bool)]| {
             let actor = Actor { user, permission, issue_reach: IssueReach::None };
-            rules.effective(b"main", &actor).unwrap().deny_merge(is_behind, newest)
+            rules.effective(b"main", &actor).unwrap().deny_merge(is_behind, newest, &Reviews::default())
         };
         assert_eq!(deny(7, Permission::Write, false, &succeeded), None);
         assert_eq!(deny(8, Permission::Owner, false, &succeeded), None);
         assert_eq!(deny(8, Permission::Admin, false, &succeeded), Some(Denial::Merger));
         assert_eq!(deny(7, Permission::Write, true, &succeeded), Some(Denial::Behind));
         assert!(matches!(deny(7, Permission::Write, false, &[]), Some(Denial::Checks { .. })));
+    }
+
+    #[test]
+    fn reviews_of_all_rules_that_count_are_required() {
+        let reviews = |approvals, approvers: &[i64], dismisses_stale| RequiredReviews {
+            approvals,
+            approvers: approvers.to_vec(),
+            dismisses_stale,
+            ..RequiredReviews::default()
+        };
+        let one = Rule { reviews: reviews(1, &[7], true), ..rule("ma*", true, &[]) };
+        let two = Rule { reviews: reviews(2, &[], false), ..rule("*", true, &[]) };
+        let exact = Rule { reviews: reviews(0, &[], false), ..rule("master", true, &[]) };
+        let rules = Rules::new(vec![one, two, exact]);
+        let owner = Actor { user: 1, permission: Permission::Owner, issue_reach: IssueReach::None };
+        let deny = |branch: &str, approvals: &[i64]| {
+            let given = Reviews { approvals: approvals.to_vec(), ..Reviews::default() };
+            rules.effective(branch.as_bytes(), &owner).unwrap().deny_merge(false, &[], &given)
+        };
+        let denied = |count, required| Some(Denial::Approvals { count, required });
+        for (branch, approvals, expected) in [
+            ("main", &[7, 8][..], None),
+            ("main", &[7], denied(1, 2)),
+            ("main", &[8, 9], denied(0, 1)),
+            ("other", &[8, 9], None),
+            ("other", &[7], denied(1, 2)),
+            ("master", &[], None),
+        ] {
+            assert_eq!(deny(branch, approvals), expected, "{branch} {approvals:?}");
+        }
+        let dismissed = ["main", "other", "master"].map(|branch| rules.dismiss_approvals(branch.as_bytes()));
+        assert_eq!(dismissed, [true, false, false]);
+        // Pushes need no reviews.
+        assert_eq!(rules.effective(b"main", &owner).unwrap().deny(false), None);
     }
 
     #[test]

@@ -4,17 +4,28 @@ use std::collections::BTreeSet;
 
 use ferrite_db::{Db, DbError, Query, Tx, args};
 use ferrite_proto::id::RepositoryId;
-use git_store::types::protection::{Pattern, RequiredChecks, Rule, Rules};
+use git_store::types::{
+    protection::{Pattern, RequiredChecks, Rule, Rules},
+    required_reviews::RequiredReviews,
+};
 
 const LIST: &str = "SELECT p.id, p.pattern, p.allow_force, p.allow_delete, p.forbid_push, p.require_checks, p.required_contexts, \
-     p.require_current_head, p.created_us, p.updated_us, u.user_id, u.may_push, u.may_merge FROM protections p \
+     p.require_current_head, p.required_approvals, p.dismiss_stale_approvals, p.ignore_stale_approvals, p.block_on_rejection, \
+     p.block_on_requests, p.created_us, p.updated_us, u.user_id, u.may_push, u.may_merge, u.may_approve FROM protections p \
      LEFT JOIN protection_users u ON u.protection_id = p.id WHERE p.repository_id = $1 ORDER BY p.id, u.user_id";
 const SET: &str = "INSERT INTO protections \
      (repository_id, pattern, allow_force, allow_delete, forbid_push, require_checks, required_contexts, require_current_head, \
-     created_us, updated_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (repository_id, pattern) \
+     required_approvals, dismiss_stale_approvals, ignore_stale_approvals, block_on_rejection, block_on_requests, \
+     created_us, updated_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) \
+     ON CONFLICT (repository_id, pattern) \
      DO UPDATE SET allow_force = excluded.allow_force, allow_delete = excluded.allow_delete, \
      forbid_push = excluded.forbid_push, require_checks = excluded.require_checks, \
-     required_contexts = excluded.required_contexts, require_current_head = excluded.require_current_head, updated_us = excluded.updated_us RETURNING id";
+     required_contexts = excluded.required_contexts, require_current_head = excluded.require_current_head, \
+     required_approvals = excluded.required_approvals, dismiss_stale_approvals = excluded.dismiss_stale_approvals, \
+     ignore_stale_approvals = excluded.ignore_stale_approvals, block_on_rejection = excluded.block_on_rejection, \
+     block_on_requests = excluded.block_on_requests, updated_us = excluded.updated_us RETURNING id";
+const INSERT_USERS: &str =
+    "INSERT INTO protection_users (protection_id, user_id, may_push, may_merge, may_approve) VALUES ";
 const CLEAR_USERS: &str = "DELETE FROM protection_users WHERE protection_id = $1";
 const DELETE_USERS: &str = "DELETE FROM protection_users WHERE protection_id IN \
      (SELECT id FROM protections WHERE id = $1 AND repository_id = $2)";
@@ -43,12 +54,48 @@ struct Row {
     /// One per line.
     required_contexts: String,
     require_current_head: bool,
+    required_approvals: i64,
+    dismiss_stale_approvals: bool,
+    ignore_stale_approvals: bool,
+    block_on_rejection: bool,
+    block_on_requests: bool,
     created_us: i64,
     /// Zero for a rule of an older version that was not changed since.
     updated_us: i64,
     user_id: Option<i64>,
     may_push: Option<bool>,
     may_merge: Option<bool>,
+    may_approve: Option<bool>,
+}
+
+impl Row {
+    /// Returns the rule, without its users.
+    fn rule(&self) -> Rule {
+        Rule {
+            id: self.id,
+            pattern: Pattern::stored(self.pattern.clone()),
+            allow_force: self.allow_force,
+            allow_delete: self.allow_delete,
+            forbids_push: self.forbid_push,
+            users: Vec::new(),
+            checks: RequiredChecks {
+                are_required: self.require_checks,
+                contexts: self.required_contexts.lines().map(str::to_owned).collect(),
+            },
+            mergers: Vec::new(),
+            requires_current_head: self.require_current_head,
+            reviews: RequiredReviews {
+                approvals: u8::try_from(self.required_approvals).unwrap_or(u8::MAX),
+                approvers: Vec::new(),
+                dismisses_stale: self.dismiss_stale_approvals,
+                ignores_stale: self.ignore_stale_approvals,
+                blocks_on_rejection: self.block_on_rejection,
+                blocks_on_requests: self.block_on_requests,
+            },
+            created_us: self.created_us,
+            updated_us: self.updated_us.max(self.created_us),
+        }
+    }
 }
 
 impl ProtectionTable {
@@ -62,26 +109,12 @@ impl ProtectionTable {
         for row in rows {
             let is_next = rules.last().is_none_or(|rule| rule.id != row.id);
             if is_next {
-                rules.push(Rule {
-                    id: row.id,
-                    pattern: Pattern::stored(row.pattern),
-                    allow_force: row.allow_force,
-                    allow_delete: row.allow_delete,
-                    forbids_push: row.forbid_push,
-                    users: Vec::new(),
-                    checks: RequiredChecks {
-                        are_required: row.require_checks,
-                        contexts: row.required_contexts.lines().map(str::to_owned).collect(),
-                    },
-                    mergers: Vec::new(),
-                    requires_current_head: row.require_current_head,
-                    created_us: row.created_us,
-                    updated_us: row.updated_us.max(row.created_us),
-                });
+                rules.push(row.rule());
             }
             if let Some(rule) = rules.last_mut() {
                 rule.users.extend(row.user_id.filter(|_| row.may_push == Some(true)));
                 rule.mergers.extend(row.user_id.filter(|_| row.may_merge == Some(true)));
+                rule.reviews.approvers.extend(row.user_id.filter(|_| row.may_approve == Some(true)));
             }
         }
         Ok(Rules::new(rules))
@@ -99,16 +132,22 @@ impl ProtectionTable {
             rule.checks.are_required,
             rule.checks.contexts.join("\n"),
             rule.requires_current_head,
+            i64::from(rule.reviews.approvals),
+            rule.reviews.dismisses_stale,
+            rule.reviews.ignores_stale,
+            rule.reviews.blocks_on_rejection,
+            rule.reviews.blocks_on_requests,
             rule.created_us,
             rule.updated_us
         ];
         let (id,): (i64,) = tx.one(SET, &args).await?;
         tx.execute(CLEAR_USERS, &args![id]).await?;
-        let users: BTreeSet<_> = rule.users.iter().chain(&rule.mergers).collect();
+        let (pushers, mergers, approvers) = (&rule.users, &rule.mergers, &rule.reviews.approvers);
+        let users: BTreeSet<_> = pushers.iter().chain(mergers).chain(approvers).collect();
         if !users.is_empty() {
-            let mut query =
-                Query::new("INSERT INTO protection_users (protection_id, user_id, may_push, may_merge) VALUES ");
-            let row = |user: &i64| args![id, *user, rule.users.contains(user), rule.mergers.contains(user)];
+            let mut query = Query::new(INSERT_USERS);
+            let row =
+                |user: &i64| args![id, *user, pushers.contains(user), mergers.contains(user), approvers.contains(user)];
             query.bind_rows(users.into_iter().map(row));
             tx.execute(query.sql(), query.args()).await?;
         }
@@ -157,6 +196,14 @@ mod tests {
             checks: RequiredChecks { are_required: true, contexts: vec!["a".to_owned(), "b c".to_owned()] },
             mergers: vec![8, 9],
             requires_current_head: true,
+            reviews: RequiredReviews {
+                approvals: 50,
+                approvers: vec![7, 9],
+                dismisses_stale: true,
+                ignores_stale: false,
+                blocks_on_rejection: true,
+                blocks_on_requests: false,
+            },
             created_us: 5,
             updated_us: 5,
         }
@@ -170,7 +217,15 @@ mod tests {
             let main = ProtectionTable::set(&mut tx, one, &rule("main", &[7, 8])).await.unwrap();
             let star = ProtectionTable::set(&mut tx, one, &rule("b*", &[])).await.unwrap();
             let other = ProtectionTable::set(&mut tx, two, &rule("main", &[9])).await.unwrap();
-            let replaced = Rule { allow_force: true, created_us: 6, updated_us: 6, ..rule("main", &[3]) };
+            let reviews = RequiredReviews {
+                approvals: 1,
+                approvers: vec![3],
+                dismisses_stale: false,
+                ignores_stale: true,
+                blocks_on_rejection: false,
+                blocks_on_requests: true,
+            };
+            let replaced = Rule { allow_force: true, reviews, created_us: 6, updated_us: 6, ..rule("main", &[3]) };
             assert_eq!(ProtectionTable::set(&mut tx, one, &replaced).await.unwrap(), main);
             tx.commit().await.unwrap();
             let rules = table.list(one).await.unwrap().into_vec();

@@ -12,6 +12,7 @@ use ferrite_rpc::auth::Caller;
 use git_store::types::{
     name::BranchName,
     protection::{Pattern, Rule},
+    required_reviews::RequiredReviews,
 };
 use tonic::metadata::MetadataMap;
 
@@ -44,6 +45,7 @@ impl AuditContext {
     }
 
     pub(super) fn fact(self, rule: &Rule, is_removed: bool) -> Fact {
+        let reviews = if is_removed { RequiredReviews::default() } else { rule.reviews.clone() };
         Fact::ProtectionChanged(ProtectionChanged {
             pattern: rule.pattern.as_str().to_owned(),
             is_removed,
@@ -59,7 +61,12 @@ impl AuditContext {
             username: self.name,
             address: self.address,
             request_id: self.request,
-            ..ProtectionChanged::default()
+            required_approvals: reviews.approvals.into(),
+            approver_ids: reviews.approvers,
+            dismisses_stale_approvals: reviews.dismisses_stale,
+            ignores_stale_approvals: reviews.ignores_stale,
+            blocks_on_rejection: reviews.blocks_on_rejection,
+            blocks_on_requests: reviews.blocks_on_requests,
         })
     }
 }

@@ -14,6 +14,7 @@ use git_store::{
         error::{Denial, GitError},
         name::BranchName,
         protection::{Actor, EffectiveRule, Rules},
+        required_reviews::Reviews,
     },
 };
 use git2::{Oid, Repository};
@@ -98,21 +99,21 @@ impl BranchProtection {
         Ok(verdicts)
     }
 
-    /// Returns why the rules forbid to merge a pull request with this head into a branch at this
-    /// commit; `None` if they allow it.
+    /// Returns why the rules forbid to merge a pull request with this head and these reviews into a
+    /// branch at this commit; `None` if they allow it.
     pub(crate) async fn check_merge(
         &self,
         id: RepositoryId,
         actor: &Actor,
         branch: &BranchName,
-        tip: Oid,
-        head: Oid,
+        (tip, head): (Oid, Oid),
+        reviews: &Reviews,
     ) -> Result<Option<Denial>, RpcError> {
         let rules = self.rules(id).await?;
         let Some(rule) = rules.effective(branch.as_bytes(), actor) else { return Ok(None) };
         let newest = if rule.checks.is_empty() { Vec::new() } else { self.newest_statuses(id, head).await? };
         let is_behind = rule.requires_current_head && self.is_behind(id, tip, head).await?;
-        Ok(rule.deny_merge(is_behind, &newest))
+        Ok(rule.deny_merge(is_behind, &newest, reviews))
     }
 
     /// Returns whether a branch at this commit has commits that the head has not.

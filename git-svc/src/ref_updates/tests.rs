@@ -24,6 +24,7 @@ use git_store::{
         name::{BranchName, RefName},
         protection::{Pattern, RequiredChecks, Rule},
         push_options::PushOptions,
+        required_reviews::RequiredReviews,
     },
 };
 use git2::Oid;
@@ -359,6 +360,7 @@ async fn a_rename_that_a_crash_broke_off_takes_rule_and_old_name_along_if_the_re
             checks: RequiredChecks::default(),
             mergers: Vec::new(),
             requires_current_head: false,
+            reviews: RequiredReviews { approvals: 2, approvers: vec![8], ..RequiredReviews::default() },
             created_us: 5,
             updated_us: 5,
         };
@@ -377,8 +379,9 @@ async fn a_rename_that_a_crash_broke_off_takes_rule_and_old_name_along_if_the_re
             }
             recover_at_start(&test_repo.updater()).await.unwrap();
             let rules = ProtectionTable::new(test_repo.db.clone()).list(test_repo.id).await.unwrap().into_vec();
-            let patterns: Vec<_> = rules.iter().map(|rule| (rule.pattern.as_str(), &rule.users[..])).collect();
-            assert_eq!(patterns, [(branch, &[7][..])]);
+            let kept: Vec<_> =
+                rules.iter().map(|rule| (rule.pattern.as_str(), &rule.users[..], &rule.reviews)).collect();
+            assert_eq!(kept, [(branch, &[7][..], &rule.reviews)]);
             let head = test_repo.refs.head(test_repo.id).await.unwrap();
             assert_eq!((head.branch.to_ref(), head.tip), (name(branch), Some(one)));
             let old = BranchName::parse(b"main").unwrap();

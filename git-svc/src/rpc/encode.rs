@@ -126,7 +126,12 @@ pub(super) fn protection(rule: Rule) -> Protection {
         updated_time: Some(timestamp(rule.updated_us)),
         merge_user_ids: rule.mergers,
         requires_current_head: rule.requires_current_head,
-        ..Protection::default()
+        required_approvals: rule.reviews.approvals.into(),
+        approver_ids: rule.reviews.approvers,
+        dismisses_stale_approvals: rule.reviews.dismisses_stale,
+        ignores_stale_approvals: rule.reviews.ignores_stale,
+        blocks_on_rejection: rule.reviews.blocks_on_rejection,
+        blocks_on_requests: rule.reviews.blocks_on_requests,
     }
 }
 

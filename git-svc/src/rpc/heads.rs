@@ -62,11 +62,12 @@ async fn stage(state: &AppState, request: StageHeadRequest) -> Result<StageHeadR
     }
     let left_bytes = request.left_bytes.map(|left| u64::try_from(left).unwrap_or(0));
     state.stages.copy(StagedCommit { source, target, commit: head, left_bytes }).await?;
+    let rules = state.protection.rules(target).await?;
     Ok(StageHeadResponse {
         head_id: head.to_string(),
         base_id: base.to_string(),
         merge_base_id: merge_base.to_string(),
-        dismisses_approvals: false,
+        dismisses_approvals: rules.dismiss_approvals(request.base_branch.as_bytes()),
     })
 }
 

@@ -12,6 +12,7 @@ use ferrite_rpc::{auth::Caller, version};
 use git_store::types::{
     error::GitError,
     protection::{MAX_CONTEXTS, MAX_RULES, MAX_USERS, Pattern, RequiredChecks, Rule},
+    required_reviews::{MAX_APPROVALS, RequiredReviews},
 };
 use tonic::Request;
 
@@ -104,8 +105,12 @@ fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, RpcError> {
     let pattern = errors.take(Pattern::parse(&request.pattern));
     let users = errors.take(parse_users("push_user_ids", request.push_user_ids));
     let mergers = errors.take(parse_users("merge_user_ids", request.merge_user_ids));
+    let approvers = errors.take(parse_users("approver_ids", request.approver_ids));
+    let approvals = errors.take(parse_approvals(request.required_approvals));
     let contexts = errors.take(parse_contexts(request.required_contexts));
-    let (Some(pattern), Some(users), Some(mergers), Some(contexts)) = (pattern, users, mergers, contexts) else {
+    let (Some(pattern), Some(users), Some(mergers), Some(approvers), Some(approvals), Some(contexts)) =
+        (pattern, users, mergers, approvers, approvals, contexts)
+    else {
         return Err(errors.into_error());
     };
     Ok(Rule {
@@ -118,6 +123,14 @@ fn parse(request: SetProtectionRequest, now_us: i64) -> Result<Rule, RpcError> {
         checks: RequiredChecks { are_required: request.requires_checks, contexts },
         mergers,
         requires_current_head: request.requires_current_head,
+        reviews: RequiredReviews {
+            approvals,
+            approvers,
+            dismisses_stale: request.dismisses_stale_approvals,
+            ignores_stale: request.ignores_stale_approvals,
+            blocks_on_rejection: request.blocks_on_rejection,
+            blocks_on_requests: request.blocks_on_requests,
+        },
         created_us: now_us,
         updated_us: now_us,
     })
@@ -133,6 +146,11 @@ fn parse_users(field: &str, mut users: Vec<i64>) -> Result<Vec<i64>, GitError> {
         return Err(GitError::invalid(field, "invalid", "must be greater than 0"));
     }
     Ok(users)
+}
+
+fn parse_approvals(count: i32) -> Result<u8, GitError> {
+    let count = u8::try_from(count).ok().filter(|count| *count <= MAX_APPROVALS);
+    count.ok_or_else(|| GitError::invalid("required_approvals", "out_of_range", "must be between 0 and 50"))
 }
 
 fn parse_contexts(mut contexts: Vec<String>) -> Result<Vec<String>, GitError> {
@@ -157,35 +175,12 @@ async fn update_protection(
     let id = RepositoryId(request.get_ref().repository_id);
     let access = WriteAccess::of(state, &caller, id).await?;
     let by = AuditContext::of(&caller, &access.grant, request.metadata());
-    let mut request = request.into_inner();
-    let mut errors = FieldErrors::default();
-    let parse_ids = |field, users: Option<UserIds>| users.map(|users| parse_users(field, users.ids)).transpose();
-    let users = errors.take(parse_ids("push_user_ids", request.push_user_ids.take()));
-    let mergers = errors.take(parse_ids("merge_user_ids", request.merge_user_ids.take()));
-    let contexts = errors.take(request.required_contexts.take().map(|list| parse_contexts(list.contexts)).transpose());
-    let (Some(users), Some(mergers), Some(contexts)) = (users, mergers, contexts) else {
-        return Err(errors.into_error());
-    };
+    let changes = Changes::parse(request.into_inner())?;
     finish(state, async move |state| {
         let guard = state.updater.lock(id).await?;
-        let mut rule = named(&state, id, 0, &request.pattern).await?;
+        let mut rule = named(&state, id, 0, &changes.request.pattern).await?;
         require_version(Some(&rule))?;
-        rule.allow_force = request.allow_force.unwrap_or(rule.allow_force);
-        rule.allow_delete = request.allow_delete.unwrap_or(rule.allow_delete);
-        rule.forbids_push = request.forbids_push.unwrap_or(rule.forbids_push);
-        rule.checks.are_required = request.requires_checks.unwrap_or(rule.checks.are_required);
-        let had_users = !rule.users.is_empty();
-        rule.users = users.unwrap_or(rule.users);
-        if rule.users.is_empty() && !rule.forbids_push {
-            check_no_users(request.requires_push_users, request.keeps_push_users && had_users)?;
-        }
-        let had_mergers = !rule.mergers.is_empty();
-        rule.mergers = mergers.unwrap_or(rule.mergers);
-        if rule.mergers.is_empty() {
-            check_no_mergers(request.requires_merge_users, request.keeps_merge_users && had_mergers)?;
-        }
-        rule.requires_current_head = request.requires_current_head.unwrap_or(rule.requires_current_head);
-        rule.checks.contexts = contexts.unwrap_or(rule.checks.contexts);
+        changes.apply(&mut rule)?;
         rule.updated_us = state.clock.now_us();
         access.confirm(&state).await?;
         let delivered = state.updater.set_rule(&guard, &mut rule, by).await?;
@@ -196,24 +191,110 @@ async fn update_protection(
     .await
 }
 
-/// Checks that a rule may list no users, which opens the branch to everyone with write permission.
-fn check_no_users(requires_users: bool, loses_users: bool) -> Result<(), GitError> {
-    let message = match (requires_users, loses_users) {
-        (true, _) => "must name a user if `enable_push_whitelist` is true; `enable_push: false` forbids all pushes",
-        (false, true) => "must name a user; `enable_push_whitelist: false` lets everyone with write permission push",
-        (false, false) => return Ok(()),
-    };
-    Err(GitError::invalid("push_whitelist_usernames", "required", message))
+/// The request to change a rule, with what was checked in it. `None` stays as it is.
+struct Changes {
+    /// Without its lists.
+    request: UpdateProtectionRequest,
+    users: Option<Vec<i64>>,
+    mergers: Option<Vec<i64>>,
+    approvers: Option<Vec<i64>>,
+    approvals: Option<u8>,
+    contexts: Option<Vec<String>>,
 }
 
-/// Checks that a rule may list nobody who merges, which lets everyone with write permission merge.
-fn check_no_mergers(requires_users: bool, loses_users: bool) -> Result<(), GitError> {
-    let message = match (requires_users, loses_users) {
-        (true, _) => "must name a user if `enable_merge_whitelist` is true",
-        (false, true) => "must name a user; `enable_merge_whitelist: false` lets everyone with write permission merge",
-        (false, false) => return Ok(()),
-    };
-    Err(GitError::invalid("merge_whitelist_usernames", "required", message))
+impl Changes {
+    fn parse(mut request: UpdateProtectionRequest) -> Result<Self, RpcError> {
+        let mut errors = FieldErrors::default();
+        let parse_ids = |field, users: Option<UserIds>| users.map(|users| parse_users(field, users.ids)).transpose();
+        let users = errors.take(parse_ids("push_user_ids", request.push_user_ids.take()));
+        let mergers = errors.take(parse_ids("merge_user_ids", request.merge_user_ids.take()));
+        let approvers = errors.take(parse_ids("approver_ids", request.approver_ids.take()));
+        let approvals = errors.take(request.required_approvals.map(parse_approvals).transpose());
+        let contexts = request.required_contexts.take().map(|list| parse_contexts(list.contexts));
+        let contexts = errors.take(contexts.transpose());
+        let (Some(users), Some(mergers), Some(approvers), Some(approvals), Some(contexts)) =
+            (users, mergers, approvers, approvals, contexts)
+        else {
+            return Err(errors.into_error());
+        };
+        Ok(Self { request, users, mergers, approvers, approvals, contexts })
+    }
+
+    /// Changes a rule, unless it would lose its users by mistake.
+    fn apply(self, rule: &mut Rule) -> Result<(), GitError> {
+        let Self { request, users, mergers, approvers, approvals, contexts } = self;
+        rule.allow_force = request.allow_force.unwrap_or(rule.allow_force);
+        rule.allow_delete = request.allow_delete.unwrap_or(rule.allow_delete);
+        rule.forbids_push = request.forbids_push.unwrap_or(rule.forbids_push);
+        rule.checks.are_required = request.requires_checks.unwrap_or(rule.checks.are_required);
+        if let Some(contexts) = contexts {
+            rule.checks.contexts = contexts;
+        }
+        rule.requires_current_head = request.requires_current_head.unwrap_or(rule.requires_current_head);
+        let lost_users = replace(&mut rule.users, users);
+        if !rule.forbids_push {
+            NO_PUSHERS.check(&rule.users, request.requires_push_users, request.keeps_push_users && lost_users)?;
+        }
+        let lost_users = replace(&mut rule.mergers, mergers);
+        NO_MERGERS.check(&rule.mergers, request.requires_merge_users, request.keeps_merge_users && lost_users)?;
+
+        let reviews = &mut rule.reviews;
+        let lost_users = replace(&mut reviews.approvers, approvers);
+        NO_APPROVERS.check(&reviews.approvers, request.requires_approvers, request.keeps_approvers && lost_users)?;
+        reviews.approvals = approvals.unwrap_or(reviews.approvals);
+        reviews.dismisses_stale = request.dismisses_stale_approvals.unwrap_or(reviews.dismisses_stale);
+        reviews.ignores_stale = request.ignores_stale_approvals.unwrap_or(reviews.ignores_stale);
+        reviews.blocks_on_rejection = request.blocks_on_rejection.unwrap_or(reviews.blocks_on_rejection);
+        reviews.blocks_on_requests = request.blocks_on_requests.unwrap_or(reviews.blocks_on_requests);
+        Ok(())
+    }
+}
+
+/// Sets a list of users, if there is a new one. Returns whether the list lost all its users.
+fn replace(users: &mut Vec<i64>, new: Option<Vec<i64>>) -> bool {
+    let had_users = !users.is_empty();
+    if let Some(new) = new {
+        *users = new;
+    }
+    had_users && users.is_empty()
+}
+
+/// What to say about a list of users that must not be empty: an empty one is for everyone with
+/// write permission.
+struct EmptyList {
+    field: &'static str,
+    /// Its switch is on.
+    required: &'static str,
+    /// It had users before.
+    lost: &'static str,
+}
+
+const NO_PUSHERS: EmptyList = EmptyList {
+    field: "push_whitelist_usernames",
+    required: "must name a user if `enable_push_whitelist` is true; `enable_push: false` forbids all pushes",
+    lost: "must name a user; `enable_push_whitelist: false` lets everyone with write permission push",
+};
+const NO_MERGERS: EmptyList = EmptyList {
+    field: "merge_whitelist_usernames",
+    required: "must name a user if `enable_merge_whitelist` is true",
+    lost: "must name a user; `enable_merge_whitelist: false` lets everyone with write permission merge",
+};
+const NO_APPROVERS: EmptyList = EmptyList {
+    field: "approvals_whitelist_username",
+    required: "must name a user if `enable_approvals_whitelist` is true",
+    lost: "must name a user; `enable_approvals_whitelist: false` counts everyone with write permission",
+};
+
+impl EmptyList {
+    fn check(&self, users: &[i64], is_required: bool, is_lost: bool) -> Result<(), GitError> {
+        let message = match (is_required, is_lost) {
+            _ if !users.is_empty() => return Ok(()),
+            (true, _) => self.required,
+            (false, true) => self.lost,
+            (false, false) => return Ok(()),
+        };
+        Err(GitError::invalid(self.field, "required", message))
+    }
 }
 
 async fn delete_protection(

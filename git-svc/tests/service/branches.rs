@@ -128,7 +128,8 @@ async fn a_renamed_default_branch_keeps_its_place_and_its_rule() {
     let service = Service::start().await;
     let id = service.create().await;
     let commit = service.put(id, "a", b"1").await;
-    protect(&service, SetProtectionRequest { push_user_ids: vec![7, 8], ..rule(id, "main") }).await;
+    let reviewed = SetProtectionRequest { required_approvals: 2, approver_ids: vec![9], ..rule(id, "main") };
+    protect(&service, SetProtectionRequest { push_user_ids: vec![7, 8], ..reviewed }).await;
     let by_writer = service.git().rename_branch(service.with_grant(id, renaming(id, "main", "trunk"))).await;
     check(by_writer, Code::PermissionDenied, "PERMISSION_REQUIRED");
     rename(&service, id, "main", "trunk").await.unwrap();
@@ -143,13 +144,20 @@ async fn a_renamed_default_branch_keeps_its_place_and_its_rule() {
     let rules = client.list_protections(service.with_grant(id, list)).await.unwrap().into_inner().protections;
     let shown: Vec<_> = rules.iter().map(|rule| (rule.pattern.as_str(), &rule.push_user_ids[..])).collect();
     assert_eq!(shown, [("trunk", &[7, 8][..])]);
+    assert_eq!((rules[0].required_approvals, &rules[0].approver_ids[..]), (2, &[9][..]));
     let changes: Vec<_> = service
         .facts(id)
         .into_iter()
         .filter_map(|fact| if let Fact::ProtectionChanged(changed) = fact { Some(changed) } else { None })
-        .map(|changed| (changed.pattern, changed.is_removed, changed.username))
+        .map(|changed| {
+            let reviews = (changed.required_approvals, changed.approver_ids);
+            (changed.pattern, changed.is_removed, changed.username, reviews)
+        })
         .collect();
-    let change = |pattern: &str, is_removed| (pattern.to_owned(), is_removed, "ada".to_owned());
+    let change = |pattern: &str, is_removed| {
+        let reviews = if is_removed { (0, Vec::new()) } else { (2, vec![9]) };
+        (pattern.to_owned(), is_removed, "ada".to_owned(), reviews)
+    };
     assert_eq!(changes, [change("main", false), change("main", true), change("trunk", false)]);
     // The next commit is on the renamed branch, which is still the default one.
     service.put(id, "b", b"2").await;

@@ -4,9 +4,9 @@ use ferrite_proto::{
     error::violations,
     git::{
         AddTagRequest, ChangeFilesRequest, CreateBranchRequest, CreateStatusRequest, DeleteContentsRequest, FileChange,
-        FileOperation, GetBranchRequest, PutContentsRequest, RenameBranchRequest, SetProtectionRequest, StatusContexts,
-        StatusState, UpdateProtectionRequest, UserIds, protection_service_client::ProtectionServiceClient,
-        status_service_client::StatusServiceClient,
+        FileOperation, GetBranchRequest, Protection, PutContentsRequest, RenameBranchRequest, SetProtectionRequest,
+        StatusContexts, StatusState, UpdateProtectionRequest, UpdateProtectionResponse, UserIds,
+        protection_service_client::ProtectionServiceClient, status_service_client::StatusServiceClient,
     },
     metadata::IDEMPOTENCY_KEY,
 };
@@ -76,19 +76,27 @@ async fn a_refused_status_or_rule_names_all_wrong_fields() {
     let status = statuses.create_status(service.with_grant(id, status)).await;
     refused(status, &["state", "context", "target_url", "description"]);
     let contexts = vec!["x".repeat(256)];
-    let set = SetProtectionRequest { push_user_ids: vec![0], required_contexts: contexts.clone(), ..rule(id, "a..b") };
+    let set = SetProtectionRequest {
+        push_user_ids: vec![0],
+        required_contexts: contexts.clone(),
+        required_approvals: 51,
+        approver_ids: (1..=101).collect(),
+        ..rule(id, "a..b")
+    };
     let mut rules = ProtectionServiceClient::new(service.channel());
     let set = rules.set_protection(service.with_grant(id, set)).await;
-    refused(set, &["pattern", "push_user_ids", "status_check_contexts"]);
+    refused(set, &["pattern", "push_user_ids", "approver_ids", "required_approvals", "status_check_contexts"]);
     let update = UpdateProtectionRequest {
         repository_id: id,
         pattern: "gone".into(),
         push_user_ids: Some(UserIds { ids: vec![0] }),
         required_contexts: Some(StatusContexts { contexts }),
+        required_approvals: Some(-1),
+        approver_ids: Some(UserIds { ids: vec![-1] }),
         ..UpdateProtectionRequest::default()
     };
     let update = rules.update_protection(service.with_grant(id, update)).await;
-    refused(update, &["push_user_ids", "status_check_contexts"]);
+    refused(update, &["push_user_ids", "approver_ids", "required_approvals", "status_check_contexts"]);
 }
 
 #[tokio::test]
@@ -124,6 +132,60 @@ async fn a_changed_rule_loses_its_users_only_on_purpose() {
     let set = SetProtectionRequest { forbids_push: true, ..rule(id, "main") };
     rules.set_protection(service.with_grant(id, set)).await.unwrap();
     rules.update_protection(service.with_grant(id, change(None, true, false))).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_rule_keeps_its_approvals_unless_they_are_named() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let mut rules = ProtectionServiceClient::new(service.channel());
+    let set = SetProtectionRequest {
+        required_approvals: 2,
+        approver_ids: vec![9, 8],
+        dismisses_stale_approvals: true,
+        blocks_on_requests: true,
+        ..rule(id, "main")
+    };
+    let set = rules.set_protection(service.with_grant(id, set)).await.unwrap().into_inner().protection.unwrap();
+    assert_eq!((set.required_approvals, &set.approver_ids[..], set.dismisses_stale_approvals), (2, &[8, 9][..], true));
+    let change = |users: Option<&[i64]>, requires_approvers, keeps_approvers| UpdateProtectionRequest {
+        repository_id: id,
+        pattern: "main".into(),
+        approver_ids: users.map(|ids| UserIds { ids: ids.to_vec() }),
+        requires_approvers,
+        keeps_approvers,
+        ..UpdateProtectionRequest::default()
+    };
+    let mut update = async |change| rules.update_protection(service.with_grant(id, change)).await;
+    let rule_of =
+        |changed: Result<Response<UpdateProtectionResponse>, Status>| changed.unwrap().into_inner().protection.unwrap();
+    let forced = UpdateProtectionRequest { allow_force: Some(true), ..change(None, true, true) };
+    let kept = rule_of(update(forced).await);
+    let updated_time = kept.updated_time;
+    assert_eq!(kept, Protection { allow_force: true, updated_time, ..set });
+    refused(update(change(Some(&[]), false, true)).await, &["approvals_whitelist_username"]);
+    let change_all = UpdateProtectionRequest {
+        required_approvals: Some(0),
+        dismisses_stale_approvals: Some(false),
+        ignores_stale_approvals: Some(true),
+        blocks_on_rejection: Some(true),
+        blocks_on_requests: Some(false),
+        ..change(Some(&[]), false, false)
+    };
+    let changed = rule_of(update(change_all).await);
+    let expected = Protection {
+        required_approvals: 0,
+        approver_ids: Vec::new(),
+        dismisses_stale_approvals: false,
+        ignores_stale_approvals: true,
+        blocks_on_rejection: true,
+        blocks_on_requests: false,
+        updated_time: changed.updated_time,
+        ..kept
+    };
+    assert_eq!(changed, expected);
+    update(change(Some(&[]), false, true)).await.unwrap();
+    refused(update(change(None, true, false)).await, &["approvals_whitelist_username"]);
 }
 
 #[tokio::test]

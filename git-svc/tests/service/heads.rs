@@ -9,7 +9,8 @@ use ferrite_proto::{
     events::RefsUpdateKind,
     git::{
         CreateRepositoryRequest, FindMergedRequest, GetCommitRequest, GetRefRequest, ListRefsRequest,
-        SetPullHeadRequest, StageHeadRequest, StageHeadResponse, merge_service_client::MergeServiceClient,
+        SetProtectionRequest, SetPullHeadRequest, StageHeadRequest, StageHeadResponse,
+        merge_service_client::MergeServiceClient,
     },
 };
 use ferrite_rpc::grpc::Channel;
@@ -19,6 +20,7 @@ use crate::{
     harness::{Service, creation, reason},
     push::{Gateway, git, try_git},
     session::GitDaemon,
+    writes::{protect, rule},
 };
 
 const FORK: i64 = 100;
@@ -105,6 +107,18 @@ impl Forked {
 
     fn packs(&self) -> usize {
         std::fs::read_dir(self.service().on_disk(self.base).path().join("objects/pack")).unwrap().count()
+    }
+}
+
+#[tokio::test]
+async fn a_new_head_dismisses_approvals_if_the_rule_of_the_base_says_so() {
+    let f = Forked::new().await;
+    for (pattern, dismisses_stale_approvals, expected) in
+        [("topic", true, false), ("ma*", true, true), ("main", false, false), ("main", true, true)]
+    {
+        protect(f.service(), SetProtectionRequest { dismisses_stale_approvals, ..rule(f.base, pattern) }).await;
+        let staged = f.stage(f.request(FORK, "topic")).await.unwrap();
+        assert_eq!(staged.dismisses_approvals, expected, "{pattern}");
     }
 }
 

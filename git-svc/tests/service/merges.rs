@@ -362,6 +362,42 @@ async fn merges_follow_their_own_rules_of_a_protected_branch() {
 }
 
 #[tokio::test]
+async fn reviews_are_those_of_the_permit() {
+    let service = Service::start().await;
+    let parted = Parted::create(&service).await;
+    let id = parted.id;
+    let permit = |reviews: ReviewFacts| MergePermit { reviews, ..parted.permit(MergeStyle::Merge) };
+    let approved = |approvals: &[i64], stale: &[i64]| ReviewFacts {
+        approvals: approvals.to_vec(),
+        stale_approvals: stale.to_vec(),
+        ..ReviewFacts::default()
+    };
+    let rejected = || ReviewFacts { rejections: vec![9], ..approved(&[8], &[]) };
+    let asked = || ReviewFacts { has_requests: true, ..approved(&[8], &[]) };
+    let two = || SetProtectionRequest { required_approvals: 2, ..rule(id, "main") };
+    let fresh = || SetProtectionRequest { ignores_stale_approvals: true, ..two() };
+    for (rule, reviews, words) in [
+        (two(), ReviewFacts::default(), "has 0 of 2 required approvals"),
+        (two(), approved(&[8], &[]), "has 1 of 2 required approvals"),
+        (fresh(), approved(&[8], &[9]), "has 1 of 2 required approvals"),
+        (SetProtectionRequest { approver_ids: vec![9, 10], ..two() }, approved(&[8], &[9]), "has 1 of 2"),
+        (SetProtectionRequest { blocks_on_rejection: true, ..rule(id, "main") }, rejected(), "requests changes"),
+        (SetProtectionRequest { blocks_on_requests: true, ..rule(id, "main") }, asked(), "requested review"),
+    ] {
+        protect(&service, rule).await;
+        let refused = merge(&service, permit(reviews)).await;
+        let message = check(refused, Code::PermissionDenied, "PROTECTED_BRANCH");
+        assert!(message.contains(words), "{message}");
+    }
+    // They are about merges: who may push does it as before.
+    let strict = SetProtectionRequest { blocks_on_rejection: true, blocks_on_requests: true, ..fresh() };
+    protect(&service, strict).await;
+    service.put(id, "d", b"4\n").await;
+    merge(&service, permit(approved(&[8, 9], &[10]))).await.unwrap();
+    service.updates(id, 5).await;
+}
+
+#[tokio::test]
 async fn a_repeated_merge_gets_the_same_response_without_a_permit() {
     let service = Service::start().await;
     let (parted, other) = (Parted::create(&service).await, Parted::create(&service).await);

@@ -5,13 +5,16 @@ use ferrite_proto::{
     git::{self, Merge, MergePullRequest, MergePullResponse},
     id::RepositoryId,
 };
-use ferrite_rpc::{auth::Caller, service_key::MergePermit};
+use ferrite_rpc::{
+    auth::Caller,
+    service_key::{MergePermit, ReviewFacts},
+};
 use git_store::{
     repo::{
         merge::{MergeDraft, MergeStyle, Merger},
         refs::RefEdit,
     },
-    types::{error::GitError, name::BranchName, protection::Actor},
+    types::{error::GitError, name::BranchName, protection::Actor, required_reviews::Reviews},
 };
 use git2::Oid;
 use tonic::Request;
@@ -49,6 +52,7 @@ struct Order {
     head: Oid,
     style: MergeStyle,
     style_number: i32,
+    reviews: Reviews,
 }
 
 pub(super) async fn merge_pull(
@@ -95,6 +99,12 @@ fn key_of(request: &Request<MergePullRequest>, user: i64) -> Result<Option<Idemp
     IdempotencyKey::of(&bare, user, "MergePull")
 }
 
+/// What the permit says about reviews.
+fn reviews(facts: ReviewFacts) -> Reviews {
+    let ReviewFacts { approvals, stale_approvals, rejections, has_requests } = facts;
+    Reviews { approvals, stale_approvals, has_rejections: !rejections.is_empty(), has_requests }
+}
+
 /// Returns a stored response if it is of this merge. Without a permit the gateway compares it.
 fn is_repeat(response: MergePullResponse, order: Option<&Order>) -> Result<MergePullResponse, RpcError> {
     let is_same = |order: &Order| {
@@ -128,7 +138,9 @@ impl MergeWrite {
         };
         let base = BranchName::parse(permit.base_branch.as_bytes()).map_err(|_| GitError::BranchNotFound)?;
         let head = decode::object_id("head_id", &permit.head_id)?;
-        Ok(Order { number: permit.number, base, base_branch: permit.base_branch, head, style, style_number })
+        let reviews = reviews(permit.reviews);
+        let (number, base_branch) = (permit.number, permit.base_branch);
+        Ok(Order { number, base, base_branch, head, style, style_number, reviews })
     }
 
     /// Runs while no other merge of the repository does. Pushes may move the base meanwhile; then it
@@ -206,8 +218,9 @@ impl MergeWrite {
     }
 
     async fn check_rules(&self, state: &AppState, order: &Order, tip: Oid) -> Result<(), RpcError> {
-        let denial = state.protection.check_merge(self.repository, &self.actor, &order.base, tip, order.head).await?;
-        match denial {
+        let commits = (tip, order.head);
+        let check = state.protection.check_merge(self.repository, &self.actor, &order.base, commits, &order.reviews);
+        match check.await? {
             Some(denial) => Err(RpcError::MergeDenied(denial)),
             None => Ok(()),
         }
