@@ -336,7 +336,10 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
                "updated_at": "1970-01-01T00:00:01Z", "enable_force_push": true, "enable_push": true,
                "enable_push_whitelist": !users.is_empty(), "enable_status_check": true,
                "status_check_contexts": ["ci/*"], "enable_merge_whitelist": false, "merge_whitelist_usernames": [],
-               "block_on_outdated_branch": false})
+               "block_on_outdated_branch": false, "required_approvals": 0, "enable_approvals_whitelist": false,
+               "approvals_whitelist_username": [], "block_on_rejected_reviews": false,
+               "block_on_official_review_requests": false, "dismiss_stale_approvals": false,
+               "ignore_stale_approvals": false})
     };
     for (method, path, is_new, expected) in [
         ("POST", "/branch_protections", true, 201),
@@ -472,7 +475,87 @@ async fn rules_say_who_merges_and_whether_the_head_must_be_current() {
         (json!({"enable_merge_whitelist": false, "merge_whitelist_usernames": ["bob"]}), "enable_merge_whitelist"),
         (json!({"merge_whitelist_usernames": ["eve"]}), "merge_whitelist_usernames"),
         (json!({"merge_whitelist_teams": ["devs"]}), "merge_whitelist_teams"),
-        (json!({"block_on_rejected_reviews": true}), "block_on_rejected_reviews"),
+        (json!({"require_signed_commits": true}), "require_signed_commits"),
+    ] {
+        let (status, refused, _) = case.send("PATCH", "/branch_protections/main", &body).await;
+        assert_eq!((status, &refused["errors"][0]["field"]), (422, &json!(field)), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn rules_say_which_reviews_a_merge_needs() {
+    let case = Case::new().await;
+    let rpc = format!("{RULES}/SetProtection");
+    let rule = git::Protection {
+        pattern: "main".into(),
+        created_time: Some(timestamp(0)),
+        updated_time: Some(timestamp(0)),
+        required_approvals: 2,
+        approver_ids: vec![3],
+        dismisses_stale_approvals: true,
+        blocks_on_requests: true,
+        ..Default::default()
+    };
+    case.script.respond(&rpc, &git::SetProtectionResponse { protection: Some(rule.clone()), is_new: true });
+    let settings = json!({"required_approvals": 2, "enable_approvals_whitelist": true,
+                          "approvals_whitelist_username": ["Bob"], "block_on_rejected_reviews": false,
+                          "block_on_official_review_requests": true, "dismiss_stale_approvals": true,
+                          "ignore_stale_approvals": false});
+    let mut body = settings.clone();
+    body["rule_name"] = "main".into();
+    let (status, shown, _) = case.send("POST", "/branch_protections", &body).await;
+    assert_eq!(status, 201);
+    for (name, value) in settings.as_object().unwrap() {
+        assert_eq!(&shown[name], value, "{name}");
+    }
+    let expected = git::SetProtectionRequest {
+        repository_id: 7,
+        pattern: "main".into(),
+        required_approvals: 2,
+        approver_ids: vec![3],
+        dismisses_stale_approvals: true,
+        blocks_on_requests: true,
+        ..Default::default()
+    };
+    case.check_request(&rpc, expected);
+
+    let rpc = format!("{RULES}/UpdateProtection");
+    case.script.respond(&rpc, &git::UpdateProtectionResponse { protection: Some(rule) });
+    let change = |approver_ids: Option<&[i64]>, requires_approvers, keeps_approvers| git::UpdateProtectionRequest {
+        repository_id: 7,
+        pattern: "main".into(),
+        approver_ids: approver_ids.map(|ids| git::UserIds { ids: ids.to_vec() }),
+        requires_approvers,
+        keeps_approvers,
+        ..Default::default()
+    };
+    let swapped = git::UpdateProtectionRequest {
+        required_approvals: Some(0),
+        ignores_stale_approvals: Some(true),
+        blocks_on_rejection: Some(true),
+        ..change(None, false, false)
+    };
+    let too_many = git::UpdateProtectionRequest { required_approvals: Some(i32::MAX), ..change(None, false, false) };
+    for (body, expected) in [
+        (json!({"required_approvals": 0, "ignore_stale_approvals": true, "block_on_rejected_reviews": true}), swapped),
+        (json!({"required_approvals": null, "approvals_whitelist_teams": []}), change(None, false, false)),
+        (json!({"required_approvals": 5_000_000_000_i64}), too_many),
+        (json!({"enable_approvals_whitelist": true}), change(None, true, false)),
+        (json!({"approvals_whitelist_username": ["bob"]}), change(Some(&[3]), false, false)),
+        // Nobody's approval counts in Gitea, and everyone's here.
+        (json!({"approvals_whitelist_username": []}), change(Some(&[]), false, true)),
+        (json!({"enable_approvals_whitelist": false}), change(Some(&[]), false, false)),
+    ] {
+        assert_eq!(case.send("PATCH", "/branch_protections/main", &body).await.0, 200, "{body}");
+        case.check_request(&rpc, expected);
+    }
+    let (list, switch) = ("approvals_whitelist_username", "enable_approvals_whitelist");
+    for (body, field) in [
+        (json!({switch: true, list: []}), list),
+        (json!({switch: false, list: ["bob"]}), switch),
+        (json!({list: ["eve"]}), list),
+        (json!({"required_approvals": "2"}), "required_approvals"),
+        (json!({"approvals_whitelist_teams": ["devs"]}), "approvals_whitelist_teams"),
     ] {
         let (status, refused, _) = case.send("PATCH", "/branch_protections/main", &body).await;
         assert_eq!((status, &refused["errors"][0]["field"]), (422, &json!(field)), "{body}");

@@ -69,6 +69,21 @@ shape! {
         merge_whitelist_usernames: Vec<String>,
         /// Whether the head of a pull request must contain all commits of the branch to be merged.
         block_on_outdated_branch: bool,
+        /// The approvals that a pull request needs to be merged, from users with write permission.
+        required_approvals: i32,
+        /// Whether only approvals of the listed users count.
+        enable_approvals_whitelist: bool,
+        /// The users whose approvals count. If empty, everyone's with write permission do.
+        approvals_whitelist_username: Vec<String>,
+        /// Whether a rejection by a user with write permission keeps a pull request from being merged.
+        block_on_rejected_reviews: bool,
+        /// Whether a pull request waits for the teams, and users with write permission, that are
+        /// asked for a review.
+        block_on_official_review_requests: bool,
+        /// Whether a push to the head dismisses the approvals of a pull request.
+        dismiss_stale_approvals: bool,
+        /// Whether approvals of earlier heads do not count.
+        ignore_stale_approvals: bool,
         /// Whether a commit needs successful statuses before it can be pushed to the branch.
         enable_status_check: bool,
         /// The contexts whose newest status must be `success`. If empty, the commit needs at least
@@ -85,6 +100,7 @@ impl Protection {
         let name = |id: i64| accounts.by_id(id, links).username;
         let names = |ids: Vec<i64>| ids.into_iter().map(name).collect::<Vec<_>>();
         let (push_users, merge_users) = (names(rule.push_user_ids), names(rule.merge_user_ids));
+        let approvers = names(rule.approver_ids);
         Ok(Self {
             rule_name: rule.pattern.clone(),
             pattern: rule.pattern,
@@ -98,6 +114,13 @@ impl Protection {
             enable_merge_whitelist: !merge_users.is_empty(),
             merge_whitelist_usernames: merge_users,
             block_on_outdated_branch: rule.requires_current_head,
+            required_approvals: rule.required_approvals,
+            enable_approvals_whitelist: !approvers.is_empty(),
+            approvals_whitelist_username: approvers,
+            block_on_rejected_reviews: rule.blocks_on_rejection,
+            block_on_official_review_requests: rule.blocks_on_requests,
+            dismiss_stale_approvals: rule.dismisses_stale_approvals,
+            ignore_stale_approvals: rule.ignores_stale_approvals,
             enable_status_check: rule.requires_checks,
             status_check_contexts: rule.required_contexts,
             created_at: Time::new(rule.created_time, "created_time")?,
@@ -166,6 +189,7 @@ async fn update(
     let users = ListedUsers::find(&call, &rule).await?;
     let push_user_ids = rule.push.names.is_some().then(|| UserIds { ids: users.push_ids.clone() });
     let merge_user_ids = rule.merge.names.is_some().then(|| UserIds { ids: users.merge_ids.clone() });
+    let approver_ids = rule.approve.names.is_some().then(|| UserIds { ids: users.approver_ids.clone() });
     let request = UpdateProtectionRequest {
         repository_id: access.id,
         pattern,
@@ -181,7 +205,14 @@ async fn update(
         requires_merge_users: rule.merge.is_required,
         keeps_merge_users: rule.merge.is_kept,
         requires_current_head: rule.requires_current_head,
-        ..UpdateProtectionRequest::default()
+        required_approvals: rule.required_approvals,
+        approver_ids,
+        requires_approvers: rule.approve.is_required,
+        keeps_approvers: rule.approve.is_kept,
+        dismisses_stale_approvals: rule.dismisses_stale_approvals,
+        ignores_stale_approvals: rule.ignores_stale_approvals,
+        blocks_on_rejection: rule.blocks_on_rejection,
+        blocks_on_requests: rule.blocks_on_requests,
     };
     let request = call.request_with_grant(&access.grant, request);
     let response = users.checked(call.clients.protections().update_protection(request).await)?.into_inner();
@@ -219,7 +250,12 @@ async fn set(
         required_contexts: rule.required_contexts.unwrap_or_default(),
         merge_user_ids: users.merge_ids.clone(),
         requires_current_head: rule.requires_current_head.unwrap_or_default(),
-        ..SetProtectionRequest::default()
+        required_approvals: rule.required_approvals.unwrap_or_default(),
+        approver_ids: users.approver_ids.clone(),
+        dismisses_stale_approvals: rule.dismisses_stale_approvals.unwrap_or_default(),
+        ignores_stale_approvals: rule.ignores_stale_approvals.unwrap_or_default(),
+        blocks_on_rejection: rule.blocks_on_rejection.unwrap_or_default(),
+        blocks_on_requests: rule.blocks_on_requests.unwrap_or_default(),
     };
     let request = call.request_with_grant(&access.grant, request);
     let response = users.checked(call.clients.protections().set_protection(request).await)?.into_inner();
@@ -236,15 +272,17 @@ async fn set(
 struct ListedUsers {
     push_ids: Vec<i64>,
     merge_ids: Vec<i64>,
+    approver_ids: Vec<i64>,
     /// The errors of unknown users in each list.
-    unknown: [Vec<FieldError>; 2],
+    unknown: [Vec<FieldError>; 3],
 }
 
 impl ListedUsers {
-    /// Looks up the users of both lists in one call.
+    /// Looks up the users of all lists in one call.
     async fn find(call: &ApiCall, rule: &Settings) -> Result<Self, ApiError> {
-        let [push, merge] = [&rule.push, &rule.merge].map(|list| list.names.as_deref().unwrap_or_default());
-        let usernames = [push, merge].concat();
+        let lists = [&rule.push, &rule.merge, &rule.approve];
+        let [push, merge, approve] = lists.map(|list| list.names.as_deref().unwrap_or_default());
+        let usernames = [push, merge, approve].concat();
         let known: HashMap<_, _> = if usernames.is_empty() {
             HashMap::new()
         } else {
@@ -267,7 +305,9 @@ impl ListedUsers {
         };
         let (push_ids, unknown_pushers) = ids("push_users", push);
         let (merge_ids, unknown_mergers) = ids("merge_whitelist_usernames", merge);
-        Ok(Self { push_ids, merge_ids, unknown: [unknown_pushers, unknown_mergers] })
+        let (approver_ids, unknown_approvers) = ids("approvals_whitelist_username", approve);
+        let unknown = [unknown_pushers, unknown_mergers, unknown_approvers];
+        Ok(Self { push_ids, merge_ids, approver_ids, unknown })
     }
 
     /// Returns the response of git-svc. Its error names the unknown users after all other fields.
@@ -277,7 +317,7 @@ impl ListedUsers {
             Ok(response) if is_known => Ok(response),
             Ok(_) => Err(ApiError::invalid(self.unknown.concat())),
             Err(status) => {
-                let lists = ["push_user_ids", "merge_user_ids"].into_iter().zip(self.unknown);
+                let lists = ["push_user_ids", "merge_user_ids", "approver_ids"].into_iter().zip(self.unknown);
                 let unknown = lists.filter(|(_, unknown)| !unknown.is_empty());
                 Err(unknown.fold(status.into(), |error: ApiError, (field, unknown)| error.with_field(field, unknown)))
             }
@@ -287,8 +327,8 @@ impl ListedUsers {
 
 /// Converts rules, with the names of their accounts.
 async fn convert(call: &ApiCall, rules: Vec<git::Protection>) -> Result<Vec<Protection>, ApiError> {
-    let ids = rules.iter().flat_map(|rule| rule.push_user_ids.iter().chain(&rule.merge_user_ids));
-    let ids: Vec<_> = ids.copied().collect();
+    let lists = rules.iter().flat_map(|rule| [&rule.push_user_ids, &rule.merge_user_ids, &rule.approver_ids]);
+    let ids: Vec<_> = lists.flatten().copied().collect();
     let accounts = call.accounts_by_id(ids).await?;
     let rules = rules.into_iter().map(|rule| Protection::new(rule, &accounts, &call.links));
     Ok(rules.collect::<Result<_, _>>()?)

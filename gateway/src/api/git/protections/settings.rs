@@ -3,29 +3,24 @@
 use ferrite_api_types::schema::{Schema, Schemas};
 use serde_json::Value;
 
-use crate::http::request::{Fields, Flag, JsonObject, Kind, Mistakes, NonEmpty, Optional, Text, Texts, fields};
+use crate::http::request::{
+    Fields, Flag, Integer, JsonObject, Kind, Mistakes, NonEmpty, Optional, Text, Texts, fields,
+};
 
 /// Settings of Gitea that would have no effect here: only their empty values are accepted.
-const WITHOUT_EFFECT: [&str; 22] = [
+const WITHOUT_EFFECT: [&str; 15] = [
     "approvals_whitelist_teams",
-    "approvals_whitelist_username",
     "approvals_whitelist_usernames",
-    "block_on_official_review_requests",
-    "block_on_rejected_reviews",
-    "dismiss_stale_approvals",
-    "enable_approvals_whitelist",
     "enable_force_push_allowlist",
     "force_push_allowlist_deploy_keys",
     "force_push_allowlist_teams",
     "force_push_allowlist_usernames",
-    "ignore_stale_approvals",
     "merge_whitelist_teams",
     "priority",
     "protected_file_patterns",
     "push_whitelist_deploy_keys",
     "push_whitelist_teams",
     "require_signed_commits",
-    "required_approvals",
     "block_admin_merge_override",
     "unprotected_file_patterns",
     "enable_bypass_allowlist",
@@ -39,6 +34,11 @@ const MERGE_LIST: ListFields = ListFields {
     users: "merge_whitelist_usernames",
     switch: "enable_merge_whitelist",
     empty: "must name a user if `enable_merge_whitelist` is true",
+};
+const APPROVER_LIST: ListFields = ListFields {
+    users: "approvals_whitelist_username",
+    switch: "enable_approvals_whitelist",
+    empty: "must name a user if `enable_approvals_whitelist` is true",
 };
 
 fields! {
@@ -66,8 +66,8 @@ fields! {
 
 fields! {
     /// The settings of a branch protection rule. Absent ones have their default in a new rule, and
-    /// stay as they are in a changed one. Settings of Gitea about reviews and files are refused
-    /// unless they are empty.
+    /// stay as they are in a changed one. Settings of Gitea about teams, files and signatures are
+    /// refused unless they are empty.
     struct ProtectionSettings {
         /// Whether force pushes are allowed; false by default. Also accepted under Gitea's name,
         /// `enable_force_push`.
@@ -92,6 +92,25 @@ fields! {
         /// Whether the head of a pull request must contain all commits of the branch to be merged;
         /// false by default.
         block_on_outdated_branch: Optional<Flag> = true,
+        /// The approvals that a pull request needs to be merged, from users with write permission;
+        /// at most 50, 0 by default.
+        required_approvals: Optional<Integer> = 2,
+        /// Whether only approvals of the listed users count; true needs a list that is not empty.
+        /// False clears the list.
+        enable_approvals_whitelist: Optional<Flag> = true,
+        /// The users whose approvals count. If empty, everyone's with write permission do. A changed
+        /// rule that lists users must list one, unless `enable_approvals_whitelist` is false.
+        approvals_whitelist_username: Optional<Listed<100>> = ["bob"],
+        /// Whether a rejection by a user with write permission keeps a pull request from being
+        /// merged; false by default.
+        block_on_rejected_reviews: Optional<Flag> = true,
+        /// Whether a pull request waits for the teams, and users with write permission, that are
+        /// asked for a review; false by default.
+        block_on_official_review_requests: Optional<Flag> = true,
+        /// Whether a push to the head dismisses the approvals of a pull request; false by default.
+        dismiss_stale_approvals: Optional<Flag> = true,
+        /// Whether approvals of earlier heads do not count; false by default.
+        ignore_stale_approvals: Optional<Flag> = true,
         /// Whether a commit needs successful statuses before it can be pushed to the branch; false
         /// by default. A commit made through the API has none, so it is refused.
         enable_status_check: Optional<Flag> = true,
@@ -108,7 +127,7 @@ pub(super) enum Write {
     Whole,
     /// Absent settings stay as they are. A list that is empty under Gitea's name only allows nobody
     /// there, and everyone here.
-    Partial { empties_push_list: bool, empties_merge_list: bool },
+    Partial { empties_push_list: bool, empties_merge_list: bool, empties_approver_list: bool },
 }
 
 impl Write {
@@ -118,6 +137,7 @@ impl Write {
         Self::Partial {
             empties_push_list: is_empty(PUSH_LIST.users) && !object.get("push_users").is_some_and(Value::is_array),
             empties_merge_list: is_empty(MERGE_LIST.users),
+            empties_approver_list: is_empty(APPROVER_LIST.users),
         }
     }
 }
@@ -167,6 +187,12 @@ pub(super) struct Settings {
     pub(super) push: UserList,
     pub(super) merge: UserList,
     pub(super) requires_current_head: Option<bool>,
+    pub(super) required_approvals: Option<i32>,
+    pub(super) approve: UserList,
+    pub(super) dismisses_stale_approvals: Option<bool>,
+    pub(super) ignores_stale_approvals: Option<bool>,
+    pub(super) blocks_on_rejection: Option<bool>,
+    pub(super) blocks_on_requests: Option<bool>,
     pub(super) requires_checks: Option<bool>,
     pub(super) required_contexts: Option<Vec<String>>,
 }
@@ -174,9 +200,11 @@ pub(super) struct Settings {
 impl ProtectionSettings {
     /// Reads the settings, and checks those that depend on each other.
     fn settings(self, write: Write, mistakes: &mut Mistakes) -> Settings {
-        let (empties_push_list, empties_merge_list) = match write {
-            Write::Whole => (false, false),
-            Write::Partial { empties_push_list, empties_merge_list } => (empties_push_list, empties_merge_list),
+        let (empties_push_list, empties_merge_list, empties_approver_list) = match write {
+            Write::Whole => (false, false, false),
+            Write::Partial { empties_push_list, empties_merge_list, empties_approver_list } => {
+                (empties_push_list, empties_merge_list, empties_approver_list)
+            }
         };
         let is_whole = write == Write::Whole;
         // A list of users does not matter if nobody can push.
@@ -189,6 +217,15 @@ impl ProtectionSettings {
             is_whole,
             mistakes,
         );
+        let approve = UserList::read(
+            self.approvals_whitelist_username,
+            self.enable_approvals_whitelist,
+            &APPROVER_LIST,
+            is_whole,
+            mistakes,
+        );
+        // git-svc refuses a number that is too large or negative.
+        let required_approvals = self.required_approvals.map(|count| i32::try_from(count).unwrap_or(i32::MAX));
         Settings {
             allow_force: self.allow_force,
             allow_delete: self.allow_delete,
@@ -196,6 +233,12 @@ impl ProtectionSettings {
             push: UserList { is_kept: push.is_kept && empties_push_list, ..push },
             merge: UserList { is_kept: merge.is_kept && empties_merge_list, ..merge },
             requires_current_head: self.block_on_outdated_branch,
+            required_approvals,
+            approve: UserList { is_kept: approve.is_kept && empties_approver_list, ..approve },
+            dismisses_stale_approvals: self.dismiss_stale_approvals,
+            ignores_stale_approvals: self.ignore_stale_approvals,
+            blocks_on_rejection: self.block_on_rejected_reviews,
+            blocks_on_requests: self.block_on_official_review_requests,
             requires_checks: self.enable_status_check,
             required_contexts: self.status_check_contexts,
         }
