@@ -54,6 +54,11 @@ fn pull_request(pull: PullRequest, title: &str) -> issue::PullRequest {
         merged_base_id: pull.merged_base_id,
         merger_id: pull.merger_id,
         is_draft: is_draft(title),
+        scheduled_merge: pull.scheduled.map(|scheduled| issue::ScheduledMerge {
+            user_id: scheduled.user_id,
+            style: scheduled.style,
+            create_time: Some(timestamp(scheduled.created_us)),
+        }),
         ..issue::PullRequest::default()
     }
 }
@@ -113,7 +118,7 @@ pub(crate) fn reaction(reaction: Reaction) -> issue::Reaction {
 
 /// Encodes an entry in the timeline of an issue in `repository`.
 pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEntry {
-    use issue::TimelineAction::{Demilestoned, HeadMoved, Labeled, Milestoned, Renamed, Unlabeled};
+    use issue::TimelineAction::{Demilestoned, HeadMoved, Labeled, MergeCancelled, Milestoned, Renamed, Unlabeled};
     let action = i32::try_from(entry.action).ok().and_then(|action| issue::TimelineAction::try_from(action).ok());
     let is_label = matches!(action, Some(Labeled | Unlabeled));
     let is_milestone = matches!(action, Some(Milestoned | Demilestoned));
@@ -140,11 +145,12 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         label,
         milestone_title: if is_milestone { entry.old_text.clone() } else { String::new() },
         old_commit_id: if action == Some(HeadMoved) { entry.old_text.clone() } else { String::new() },
-        old_title: if action == Some(Renamed) { entry.old_text } else { String::new() },
+        old_title: if action == Some(Renamed) { entry.old_text.clone() } else { String::new() },
         new_title: entry.new_text,
         commit_id: entry.commit_id,
         source_repository_id: entry.source_repository_id,
         source_number: entry.source_number,
+        message: if action == Some(MergeCancelled) { entry.old_text } else { String::new() },
         ..issue::TimelineEntry::default()
     }
 }

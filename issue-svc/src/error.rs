@@ -34,6 +34,10 @@ pub(crate) enum IssueError {
     BaseMoved,
     #[error("the settings of the repository do not allow to mark pull requests as merged by hand")]
     StyleNotAllowed,
+    #[error("a merge of this pull request is scheduled already")]
+    MergeScheduled,
+    #[error("no merge of this pull request is scheduled")]
+    MergeNotScheduled,
     #[error("{end} branch does not exist")]
     BranchNotFound {
         /// `base` or `head`.
@@ -108,6 +112,8 @@ impl ServiceError for IssueError {
             Self::HeadMoved => (Kind::Aborted, "HEAD_MOVED"),
             Self::BaseMoved => (Kind::Aborted, "BASE_MOVED"),
             Self::StyleNotAllowed => (Kind::FailedPrecondition, "STYLE_NOT_ALLOWED"),
+            Self::MergeScheduled => (Kind::AlreadyExists, "MERGE_SCHEDULED"),
+            Self::MergeNotScheduled => (Kind::NotFound, "MERGE_NOT_SCHEDULED"),
             Self::BranchNotFound { .. } => (Kind::NotFound, "BRANCH_NOT_FOUND"),
             Self::Git { kind, reason, .. } => (*kind, reason),
             Self::GitUnavailable => (Kind::Overloaded, "STORE_UNAVAILABLE"),

@@ -105,9 +105,11 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         git: GitClient::new(git.clone()),
         writer: writer.clone(),
         clock: clock.clone(),
+        permits: Arc::clone(&trust.token_source),
     };
     PullWorker::new(pulls.clone()).start(&life);
     MergeSweeper::new(pulls.clone()).start(&life);
+    life.spawn("scheduled merges", pulls.clone().retry_scheduled(life.clone()));
     CommitScanner::new(scans.clone(), git, repo.clone(), writer.clone(), clock).start(&life);
 
     let limit = |name, per_hour| HourlyLimit::new(trust.limiter.clone(), name, per_hour);
@@ -117,8 +119,8 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         text_bytes: limit("text_bytes", config.text_bytes_per_hour),
     };
     let (authorizer, client) = (trust.authorizer(&repo), RepoClient::new(repo.clone()));
-    let (verifier, permits) = (Arc::clone(&trust.verifier), Arc::clone(&trust.token_source));
-    let state = AppState { store, writer, scans, pulls, authorizer, repo: client, limits, verifier, permits };
+    let verifier = Arc::clone(&trust.verifier);
+    let state = AppState { store, writer, scans, pulls, authorizer, repo: client, limits, verifier };
     let router = GrpcServer::default()
         .add(IssueServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(CommentServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))

@@ -7,7 +7,6 @@ use ferrite_markdown::references;
 use ferrite_proto::grant::{Grant, Verifier};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_rpc::auth::{Authorizer, Caller};
-use ferrite_rpc::service_key::ServiceTokenSource;
 use tonic::Request;
 
 use crate::commits::ScanQueue;
@@ -30,8 +29,6 @@ pub(crate) struct AppState {
     pub(crate) limits: WriteLimits,
     /// Verifies the grants in fields of requests.
     pub(crate) verifier: Arc<Verifier>,
-    /// Signs permits for merges.
-    pub(crate) permits: Arc<ServiceTokenSource>,
 }
 
 impl AppState {

@@ -13,7 +13,8 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, Repository, RepositoryRef,
+    CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeReviewersRequest,
+    DescribeReviewersResponse, RenewAccessRequest, RenewAccessResponse, Repository, RepositoryRef,
     ResolveIssueAccessRequest, ResolveIssueAccessResponse,
 };
 use ferrite_rpc::auth::AuthError;
@@ -23,7 +24,7 @@ use tonic::{Code, Status};
 use crate::error::IssueError;
 use crate::writer::TextTargets;
 
-pub(crate) use git::{GitClient, StagedHead};
+pub(crate) use git::{GitClient, MergeRefusal, StagedHead};
 
 /// Repositories per call.
 pub(crate) const MAX_QUESTION_REPOSITORIES: usize = 1000;
@@ -86,6 +87,40 @@ impl RepoClient {
             return Err(IssueError::RepositoryDeleted);
         }
         if source.accepts_pulls { Ok(source) } else { Err(IssueError::PullsDisabled) }
+    }
+
+    /// Returns what users and teams may do with the pull requests of a repository: the users of
+    /// `names`, then those of `ids`, and the teams.
+    pub(crate) async fn reviewers(
+        &self,
+        repository: RepositoryId,
+        names: &[String],
+        ids: &[i64],
+        teams: &[String],
+    ) -> Result<DescribeReviewersResponse, IssueError> {
+        let request = DescribeReviewersRequest {
+            repository_id: repository.0,
+            usernames: names.to_vec(),
+            user_ids: ids.to_vec(),
+            team_names: teams.to_vec(),
+        };
+        let request = with_timeout(request, PULL_TIMEOUT);
+        let response = AccessServiceClient::new(self.0.clone()).describe_reviewers(request).await;
+        Ok(response.map_err(|status| unavailable(&status))?.into_inner())
+    }
+
+    /// Returns a new grant for an operation on a repository by a token, if its access still holds.
+    pub(crate) async fn renew_access(
+        &self,
+        repository: RepositoryId,
+        token_id: i64,
+        operation: &str,
+    ) -> Result<RenewAccessResponse, AuthError> {
+        let (repository_id, operation) = (repository.0, operation.to_owned());
+        let request = RenewAccessRequest { repository_id, operation, token_id };
+        let request = with_timeout(request, PULL_TIMEOUT);
+        let response = AccessServiceClient::new(self.0.clone()).renew_access(request).await;
+        Ok(response.map_err(|status| AuthError::from_authority(&status))?.into_inner())
     }
 
     /// Returns what a user may do to the issues of repositories now, within the reach of the token

@@ -134,6 +134,7 @@ mod tests {
                     "DescribeRepositories",
                     "DescribeReviewers",
                     "ReauthorizeAccess",
+                    "RenewAccess",
                     "ResolveAccess",
                     "ResolveIssueAccess",
                 ],
@@ -141,7 +142,7 @@ mod tests {
             ((IssueSvc, HookSvc), &["Deliver"]),
             (
                 (IssueSvc, GitSvc),
-                &["FindLines", "FindMerged", "ListMerges", "ListPushedCommits", "SetPullHead", "StageHead"],
+                &["DeleteBranch", "FindLines", "FindMerged", "ListMerges", "MergePull", "ListPushedCommits", "SetPullHead", "StageHead"],
             ),
             (
                 (HookSvc, RepoSvc),

@@ -179,6 +179,14 @@ impl AccessService for FakeRepoService {
         Err(Status::unimplemented("for issue-svc"))
     }
 
+    async fn renew_access(
+        &self,
+        request: tonic::Request<repo::RenewAccessRequest>,
+    ) -> RpcResult<repo::RenewAccessResponse> {
+        self.record(&request)?;
+        Err(Status::unimplemented("for issue-svc"))
+    }
+
     async fn describe_reviewers(
         &self,
         request: tonic::Request<repo::DescribeReviewersRequest>,

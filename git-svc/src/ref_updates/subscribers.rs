@@ -5,7 +5,7 @@ use ferrite_proto::events::{RefsUpdateKind, RefsUpdated, event::Fact};
 /// Receives all events except statuses of commits.
 pub(crate) const REPO_SVC: &str = "repo-svc";
 /// Receives updates of branches: pull requests follow them, and commit messages on the default
-/// branch may close issues.
+/// branch may close issues. Receives statuses of commits, for scheduled merges.
 pub(crate) const ISSUE_SVC: &str = "issue-svc";
 /// Receives all ref updates but heads of pull requests, and statuses of commits, for webhooks.
 pub(crate) const HOOK_SVC: &str = "hook-svc";
@@ -23,7 +23,7 @@ pub(super) fn subscribers(fact: &Fact) -> &'static [&'static str] {
         Fact::RefsUpdated(fact) if fact.kind() == RefsUpdateKind::PullHead => &[REPO_SVC],
         Fact::RefsUpdated(fact) if has_branch(fact) => &[REPO_SVC, ISSUE_SVC, HOOK_SVC],
         Fact::RefsUpdated(_) => &[REPO_SVC, HOOK_SVC],
-        Fact::StatusCreated(_) => &[HOOK_SVC],
+        Fact::StatusCreated(_) => &[ISSUE_SVC, HOOK_SVC],
         _ => &[REPO_SVC],
     }
 }
@@ -51,6 +51,6 @@ mod tests {
         assert_eq!(update("refs/pull/1/head", RefsUpdateKind::PullHead), [REPO_SVC]);
         assert_eq!(subscribers(&Fact::SizeChanged(SizeChanged::default())), [REPO_SVC]);
         assert_eq!(subscribers(&Fact::RefsUpdated(RefsUpdated::default())), [REPO_SVC]);
-        assert_eq!(subscribers(&Fact::StatusCreated(StatusCreated::default())), [HOOK_SVC]);
+        assert_eq!(subscribers(&Fact::StatusCreated(StatusCreated::default())), [ISSUE_SVC, HOOK_SVC]);
     }
 }

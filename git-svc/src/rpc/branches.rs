@@ -24,7 +24,7 @@ use git_store::{
         protection::{Pattern, Rules},
     },
 };
-use git2::Repository;
+use git2::{Oid, Repository};
 use tonic::Request;
 
 use super::{authorize, decode, encode, finish, ref_writes::RefWrite};
@@ -139,11 +139,21 @@ pub(super) async fn delete_branch(
     request: Request<DeleteBranchRequest>,
 ) -> Result<DeleteBranchResponse, RpcError> {
     let write = RefWrite::begin(state, &request, request.get_ref().repository_id, "DeleteBranch").await?;
-    let name = BranchName::parse(&request.into_inner().name).map_err(|_| GitError::BranchNotFound)?;
-    write.run(state, async move |state, write| delete(&state, &write, name).await).await
+    let request = request.into_inner();
+    let name = BranchName::parse(&request.name).map_err(|_| GitError::BranchNotFound)?;
+    let commit = match request.commit_id.as_str() {
+        "" => None,
+        id => Some(decode::object_id("commit_id", id)?),
+    };
+    write.run(state, async move |state, write| delete(&state, &write, name, commit).await).await
 }
 
-async fn delete(state: &AppState, write: &RefWrite, name: BranchName) -> Result<DeleteBranchResponse, RpcError> {
+async fn delete(
+    state: &AppState,
+    write: &RefWrite,
+    name: BranchName,
+    commit: Option<Oid>,
+) -> Result<DeleteBranchResponse, RpcError> {
     let id = write.repository;
     let guard = state.updater.lock(id).await?;
     if write.stored::<DeleteBranchResponse>(state).await?.is_some() {
@@ -153,6 +163,9 @@ async fn delete(state: &AppState, write: &RefWrite, name: BranchName) -> Result<
     let found = state.pool.run(id, move |repo| Ok((head(repo)?, lookup(repo, &full)?)));
     let (head, tip) = found.await?;
     let tip = tip.ok_or(GitError::BranchNotFound)?;
+    if commit.is_some_and(|commit| commit != tip) {
+        return Err(GitError::RefConflict { name: name.to_ref() }.into());
+    }
     if head.branch == name {
         return Err(GitError::DefaultBranch.into());
     }

@@ -4,6 +4,8 @@ use ferrite_proto::error::FieldViolation;
 use ferrite_proto::git::MergeStyle;
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 
+use super::scheduled_merge::ShownSchedule;
+
 /// As many bytes as git-svc accepts.
 const MAX_BRANCH_BYTES: usize = 1000;
 /// Titles that begin with one of these, in any case, make drafts.
@@ -37,6 +39,8 @@ pub(crate) struct PullRequest {
     /// Empty if it was not merged.
     pub(crate) merged_base_id: String,
     pub(crate) merger_id: i64,
+    /// Only read along with the issue.
+    pub(crate) scheduled: Option<ShownSchedule>,
 }
 
 /// The base and the head of a pull request.

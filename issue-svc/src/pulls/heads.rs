@@ -84,7 +84,10 @@ impl Pulls {
         let source = self.source(&ends, issue.author).await?;
         if is_known {
             match self.stage_allowed(&ends, issue.author, &source, false).await {
-                Ok(staged) => self.move_head(claim, number, &staged).await?,
+                Ok(staged) => {
+                    self.move_head(claim, number, &staged).await?;
+                    self.check_pusher(claim, number).await?;
+                }
                 Err(IssueError::BranchNotFound { end: "head" }) => self.delete_head(claim, number).await?,
                 // Commits that may not go into the base, or cannot be compared with it.
                 Err(IssueError::HeadForbidden | IssueError::BranchNotFound { .. }) => {}
@@ -119,7 +122,12 @@ impl Pulls {
         let mut write = self.begin(claim).await?;
         if let Some((issue, pull)) = open(write.pull(number).await)? {
             let commits = (staged.head_id.as_str(), staged.merge_base_id.as_str());
+            let (id, now_us) = (issue.id, write.now_us());
+            let moved = pull.head_id != staged.head_id;
             write.move_head(issue, &pull, commits, claim.user).await?;
+            if moved {
+                self.record_scheduled(write.tx(), (claim.repository, id, number), now_us).await?;
+            }
             write.commit(None, ()).await?;
         }
         Ok(())
@@ -152,7 +160,7 @@ impl Pulls {
         }
     }
 
-    async fn open_pull(
+    pub(super) async fn open_pull(
         &self,
         repository: RepositoryId,
         number: i64,

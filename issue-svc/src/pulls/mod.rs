@@ -8,16 +8,21 @@
 mod bases;
 mod branches;
 mod heads;
+mod permits;
 mod queue;
+mod scheduled_merges;
 mod sweeper;
 #[cfg(test)]
 mod tests;
 mod worker;
 
+use std::sync::Arc;
+
 use ferrite_core::Clock;
 use ferrite_proto::events::{IssueReach, RefsUpdated};
 use ferrite_proto::git::Merge;
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_rpc::service_key::ServiceTokenSource;
 
 use crate::error::IssueError;
 use crate::model::Merged;
@@ -36,6 +41,8 @@ pub(crate) struct Pulls {
     pub(crate) git: GitClient,
     pub(crate) writer: IssueWriter,
     pub(crate) clock: Clock,
+    /// Signs permits for merges.
+    pub(crate) permits: Arc<ServiceTokenSource>,
 }
 
 impl Pulls {

@@ -58,6 +58,8 @@ pub(crate) enum Update {
     BaseRenamed { branch: String, new_name: String },
     /// A pull request was merged, and its closing words are to be applied.
     Closes { number: i64, commit_id: String },
+    /// A scheduled merge is to be tried.
+    Scheduled { number: i64 },
 }
 
 /// A claimed row.
@@ -91,6 +93,7 @@ const HEAD_RENAMED: i64 = 2;
 const BASE: i64 = 3;
 const BASE_RENAMED: i64 = 4;
 const CLOSES: i64 = 5;
+const SCHEDULED: i64 = 6;
 
 impl Update {
     /// Returns the kind, the number, the branch, and the old and the new value.
@@ -101,6 +104,7 @@ impl Update {
             Self::Base { branch, old_id, new_id } => (BASE, 0, branch, old_id, new_id),
             Self::BaseRenamed { branch, new_name } => (BASE_RENAMED, 0, branch, "", new_name),
             Self::Closes { number, commit_id } => (CLOSES, *number, "", "", commit_id),
+            Self::Scheduled { number } => (SCHEDULED, *number, "", "", ""),
         }
     }
 }
@@ -113,6 +117,7 @@ impl From<UpdateRow> for Claim {
             BASE => Update::Base { branch, old_id: old_value, new_id: new_value },
             BASE_RENAMED => Update::BaseRenamed { branch, new_name: new_value },
             CLOSES => Update::Closes { number, commit_id: new_value },
+            SCHEDULED => Update::Scheduled { number },
             _ => Update::Head { number },
         };
         Self {

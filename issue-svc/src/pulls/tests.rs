@@ -7,12 +7,13 @@ use ferrite_core::{Clock, Lifecycle};
 use ferrite_db::Db;
 use ferrite_events::{Relay, Subscribers};
 use ferrite_listener::testing::serve_peers;
+use ferrite_proto::ServiceRole;
 use ferrite_proto::git::Merge;
 use ferrite_proto::git::merge_service_server::MergeServiceServer;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_rpc::grpc::channel;
-use ferrite_rpc::testing::Fake;
+use ferrite_rpc::testing::{Fake, ServiceKeys};
 use tonic::service::Routes;
 
 use super::{MergeSweeper, PullQueue, Pulls};
@@ -35,6 +36,7 @@ async fn pulls(db: &Db, peer: &PullPeer, life: &Lifecycle, folder: &std::path::P
         repo: RepoClient::new(channel.clone()),
         git: GitClient::new(channel.into()),
         writer: IssueWriter { store: IssueTable::new(db.clone()), relay, clock: clock.clone() },
+        permits: ServiceKeys::write(folder).token_source(ServiceRole::IssueSvc, &clock).into(),
         clock,
     }
 }

@@ -120,5 +120,6 @@ async fn update(pulls: &Pulls, claim: &Claim) -> Result<(), UpdateError> {
         Update::Base { branch, old_id, new_id } => pulls.update_base(claim, branch, (old_id, new_id)).await,
         Update::BaseRenamed { branch, new_name } => pulls.rename_base(claim, branch, new_name).await,
         Update::Closes { number, commit_id } => pulls.apply_closing_words(claim, *number, commit_id).await,
+        Update::Scheduled { number } => pulls.merge_scheduled(claim, *number).await,
     }
 }

@@ -86,6 +86,10 @@ impl Apply for AppState {
                 self.scans.record(tx, repository, updated, now_us).await?;
                 self.pulls.record(tx, repository, updated, now_us).await?;
             }
+            Some(Fact::StatusCreated(created)) => {
+                let commit_id = created.commit.as_ref().map_or("", |commit| &commit.id);
+                self.pulls.record_status(tx, repository, commit_id, now_us).await?;
+            }
             Some(Fact::RepositoryUpdated(updated)) if updated.action() == RepositoryAction::Transferred => {
                 let owner = updated.repository.as_ref().and_then(|repository| repository.owner.as_ref());
                 if let Some(owner) = owner {

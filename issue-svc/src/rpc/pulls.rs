@@ -3,6 +3,7 @@
 mod create;
 mod mark;
 mod merge;
+mod schedule;
 mod update;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tonic::Request;
 use self::create::create_pull;
 use self::mark::mark_merged;
 use self::merge::permit_merge;
+use self::schedule::{cancel_merge, schedule_merge};
 use self::update::update_pull;
 use super::issues::MAX_PAGE_SIZE;
 use crate::encode;
@@ -38,6 +40,8 @@ service!(PullService for AppState {
     get_pull_by_commit(GetPullByCommitRequest) -> GetPullByCommitResponse;
     update_pull(UpdatePullRequest) -> UpdatePullResponse;
     permit_merge(PermitMergeRequest) -> PermitMergeResponse;
+    schedule_merge(ScheduleMergeRequest) -> ScheduleMergeResponse;
+    cancel_merge(CancelMergeRequest) -> CancelMergeResponse;
     mark_merged(MarkMergedRequest) -> MarkMergedResponse;
 });
 

@@ -12,7 +12,7 @@
 
 use sqlx_macros::FromRow;
 
-use crate::model::{FullIssue, Issue, Label, LabelOwner, Milestone, PullRequest};
+use crate::model::{FullIssue, Issue, Label, LabelOwner, Milestone, PullRequest, ShownSchedule};
 
 /// A label of an organization that the repository has left is hidden until a purge removes its link
 /// to the issue.
@@ -24,6 +24,8 @@ pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) |
      pull_requests.head_repository_id, pull_requests.head_branch, pull_requests.base_branch, pull_requests.head_id, \
      pull_requests.merge_base_id, pull_requests.is_head_deleted, pull_requests.head_sequence, pull_requests.merged_us, \
      pull_requests.merge_commit_id, pull_requests.merged_base_id, pull_requests.merger_id, \
+     scheduled_merges.user_id AS scheduled_user_id, scheduled_merges.style AS scheduled_style, \
+     scheduled_merges.created_us AS scheduled_us, \
      milestones.id AS found_milestone_id, milestones.title AS milestone_title, \
      milestones.description AS milestone_description, milestones.is_closed AS milestone_is_closed, \
      milestones.due_us AS milestone_due_us, milestones.closed_us AS milestone_closed_us, \
@@ -38,11 +40,13 @@ pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) |
      AND list_id = milestones.id AND block = -1 AND issue_tallies.class = 3) AS milestone_closed_pulls";
 /// The tables of issues and their parts.
 pub(super) const FROM: &str = " FROM issues LEFT JOIN milestones ON milestones.id = issues.milestone_id \
-     LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id";
+     LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id \
+     LEFT JOIN scheduled_merges ON scheduled_merges.issue_id = pull_requests.issue_id";
 /// Begins a statement for the parts of one issue. Their columns follow.
 pub(super) const SELECT_OF_ONE: &str = "SELECT issues.id AS issue_id";
 /// The tables of that statement. The id of the milestone follows.
-pub(super) const FROM_ONE: &str = " FROM issues LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id LEFT JOIN milestones ON milestones.id = ";
+pub(super) const FROM_ONE: &str = " FROM issues LEFT JOIN pull_requests ON pull_requests.issue_id = issues.id \
+     LEFT JOIN scheduled_merges ON scheduled_merges.issue_id = pull_requests.issue_id LEFT JOIN milestones ON milestones.id = ";
 
 #[derive(FromRow)]
 pub(super) struct PartsRow {
@@ -58,6 +62,9 @@ pub(super) struct PartsRow {
     merge_commit_id: Option<String>,
     merged_base_id: Option<String>,
     merger_id: Option<i64>,
+    scheduled_user_id: Option<i64>,
+    scheduled_style: Option<i64>,
+    scheduled_us: Option<i64>,
     found_milestone_id: Option<i64>,
     milestone_title: Option<String>,
     milestone_description: Option<String>,
@@ -89,6 +96,11 @@ impl PartsRow {
             merge_commit_id: self.merge_commit_id.unwrap_or_default(),
             merged_base_id: self.merged_base_id.unwrap_or_default(),
             merger_id: self.merger_id.unwrap_or_default(),
+            scheduled: self.scheduled_user_id.map(|user_id| ShownSchedule {
+                user_id,
+                style: self.scheduled_style.and_then(|style| i32::try_from(style).ok()).unwrap_or_default(),
+                created_us: self.scheduled_us.unwrap_or_default(),
+            }),
         });
         let milestone = self.found_milestone_id.map(|id| Milestone {
             id,

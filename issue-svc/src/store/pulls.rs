@@ -69,6 +69,7 @@ impl From<PullRow> for PullRequest {
             merge_commit_id: row.merge_commit_id,
             merged_base_id: row.merged_base_id,
             merger_id: row.merger_id,
+            ..Self::default()
         }
     }
 }

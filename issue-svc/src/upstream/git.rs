@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use ferrite_proto::error::{Kind, detail, reason, violations};
+use ferrite_proto::git::git_service_client::GitServiceClient;
 use ferrite_proto::git::merge_service_client::MergeServiceClient;
 use ferrite_proto::git::{
-    FindMergedRequest, ListMergesRequest, Merge, SetPullHeadRequest, StageHeadRequest, StageHeadResponse,
+    DeleteBranchRequest, FindMergedRequest, ListMergesRequest, Merge, MergePullRequest, MergePullResponse,
+    SetPullHeadRequest, StageHeadRequest, StageHeadResponse,
 };
+use ferrite_proto::metadata;
+use ferrite_proto::repo::RenewAccessResponse;
 use ferrite_rpc::grpc::{StoreChannel, for_store, with_timeout};
 use tonic::{Code, Status};
 
@@ -15,6 +19,8 @@ use crate::error::IssueError;
 /// Copying the objects of a head takes as long as a fetch.
 const STAGE_TIMEOUT: Duration = Duration::from_secs(60);
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// A merge is tried again while its base moves.
+const MERGE_TIMEOUT: Duration = Duration::from_secs(70);
 /// The walk over the history of a base.
 const FIND_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -51,11 +57,75 @@ impl GitClient {
         Ok(response.map_err(|status| refusal(&status))?.into_inner().head_ids)
     }
 
+    /// Merges a pull request for the user of a grant.
+    pub(crate) async fn merge_pull(
+        &self,
+        access: &RenewAccessResponse,
+        request: MergePullRequest,
+    ) -> Result<MergePullResponse, MergeRefusal> {
+        let request = with_grant(for_store(with_timeout(request, MERGE_TIMEOUT), &access.store), access);
+        match self.client().merge_pull(request).await {
+            Ok(merged) => Ok(merged.into_inner()),
+            Err(status) => Err(MergeRefusal::of(&status)),
+        }
+    }
+
+    /// Deletes a branch for the user of a grant.
+    pub(crate) async fn delete_branch(
+        &self,
+        access: &RenewAccessResponse,
+        request: DeleteBranchRequest,
+    ) -> Result<(), IssueError> {
+        let request = with_grant(for_store(with_timeout(request, CALL_TIMEOUT), &access.store), access);
+        let deleted = GitServiceClient::new(self.0.clone()).delete_branch(request).await;
+        deleted.map(drop).map_err(|status| refusal(&status))
+    }
+
     pub(crate) async fn list_merges(&self, store: &str, request: ListMergesRequest) -> Result<Vec<Merge>, IssueError> {
         let request = for_store(with_timeout(request, CALL_TIMEOUT), store);
         let response = self.client().list_merges(request).await;
         Ok(response.map_err(|status| refusal(&status))?.into_inner().merges)
     }
+}
+
+/// Why git-svc did not merge.
+#[derive(Debug)]
+pub(crate) enum MergeRefusal {
+    /// Something is missing that a later attempt may find.
+    Waits,
+    /// The user may not merge.
+    RightsLost,
+    Failed(IssueError),
+}
+
+impl MergeRefusal {
+    fn of(status: &Status) -> Self {
+        match reason(status).as_deref() {
+            Some(
+                "PROTECTED_BRANCH"
+                | "MERGE_CONFLICT"
+                | "NOT_FAST_FORWARD"
+                | "NOTHING_TO_MERGE"
+                | "NO_COMMON_HISTORY"
+                | "ALREADY_MERGED"
+                | "BRANCH_NOT_FOUND"
+                | "STORE_FULL"
+                | "STORAGE_QUOTA_EXCEEDED",
+            ) => Self::Waits,
+            Some("PERMISSION_REQUIRED" | "REPOSITORY_NOT_FOUND" | "BAD_CREDENTIALS" | "REPOSITORY_ARCHIVED") => {
+                Self::RightsLost
+            }
+            _ => Self::Failed(refusal(status)),
+        }
+    }
+}
+
+fn with_grant<T>(mut request: tonic::Request<T>, access: &RenewAccessResponse) -> tonic::Request<T> {
+    // A grant is a JWT.
+    if let Ok(grant) = access.grant.parse() {
+        request.metadata_mut().insert(metadata::GRANT, grant);
+    }
+    request
 }
 
 /// Converts a failure of git-svc to the error for the caller. Reasons that a caller cannot act on

@@ -12,6 +12,7 @@ mod pulls;
 mod purge;
 mod reactions;
 mod references;
+mod scheduled_merges;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -39,6 +40,7 @@ pub(crate) use milestones::MilestoneChange;
 pub(crate) use pulls::MergeSource;
 pub(crate) use purge::{purge_first_batch, run_purges, wake_purges};
 pub(crate) use references::TextTargets;
+pub(crate) use scheduled_merges::NewScheduledMerge;
 pub(crate) use timeline::{TimelineArgs, TimelineTrimmer};
 
 /// Longest wait for repo-svc to receive a change of the number of open issues, which it shows.

@@ -65,6 +65,9 @@ impl Write<'_> {
             let ends = self.ends(&pull);
             self.require_no_pull(&ends).await?;
         }
+        if new.class.is_closed {
+            self.writer.store.delete_scheduled_merge(&mut self.tx, new.id).await?;
+        }
         Ok(self.writer.store.set_pull_open(&mut self.tx, new.id, !new.class.is_closed).await?)
     }
 
@@ -125,6 +128,7 @@ impl Write<'_> {
             store.set_base(&mut self.tx, issue.id, &merged.base_branch, &pull.merge_base_id).await?;
         }
         store.set_merged(&mut self.tx, issue.id, merged, self.now_us).await?;
+        store.delete_scheduled_merge(&mut self.tx, issue.id).await?;
         let entry = TimelineEntry {
             commit_id: merged.commit_id.clone(),
             source_repository_id: self.repository.0,
@@ -243,7 +247,7 @@ impl Write<'_> {
     }
 }
 
-fn require_open(issue: &Issue, pull: &PullRequest) -> Result<(), IssueError> {
+pub(super) fn require_open(issue: &Issue, pull: &PullRequest) -> Result<(), IssueError> {
     if pull.merged_us.is_some() {
         return Err(IssueError::AlreadyMerged);
     }

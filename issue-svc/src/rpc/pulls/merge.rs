@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{PermitMergeRequest, PermitMergeResponse};
-use ferrite_rpc::service_key::{MergePermit, ReviewFacts};
 use tonic::Request;
 
 use super::authorize;
@@ -35,19 +34,8 @@ pub(super) async fn permit_merge(
     };
     let repository = RepositoryId(request.repository_id);
     wait_for_head(state, repository, request.number).await?;
-    let mut write = state.writer.begin_pull(repository).await?;
-    let (full, pull) = write.permit_merge(request.number, &request.head_id).await?;
-    let merge = MergePermit {
-        repository: repository.0,
-        number: request.number,
-        base_branch: pull.base_branch,
-        head_id: pull.head_id,
-        style: style.into(),
-        user: user.0,
-        reviews: ReviewFacts::default(),
-    };
-    write.commit(None, ()).await?;
-    let permit = state.permits.sign_merge_permit(merge);
+    let permitted = state.pulls.permit(repository, request.number, style.into(), &request.head_id, user);
+    let (permit, full) = permitted.await?;
     Ok(PermitMergeResponse { permit, pull: Some(encode::issue(full)) })
 }
 

@@ -76,6 +76,7 @@ fakes! {
         describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
         describe_reviewers(DescribeReviewersRequest) -> DescribeReviewersResponse;
         reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
+        renew_access(RenewAccessRequest) -> RenewAccessResponse;
         resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
         resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;
         resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;

@@ -10,8 +10,8 @@ use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::*;
 
 use self::lookups::{authenticate, check_pull_source, describe_repositories, resolve_issue_access, resolve_key};
-use self::resolve::{check_access, reauthorize_access, resolve_access, resolve_feed_access};
 use self::reviewers::describe_reviewers;
+use self::resolve::{check_access, reauthorize_access, renew_access, resolve_access, resolve_feed_access};
 use super::dispatch::authorized_service;
 
 authorized_service!(AccessService {
@@ -19,6 +19,7 @@ authorized_service!(AccessService {
     resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;
     resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
     reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
+    renew_access(RenewAccessRequest) -> RenewAccessResponse;
     check_access(CheckAccessRequest) -> CheckAccessResponse;
     resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
     resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;

@@ -6,8 +6,8 @@ use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::reauthorize_access_request::Credential as CredentialId;
 use ferrite_proto::repo::{
     CheckAccessRequest, CheckAccessResponse, Identity, ReadableRelease, ReauthorizeAccessRequest,
-    ReauthorizeAccessResponse, RepositoryRef, ResolveAccessRequest, ResolveAccessResponse, ResolveFeedAccessRequest,
-    ResolveFeedAccessResponse,
+    ReauthorizeAccessResponse, RenewAccessRequest, RenewAccessResponse, RepositoryRef, ResolveAccessRequest,
+    ResolveAccessResponse, ResolveFeedAccessRequest, ResolveFeedAccessResponse,
 };
 use ferrite_proto::{Permission, ServiceRole, operation, text_digest};
 use ferrite_rpc::auth::{AuthError, Caller};
@@ -32,6 +32,8 @@ const OPERATIONS_ON_REFS: [&str; 8] = [
     operation::REVERT_MERGE,
     operation::UPDATE_PULL_HEAD,
 ];
+/// What services do later for a user who asked for it.
+const RENEWED_OPERATIONS: [&str; 2] = [operation::MERGE_PULL, operation::DELETE_BRANCH];
 /// Maximum number of repositories, and of releases, per request: the events of one page.
 const MAX_IDS: usize = 100;
 
@@ -159,6 +161,26 @@ pub(super) async fn reauthorize_access(
 ) -> Result<ReauthorizeAccessResponse, RepoError> {
     decide(state, &request, request.get_ref()).await?;
     Ok(ReauthorizeAccessResponse {})
+}
+
+/// Repeats an access decision, and signs a grant.
+pub(super) async fn renew_access(
+    state: &AppState,
+    _: Authorized,
+    request: Request<RenewAccessRequest>,
+) -> Result<RenewAccessResponse, RepoError> {
+    let RenewAccessRequest { repository_id, operation, token_id } = request.get_ref().clone();
+    let credential = Some(CredentialId::TokenId(token_id));
+    let access = ReauthorizeAccessRequest { repository_id, operation, credential, ..Default::default() };
+    if !RENEWED_OPERATIONS.contains(&access.operation.as_str()) {
+        return Err(RepoError::field("operation", "invalid", "cannot be done later"));
+    }
+    let (authorized, repository) = decide(state, &request, &access).await?;
+    let limits = limits::of(state, &authorized, &repository).await?;
+    let grant = state.grants.sign(Grant { limits, ..grant(&authorized, &repository, repository.id) });
+    let store = repository.store.clone();
+    let pulls = encode::repository(repository, authorized.viewer()).pulls;
+    Ok(RenewAccessResponse { grant, store, pulls })
 }
 
 /// Decides again about `access`. Returns the caller of that access and the repository. The request

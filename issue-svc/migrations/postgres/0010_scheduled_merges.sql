@@ -1,0 +1,22 @@
+-- Merges that wait for the protection of their base branch, one per pull request.
+CREATE TABLE scheduled_merges (
+    issue_id       BIGINT PRIMARY KEY REFERENCES issues (id) ON DELETE CASCADE,
+    repository_id  BIGINT NOT NULL,
+    number         BIGINT NOT NULL,
+    user_id        BIGINT NOT NULL,
+    -- The access token with whose rights it is done.
+    token_id       BIGINT NOT NULL,
+    style          BIGINT NOT NULL,
+    -- The commit that the head must have; empty for any.
+    head_id        TEXT NOT NULL,
+    message        TEXT NOT NULL,
+    -- The author of a squash; empty for the user.
+    author_name    TEXT NOT NULL,
+    author_email   TEXT NOT NULL,
+    deletes_branch BOOLEAN NOT NULL,
+    created_us     BIGINT NOT NULL,
+    -- When it was last tried.
+    tried_us       BIGINT NOT NULL
+);
+CREATE INDEX scheduled_merges_repository ON scheduled_merges (repository_id, issue_id);
+CREATE INDEX scheduled_merges_tried ON scheduled_merges (tried_us, issue_id);

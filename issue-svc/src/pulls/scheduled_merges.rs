@@ -1,0 +1,184 @@
+//! Does scheduled merges, with the rights that their users have at that moment.
+//!
+//! A merge is tried after each status of the head, each review, each push to the head, and after
+//! [`RETRY_AGE`] in any case: the protection of the branch may have changed.
+
+use std::time::Duration;
+
+use ferrite_core::{Lifecycle, micros};
+use ferrite_db::{DbError, Tx};
+use ferrite_proto::git::{DeleteBranchRequest, MergePullRequest, MergeStyle};
+use ferrite_proto::id::{IssueId, RepositoryId, UserId};
+use ferrite_proto::operation;
+use ferrite_proto::repo::PullSettings;
+use ferrite_rpc::auth::AuthError;
+
+use super::Pulls;
+use super::heads::open;
+use super::queue::{Claim, Update};
+use super::worker::UpdateError;
+use crate::error::IssueError;
+use crate::model::{PullRequest, ScheduledMerge};
+use crate::upstream::MergeRefusal;
+
+const ROUND_INTERVAL: Duration = Duration::from_secs(60);
+/// A merge that was not tried for this long is tried again.
+const RETRY_AGE: Duration = Duration::from_secs(300);
+/// Merges tried again per round.
+const MAX_RETRIES: i64 = 100;
+/// Pull requests with the same head that a status makes try again.
+const MAX_OF_COMMIT: i64 = 100;
+
+/// Why a scheduled merge is cancelled, as the timeline says it.
+const RIGHTS_LOST: &str = "the user can no longer merge";
+const HEAD_MOVED: &str = "the head has moved";
+const STYLE_NOT_ALLOWED: &str = "the settings no longer allow this style of merging";
+const PUSHED_BY_OTHER: &str = "somebody who cannot merge pushed to the head";
+
+impl Pulls {
+    /// Tries the scheduled merges of pull requests with this head again.
+    pub(crate) async fn record_status(
+        &self,
+        tx: &mut Tx,
+        repository: RepositoryId,
+        commit_id: &str,
+        now_us: i64,
+    ) -> Result<(), DbError> {
+        let numbers = self.writer.store.scheduled_merges_of(tx, repository, commit_id, MAX_OF_COMMIT).await?;
+        for number in numbers {
+            self.queue.record(tx, repository, &Update::Scheduled { number }, UserId(0), now_us).await?;
+        }
+        Ok(())
+    }
+
+    /// Tries the scheduled merge of a pull request again, if there is one. Call
+    /// [`PullQueue::wake`](super::PullQueue::wake) after the commit.
+    pub(crate) async fn record_scheduled(
+        &self,
+        tx: &mut Tx,
+        (repository, issue, number): (RepositoryId, IssueId, i64),
+        now_us: i64,
+    ) -> Result<(), DbError> {
+        if self.writer.store.has_scheduled_merge(tx, issue).await? {
+            self.queue.record(tx, repository, &Update::Scheduled { number }, UserId(0), now_us).await?;
+        }
+        Ok(())
+    }
+
+    /// After a push to the head: cancels the merge if `user` cannot write to the base.
+    pub(super) async fn check_pusher(&self, claim: &Claim, number: i64) -> Result<(), UpdateError> {
+        let Some((issue, _)) = self.open_pull(claim.repository, number).await? else { return Ok(()) };
+        let store = &self.writer.store;
+        if store.scheduled_merge(store.reader(), issue.id).await?.is_none() {
+            return Ok(());
+        }
+        let asked = self.repo.reviewers(claim.repository, &[], &[claim.user.0], &[]).await?;
+        if asked.users.iter().any(|user| user.user_id == claim.user.0 && user.can_write && user.user_id != 0) {
+            return Ok(());
+        }
+        self.cancel(claim, number, PUSHED_BY_OTHER).await
+    }
+
+    /// Tries a scheduled merge. What is still missing leaves it as it is.
+    pub(super) async fn merge_scheduled(&self, claim: &Claim, number: i64) -> Result<(), UpdateError> {
+        let Some((issue, pull)) = self.open_pull(claim.repository, number).await? else { return Ok(()) };
+        let store = &self.writer.store;
+        let Some(scheduled) = store.scheduled_merge(store.reader(), issue.id).await? else { return Ok(()) };
+        if !scheduled.head_id.is_empty() && scheduled.head_id != pull.head_id {
+            return self.cancel(claim, number, HEAD_MOVED).await;
+        }
+        let access = self.repo.renew_access(claim.repository, scheduled.token_id, operation::MERGE_PULL).await;
+        let access = match access {
+            Ok(access) => access,
+            Err(AuthError::Unavailable) => return Err(IssueError::from(AuthError::Unavailable).into()),
+            Err(_) => return self.cancel(claim, number, RIGHTS_LOST).await,
+        };
+        if !allows(access.pulls.as_ref(), scheduled.style) {
+            return self.cancel(claim, number, STYLE_NOT_ALLOWED).await;
+        }
+        let permit = self.permit(claim.repository, number, scheduled.style, &pull.head_id, scheduled.user).await;
+        let permit = match permit {
+            Ok((permit, _)) => permit,
+            // It waits until the pull request is ready; a newer head has a row of its own.
+            Err(IssueError::IsDraft | IssueError::HeadMoved) => return Ok(()),
+            Err(IssueError::AlreadyMerged | IssueError::PullClosed | IssueError::PullNotFound) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        self.require_claim(claim).await?;
+        let request = MergePullRequest {
+            repository_id: claim.repository.0,
+            permit,
+            message: scheduled.message.clone(),
+            author: scheduled.author.clone(),
+        };
+        match self.git.merge_pull(&access, request).await {
+            Ok(_) => {}
+            Err(MergeRefusal::Waits) => return Ok(()),
+            Err(MergeRefusal::RightsLost) => return self.cancel(claim, number, RIGHTS_LOST).await,
+            Err(MergeRefusal::Failed(error)) => return Err(error.into()),
+        }
+        if scheduled.deletes_branch
+            && let Err(error) = self.delete_merged_head(&scheduled, &pull).await
+        {
+            tracing::debug!(%error, repo.id = claim.repository.0, "the head branch of a merged pull request stays");
+        }
+        Ok(())
+    }
+
+    async fn delete_merged_head(&self, scheduled: &ScheduledMerge, pull: &PullRequest) -> Result<(), IssueError> {
+        let repository = RepositoryId(pull.head_repository_id);
+        let access = self.repo.renew_access(repository, scheduled.token_id, operation::DELETE_BRANCH).await?;
+        let request = DeleteBranchRequest {
+            repository_id: repository.0,
+            name: pull.head_branch.clone().into_bytes(),
+            commit_id: pull.head_id.clone(),
+        };
+        self.git.delete_branch(&access, request).await
+    }
+
+    async fn cancel(&self, claim: &Claim, number: i64, reason: &str) -> Result<(), UpdateError> {
+        let mut write = self.begin(claim).await?;
+        if let Some((issue, _)) = open(write.pull(number).await)?
+            && write.cancel_merge(issue, UserId(0), reason).await?
+        {
+            write.commit(None, ()).await?;
+        }
+        Ok(())
+    }
+
+    /// Tries merges again that nothing has made try for a while, until the service stops.
+    pub(crate) async fn retry_scheduled(self, life: Lifecycle) {
+        while !life.is_stopping() {
+            life.pause(ROUND_INTERVAL).await;
+            if let Err(error) = self.retry_round().await {
+                tracing::warn!(%error, "cannot look for scheduled merges; will retry");
+            }
+        }
+    }
+
+    pub(super) async fn retry_round(&self) -> Result<(), DbError> {
+        let store = &self.writer.store;
+        let mut tx = store.db().begin().await?;
+        let now_us = self.clock.now_us();
+        let before_us = now_us.saturating_sub(micros(RETRY_AGE));
+        for (repository, number, user) in store.claim_stale_merges(&mut tx, (before_us, now_us), MAX_RETRIES).await? {
+            self.queue.record(&mut tx, repository, &Update::Scheduled { number }, user, now_us).await?;
+        }
+        tx.commit().await?;
+        self.queue.wake();
+        Ok(())
+    }
+}
+
+/// Whether the settings of a repository allow a style.
+fn allows(settings: Option<&PullSettings>, style: i32) -> bool {
+    let Some(settings) = settings else { return false };
+    match MergeStyle::try_from(style) {
+        Ok(MergeStyle::Merge) => settings.allow_merge,
+        Ok(MergeStyle::Rebase) => settings.allow_rebase,
+        Ok(MergeStyle::RebaseMerge) => settings.allow_rebase_merge,
+        Ok(MergeStyle::Squash) => settings.allow_squash,
+        Ok(MergeStyle::FastForwardOnly) => settings.allow_fast_forward_only,
+        Ok(MergeStyle::Unspecified) | Err(_) => false,
+    }
+}

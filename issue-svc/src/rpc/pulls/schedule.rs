@@ -1,0 +1,91 @@
+//! ScheduleMerge and CancelMerge.
+
+use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
+use ferrite_proto::error::FieldViolation;
+use ferrite_proto::git::MergeStyle;
+use ferrite_proto::id::RepositoryId;
+use ferrite_proto::issue::*;
+use ferrite_rpc::auth::AuthError;
+use tonic::Request;
+
+use super::{authorize, full_pull};
+use crate::encode;
+use crate::error::IssueError;
+use crate::model::check_commit_id;
+use crate::pulls::Update;
+use crate::rpc::user;
+use crate::state::AppState;
+use crate::writer::NewScheduledMerge;
+
+const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+
+pub(super) async fn schedule_merge(
+    state: &AppState,
+    request: Request<ScheduleMergeRequest>,
+) -> Result<ScheduleMergeResponse, IssueError> {
+    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let user = user(&grant)?;
+    // Only a token can be asked about later.
+    let token_id = grant.user.as_ref().map_or(0, |user| user.token_id);
+    if token_id == 0 {
+        return Err(AuthError::CredentialsRequired.into());
+    }
+    let key = IdempotencyKey::of(&request, user.0, "ScheduleMerge")?;
+    let request = request.into_inner();
+    let (repository, number) = (RepositoryId(request.repository_id), request.number);
+    let schedule = async {
+        let style = match MergeStyle::try_from(request.style) {
+            Ok(MergeStyle::Unspecified) | Err(_) => Some(FieldViolation::new("style", "required", "is required")),
+            Ok(_) => None,
+        };
+        let message = (request.message.len() > MAX_MESSAGE_BYTES)
+            .then(|| FieldViolation::new("message", "too_long", "must not be longer than 64 KiB"));
+        let head = (!request.head_id.is_empty()).then(|| check_commit_id("head_id", &request.head_id).err()).flatten();
+        if style.is_some() || message.is_some() || head.is_some() {
+            return Err(IssueError::invalid([style, message, head]));
+        }
+        let mut write = state.writer.begin_pull(repository).await?;
+        let full = write
+            .schedule_merge(NewScheduledMerge {
+                number,
+                user,
+                token_id,
+                style: request.style,
+                head_id: request.head_id.to_ascii_lowercase(),
+                message: request.message,
+                author: request.author,
+                deletes_branch: request.deletes_branch,
+            })
+            .await?;
+        // What was missing may have come since the merge was refused.
+        let now_us = write.now_us();
+        state.pulls.queue.record(write.tx(), repository, &Update::Scheduled { number }, user, now_us).await?;
+        let response = ScheduleMergeResponse { pull: Some(encode::issue(full)) };
+        let response = write.commit_with_subject(key.as_ref(), response, number).await?;
+        state.pulls.queue.wake();
+        Ok(response)
+    };
+    let rebuild = |number: i64| async move {
+        Ok(ScheduleMergeResponse { pull: Some(encode::issue(full_pull(state, repository, number).await?)) })
+    };
+    once_or_rebuild(state.store.db(), key.as_ref(), rebuild, schedule).await
+}
+
+pub(super) async fn cancel_merge(
+    state: &AppState,
+    request: Request<CancelMergeRequest>,
+) -> Result<CancelMergeResponse, IssueError> {
+    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let user = user(&grant)?;
+    let key = IdempotencyKey::of(&request, user.0, "CancelMerge")?;
+    let CancelMergeRequest { repository_id, number } = request.into_inner();
+    let cancel = async {
+        let mut write = state.writer.begin_pull(RepositoryId(repository_id)).await?;
+        let (issue, _) = write.pull(number).await?;
+        if !write.cancel_merge(issue, user, "").await? {
+            return Err(IssueError::MergeNotScheduled);
+        }
+        write.commit(key.as_ref(), CancelMergeResponse {}).await
+    };
+    once(state.store.db(), key.as_ref(), cancel).await
+}

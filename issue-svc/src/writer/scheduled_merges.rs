@@ -1,0 +1,76 @@
+//! Schedules merges of pull requests, and cancels them.
+
+use ferrite_proto::id::UserId;
+use ferrite_proto::issue::TimelineAction;
+
+use super::Write;
+use super::pulls::require_open;
+use crate::error::IssueError;
+use crate::model::{FullIssue, Issue, ScheduledMerge, is_draft};
+use crate::store::TimelineEntry;
+
+/// What is asked for when a merge is scheduled.
+#[derive(Clone, Debug)]
+pub(crate) struct NewScheduledMerge {
+    pub(crate) number: i64,
+    pub(crate) user: UserId,
+    pub(crate) token_id: i64,
+    pub(crate) style: i32,
+    pub(crate) head_id: String,
+    pub(crate) message: String,
+    pub(crate) author: Option<ferrite_proto::git::CommitIdentity>,
+    pub(crate) deletes_branch: bool,
+}
+
+impl Write<'_> {
+    /// Schedules the merge of an open pull request.
+    pub(crate) async fn schedule_merge(&mut self, new: NewScheduledMerge) -> Result<FullIssue, IssueError> {
+        let (issue, pull) = self.pull(new.number).await?;
+        require_open(&issue, &pull)?;
+        if is_draft(&issue.title) {
+            return Err(IssueError::IsDraft);
+        }
+        if !new.head_id.is_empty() && !pull.head_id.eq_ignore_ascii_case(&new.head_id) {
+            return Err(IssueError::HeadMoved);
+        }
+        let scheduled = ScheduledMerge {
+            issue: issue.id,
+            repository: self.repository,
+            number: new.number,
+            user: new.user,
+            token_id: new.token_id,
+            style: new.style,
+            head_id: new.head_id,
+            message: new.message,
+            author: new.author,
+            deletes_branch: new.deletes_branch,
+            created_us: self.now_us,
+        };
+        if !self.writer.store.insert_scheduled_merge(&mut self.tx, &scheduled).await? {
+            return Err(IssueError::MergeScheduled);
+        }
+        let entry = TimelineEntry::new(TimelineAction::MergeScheduled, new.user, self.now_us);
+        self.add_and_touch(issue, entry).await
+    }
+
+    /// Cancels the scheduled merge of a pull request, if there is one. `reason` is for the timeline
+    /// and empty if a user cancels it.
+    pub(crate) async fn cancel_merge(&mut self, issue: Issue, actor: UserId, reason: &str) -> Result<bool, IssueError> {
+        if !self.writer.store.delete_scheduled_merge(&mut self.tx, issue.id).await? {
+            return Ok(false);
+        }
+        let entry = TimelineEntry {
+            old_text: reason.to_owned(),
+            ..TimelineEntry::new(TimelineAction::MergeCancelled, actor, self.now_us)
+        };
+        self.add_and_touch(issue, entry).await?;
+        Ok(true)
+    }
+
+    async fn add_and_touch(&mut self, issue: Issue, entry: TimelineEntry) -> Result<FullIssue, IssueError> {
+        let store = &self.writer.store;
+        store.add_entries(&mut self.tx, issue.id, &[entry]).await?;
+        store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        self.complete(Issue { updated_us: self.now_us, ..issue }).await
+    }
+}
