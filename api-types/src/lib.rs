@@ -14,6 +14,7 @@ pub mod links;
 mod milestone;
 mod pull;
 mod repository;
+mod review;
 pub mod schema;
 mod user;
 
@@ -23,6 +24,7 @@ pub use issue::{Issue, Label};
 pub use milestone::Milestone;
 pub use pull::PullRequest;
 pub use repository::{Permissions, Repository, Viewer};
+pub use review::{Review, ReviewComment, ReviewTeam};
 pub use user::{Accounts, User, Visibility};
 
 /// A shape with long texts, which lists may cut off.

@@ -82,7 +82,11 @@ clients! { issue over Channel:
     labels is label_service_client::LabelServiceClient;
     milestones is milestone_service_client::MilestoneServiceClient;
     pulls is pull_service_client::PullServiceClient;
+<<<<<<< HEAD
     reactions is reaction_service_client::ReactionServiceClient;
+=======
+    reviews is review_service_client::ReviewServiceClient;
+>>>>>>> 3b556019 (gateway: review pull requests)
 }
 
 clients! { hook over Channel:
@@ -96,6 +100,7 @@ clients! { git over StoreChannel:
     git_data is git_data_service_client::GitDataServiceClient;
     diffs is diff_service_client::DiffServiceClient;
     merges is merge_service_client::MergeServiceClient;
+    lines is line_service_client::LineServiceClient;
     tags is tag_service_client::TagServiceClient;
     protections is protection_service_client::ProtectionServiceClient;
     statuses is status_service_client::StatusServiceClient;

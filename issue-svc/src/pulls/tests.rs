@@ -36,7 +36,7 @@ async fn pulls(db: &Db, peer: &PullPeer, life: &Lifecycle, folder: &std::path::P
         repo: RepoClient::new(channel.clone()),
         git: GitClient::new(channel.into()),
         writer: IssueWriter { store: IssueTable::new(db.clone()), relay, clock: clock.clone() },
-        permits: ServiceKeys::write(folder).token_source(ServiceRole::IssueSvc, &clock).into(),
+        permits: ServiceKeys::write(folder).token_source(ServiceRole::IssueSvc, &clock),
         clock,
     }
 }

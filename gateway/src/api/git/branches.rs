@@ -132,7 +132,7 @@ async fn rename(
 
 async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<NoContent> {
     let access = call.access(&path, operation::DELETE_BRANCH).await?;
-    let request = DeleteBranchRequest { repository_id: access.id, name: path.rest };
+    let request = DeleteBranchRequest { repository_id: access.id, name: path.rest, commit_id: String::new() };
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     call.clients.git().delete_branch(request).await.map_err(read_error)?;
     Ok(NoContent)

@@ -78,6 +78,8 @@ ferrite_api_types::word_shape! {
         Review = "review",
         DismissReview = "dismiss_review",
         ReviewRequest = "review_request",
+        PullScheduledMerge = "pull_scheduled_merge",
+        PullCancelScheduledMerge = "pull_cancel_scheduled_merge",
     }
 }
 
@@ -102,6 +104,8 @@ ferrite_api_types::word_shape! {
         ReviewDismissed = "review_dismissed",
         ReviewRequested = "review_requested",
         ReviewRequestRemoved = "review_request_removed",
+        MergeScheduled = "merge_scheduled",
+        MergeCancelled = "merge_cancelled",
     }
 }
 
@@ -241,6 +245,8 @@ impl CommentKind {
             TimelineAction::Reviewed => Some(Self::Review),
             TimelineAction::ReviewDismissed => Some(Self::DismissReview),
             TimelineAction::ReviewRequested | TimelineAction::ReviewRequestRemoved => Some(Self::ReviewRequest),
+            TimelineAction::MergeScheduled => Some(Self::PullScheduledMerge),
+            TimelineAction::MergeCancelled => Some(Self::PullCancelScheduledMerge),
             TimelineAction::Edited | TimelineAction::HeadMoved | TimelineAction::Unspecified => None,
         }
     }
@@ -266,6 +272,8 @@ impl Action {
             TimelineAction::ReviewDismissed => Self::ReviewDismissed,
             TimelineAction::ReviewRequested => Self::ReviewRequested,
             TimelineAction::ReviewRequestRemoved => Self::ReviewRequestRemoved,
+            TimelineAction::MergeScheduled => Self::MergeScheduled,
+            TimelineAction::MergeCancelled => Self::MergeCancelled,
             TimelineAction::Unspecified => return Err(MissingField("action")),
         })
     }

@@ -318,7 +318,7 @@ async fn delete_head(call: &ApiCall, ends: &PullRequest) -> ApiResult<()> {
     if branch.commit.is_none_or(|commit| commit.id != ends.head_id) {
         return Err(ApiError::new(StatusCode::CONFLICT, "branch has moved"));
     }
-    let request = call.request_with_grant(&deleting.grant, DeleteBranchRequest { repository_id: deleting.id, name });
+    let request = call.request_with_grant(&deleting.grant, DeleteBranchRequest { repository_id: deleting.id, name, commit_id: String::new() });
     let mut request = with_timeout(request, LONG_CALL_DEADLINE);
     let unchanged = Precondition::Versions(vec![version]);
     request.extensions_mut().insert(VersionedCall::requiring(operation::DELETE_BRANCH, unchanged));

@@ -94,7 +94,7 @@ async fn a_branch_is_renamed_and_deleted_by_its_name() {
         let (name, new_name) = (b"a/b".to_vec(), "c".into());
         case.check_request(&rename, git::RenameBranchRequest { repository_id: 7, name: name.clone(), new_name });
         assert_eq!(case.send("DELETE", path, &Value::Null).await.0, 204);
-        case.check_request(&delete, git::DeleteBranchRequest { repository_id: 7, name });
+        case.check_request(&delete, git::DeleteBranchRequest { repository_id: 7, name, commit_id: String::new() });
     }
     case.script.fail(&delete, refusal(error::Kind::PermissionDenied, "DEFAULT_BRANCH"));
     assert_eq!(case.send("DELETE", "/branches/main", &Value::Null).await.0, 403);

@@ -259,7 +259,7 @@ async fn the_head_is_deleted_if_it_is_what_was_merged() {
         case.script.respond(&get, &git::GetBranchResponse { branch: Some(branch) });
         let body = json!({"delete_branch_after_merge": option});
         assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200, "{body}");
-        let expected = is_deleted.then(|| git::DeleteBranchRequest { repository_id: 7, name: b"topic".to_vec() });
+        let expected = is_deleted.then(|| git::DeleteBranchRequest { repository_id: 7, name: b"topic".to_vec(), commit_id: String::new() });
         let precondition = case.script.take_precondition(&delete);
         assert_eq!(case.script.take_request(&delete), expected, "{body}");
         assert_eq!(precondition.is_some_and(|version_of| version_of.contains(version)), is_deleted, "{body}");
