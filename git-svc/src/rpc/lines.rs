@@ -35,10 +35,7 @@ service!(LineService for AppState {
     find_lines(FindLinesRequest) -> FindLinesResponse;
 });
 
-async fn follow_lines(
-    state: &AppState,
-    request: Request<FollowLinesRequest>,
-) -> Result<FollowLinesResponse, RpcError> {
+async fn follow_lines(state: &AppState, request: Request<FollowLinesRequest>) -> Result<FollowLinesResponse, RpcError> {
     let (client, request, id) = limited(state, request, |request| request.repository_id).await?;
     if request.lines.len() > MAX_FOLLOWED {
         return Err(GitError::invalid("lines", "too_long", "must not be more than 1,000").into());

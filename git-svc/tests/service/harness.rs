@@ -460,7 +460,9 @@ operations! {
     UpdateMirrorRequest = UPDATE_MIRROR,
     DescribePullsRequest = DESCRIBE_PULLS,
     GetConflictsRequest = GET_CONFLICTS,
+    FollowLinesRequest = FOLLOW_LINES,
     MergePullRequest = MERGE_PULL,
+    RevertMergeRequest = REVERT_MERGE,
     UpdatePullHeadRequest = UPDATE_PULL_HEAD,
 }
 

@@ -318,7 +318,20 @@ async fn heads_that_a_push_brings_into_a_branch_are_found() {
     assert_eq!(find(&new, &old, &all).await, (vec![], false), "a branch that went back");
     assert_eq!(find(&secret, &new, &all).await, (vec![], true), "the commit before is gone");
     assert_eq!(find(&old, &new, &[]).await, (vec![], false));
-    let head_ids = vec![topic; 1001];
+    let of_branch = async |branch: &str, new_id: &str| {
+        let request = FindMergedRequest {
+            repository_id: f.base,
+            old_id: "0".repeat(40),
+            new_id: new_id.to_owned(),
+            head_ids: vec![secret.clone(), topic.clone()],
+            branch: branch.to_owned(),
+        };
+        f.client().find_merged(request).await.map(|found| found.into_inner().head_ids)
+    };
+    assert_eq!(of_branch("main", "").await.unwrap(), [topic.clone()]);
+    assert_eq!(reason(&of_branch("none", "").await.unwrap_err()), "BRANCH_NOT_FOUND");
+    assert_eq!(of_branch("main", &new).await.unwrap_err().code(), tonic::Code::InvalidArgument);
+    let head_ids = vec![topic.clone(); 1001];
     let too_many =
         FindMergedRequest { repository_id: f.base, old_id: old, new_id: new, head_ids, ..Default::default() };
     assert_eq!(f.client().find_merged(too_many).await.unwrap_err().code(), tonic::Code::InvalidArgument);

@@ -38,6 +38,8 @@ mod issues;
 #[cfg(test)]
 mod languages;
 #[cfg(test)]
+mod lines;
+#[cfg(test)]
 mod maintenance;
 #[cfg(test)]
 mod merges;
@@ -67,6 +69,8 @@ mod races;
 mod refusals;
 #[cfg(test)]
 mod remote;
+#[cfg(test)]
+mod reverts;
 #[cfg(test)]
 mod rpc;
 #[cfg(test)]
