@@ -46,12 +46,20 @@ service!(PullService for AppState {
 });
 
 /// Returns the caller's grant for the operation of `request` on a repository's pull requests.
-async fn authorize<T>(state: &AppState, request: &Request<T>, repository: i64) -> Result<Arc<Grant>, IssueError> {
+pub(in crate::rpc) async fn authorize<T>(
+    state: &AppState,
+    request: &Request<T>,
+    repository: i64,
+) -> Result<Arc<Grant>, IssueError> {
     let grant = state.authorizer.authorize(&Caller::of(request), RepositoryId(repository)).await?;
     if grant.pulls_enabled { Ok(grant) } else { Err(IssueError::PullsDisabled) }
 }
 
-async fn full_pull(state: &AppState, repository: RepositoryId, number: i64) -> Result<FullIssue, IssueError> {
+pub(in crate::rpc) async fn full_pull(
+    state: &AppState,
+    repository: RepositoryId,
+    number: i64,
+) -> Result<FullIssue, IssueError> {
     let found = state.store.find_full(repository, number).await?;
     found.filter(|full| full.pull_request.is_some()).ok_or(IssueError::PullNotFound)
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
+use ferrite_db::Db;
 use ferrite_proto::error::{Kind, ServiceError, to_status};
 use ferrite_proto::git::{
     FindMergedRequest, FindMergedResponse, ListMergesRequest, ListMergesResponse, Merge, SetPullHeadRequest,
@@ -10,7 +11,8 @@ use ferrite_proto::git::{
 };
 use ferrite_proto::repo::{
     CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeRepositoriesResponse,
-    PullSettings, ReauthorizeAccessRequest, ReauthorizeAccessResponse, Repository,
+    DescribeReviewersRequest, DescribeReviewersResponse, PullSettings, ReauthorizeAccessRequest,
+    ReauthorizeAccessResponse, Repository, Reviewer, ReviewingTeam,
 };
 use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::testing::{FakeAccessService, FakeMergeService};
@@ -31,6 +33,16 @@ pub(crate) struct PullPeerState {
     /// Whether tokens have lost their access since their grants.
     pub(crate) lost_access: bool,
     pub(crate) merges: Vec<Merge>,
+    /// Whether a new head dismisses approvals.
+    pub(crate) dismisses_approvals: bool,
+    /// By name. All others do not exist.
+    pub(crate) reviewers: HashMap<String, Reviewer>,
+    /// By name. All others do not exist.
+    pub(crate) teams: HashMap<String, ReviewingTeam>,
+    /// What repo-svc was asked about reviewers.
+    pub(crate) reviewer_questions: Vec<DescribeReviewersRequest>,
+    /// Run while repo-svc is asked about reviewers the next time.
+    pub(crate) meanwhile: Option<(Db, String)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -62,6 +74,18 @@ impl PullPeer {
             Some(id) => state.branches.insert(key, id.to_owned()),
             None => state.branches.remove(&key),
         };
+    }
+
+    /// Sets what a user may do with pull requests.
+    pub(crate) fn set_reviewer(&self, name: &str, user_id: i64, can_write: bool) {
+        let reviewer = Reviewer { user_id, can_read: true, can_write, team_ids: Vec::new() };
+        self.0.lock().unwrap().reviewers.insert(name.to_owned(), reviewer);
+    }
+
+    /// Adds a team that may review.
+    pub(crate) fn set_team(&self, name: &str, team_id: i64) {
+        let team = ReviewingTeam { team_id, name: name.to_owned(), can_read: true };
+        self.0.lock().unwrap().teams.insert(name.to_owned(), team);
     }
 }
 
@@ -96,6 +120,25 @@ impl FakeAccessService for PullPeer {
             false => Ok(Response::new(ReauthorizeAccessResponse {})),
         }
     }
+
+    async fn describe_reviewers(
+        &self,
+        request: Request<DescribeReviewersRequest>,
+    ) -> Result<Response<DescribeReviewersResponse>, Status> {
+        let request = request.into_inner();
+        let meanwhile = self.0.lock().unwrap().meanwhile.take();
+        if let Some((db, sql)) = meanwhile {
+            db.execute(&sql, &[]).await.unwrap();
+        }
+        let mut state = self.0.lock().unwrap();
+        let named = request.usernames.iter().map(|name| state.reviewers.get(&name.to_lowercase()));
+        let with_id = request.user_ids.iter().map(|id| state.reviewers.values().find(|user| user.user_id == *id));
+        let users = named.chain(with_id).map(|found| found.cloned().unwrap_or_default()).collect();
+        let teams = request.team_names.iter().map(|name| state.teams.get(&name.to_lowercase()));
+        let teams = teams.map(|found| found.cloned().unwrap_or_default()).collect();
+        state.reviewer_questions.push(request);
+        Ok(Response::new(DescribeReviewersResponse { users, teams }))
+    }
 }
 
 #[tonic::async_trait]
@@ -112,7 +155,7 @@ impl FakeMergeService for PullPeer {
             head_id,
             merge_base_id: base_id.clone(),
             base_id,
-            dismisses_approvals: false,
+            dismisses_approvals: state.dismisses_approvals,
         }))
     }
 
