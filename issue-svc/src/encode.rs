@@ -3,10 +3,12 @@
 use ferrite_core::timestamp;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::issue::{self, IssueState};
+use ferrite_proto::issue::{self, IssueState, ReviewState};
 use prost_types::Timestamp;
 
-use crate::model::{Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest, Reaction, is_draft};
+use crate::model::{
+    Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest, Reaction, Requested, ReviewRequest, is_draft,
+};
 use crate::store::TimelineEntry;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -18,7 +20,7 @@ fn state(is_closed: bool) -> i32 {
 
 pub(crate) fn issue(full: FullIssue) -> issue::Issue {
     let issue = full.issue;
-    let pull_request = full.pull_request.map(|pull| pull_request(pull, &issue.title));
+    let pull_request = full.pull_request.map(|pull| pull_request(pull, full.requests, &issue.title));
     issue::Issue {
         id: issue.id.0,
         repository_id: issue.repository.0,
@@ -40,7 +42,14 @@ pub(crate) fn issue(full: FullIssue) -> issue::Issue {
     }
 }
 
-fn pull_request(pull: PullRequest, title: &str) -> issue::PullRequest {
+fn pull_request(pull: PullRequest, requests: Vec<Requested>, title: &str) -> issue::PullRequest {
+    let (mut requested_reviewer_ids, mut requested_teams) = (Vec::new(), Vec::new());
+    for requested in requests {
+        match requested {
+            Requested::User(user) => requested_reviewer_ids.push(user.0),
+            Requested::Team { id, name } => requested_teams.push(issue::ReviewTeam { id, name }),
+        }
+    }
     issue::PullRequest {
         head_repository_id: pull.head_repository_id,
         head_branch: pull.head_branch,
@@ -59,7 +68,30 @@ fn pull_request(pull: PullRequest, title: &str) -> issue::PullRequest {
             style: scheduled.style,
             create_time: Some(timestamp(scheduled.created_us)),
         }),
+        requested_reviewer_ids,
+        requested_teams,
         ..issue::PullRequest::default()
+    }
+}
+
+/// Encodes a request for a review of the pull request with this number in `repository`.
+pub(crate) fn review_request(request: ReviewRequest, repository: RepositoryId, number: i64) -> issue::Review {
+    let (user_id, team) = match request.requested {
+        Requested::User(user) => (user.0, None),
+        Requested::Team { id, name } => (0, Some(issue::ReviewTeam { id, name })),
+    };
+    issue::Review {
+        id: request.id,
+        repository_id: repository.0,
+        pull_number: number,
+        user_id,
+        team,
+        state: ReviewState::Requested.into(),
+        commit_id: request.commit_id,
+        is_official: request.is_official,
+        create_time: Some(timestamp(request.created_us)),
+        update_time: Some(timestamp(request.created_us)),
+        ..issue::Review::default()
     }
 }
 

@@ -2,6 +2,7 @@ use ferrite_markdown::commit::Action;
 use ferrite_proto::id::{IssueId, OrganizationId, RepositoryId, UserId};
 
 use super::pull::{NewPullRequest, PullRequest};
+use super::review_request::Requested;
 use super::text::{Body, Color, LabelDescription, LabelName, Title};
 
 /// Lists and counts are kept per class.
@@ -56,7 +57,7 @@ pub(crate) struct Issue {
     pub(crate) closed_us: Option<i64>,
 }
 
-/// An issue with its labels, milestone and branches.
+/// An issue with its labels, milestone, branches and reviewers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FullIssue {
     pub(crate) issue: Issue,
@@ -64,6 +65,8 @@ pub(crate) struct FullIssue {
     pub(crate) labels: Vec<Label>,
     pub(crate) milestone: Option<Milestone>,
     pub(crate) pull_request: Option<PullRequest>,
+    /// Who is asked for a review, in that order.
+    pub(crate) requests: Vec<Requested>,
 }
 
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 mod issue;
 mod pull;
 mod reaction;
+mod review_request;
 mod scheduled_merge;
 mod text;
 pub(crate) mod words;
@@ -15,5 +16,6 @@ pub(crate) use pull::{
     Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, check_branch, check_commit_id, is_draft, merge_style,
 };
 pub(crate) use reaction::{Reaction, ReactionContent, ReactionSubject, ReactionTarget};
+pub(crate) use review_request::{NewReviewRequest, Requested, ReviewRequest};
 pub(crate) use scheduled_merge::{ScheduledMerge, ShownSchedule};
 pub(crate) use text::{Body, Color, Description, LabelDescription, LabelName, MilestoneTitle, Title};

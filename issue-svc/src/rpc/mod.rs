@@ -7,6 +7,7 @@ mod labels;
 mod milestones;
 mod pulls;
 mod reactions;
+mod review_requests;
 #[cfg(test)]
 mod tests;
 

@@ -1,18 +1,18 @@
-//! The parts of issues in other tables: labels, milestone and branches. The statement that reads
-//! the issues reads them too.
+//! The parts of issues in other tables: labels, milestone, branches and requests for reviews. The
+//! statement that reads the issues reads them too.
 //!
 //! Subqueries and joins look up the parts of one issue at a time by key. So the planner cannot
-//! choose to read a whole table, however large it thinks a page is. Labels are aggregated into
-//! lines of text, which both databases can do; names and descriptions contain neither line breaks nor
-//! tabs.
+//! choose to read a whole table, however large it thinks a page is. Labels and requests are
+//! aggregated into lines of text, which both databases can do; names and descriptions contain
+//! neither line breaks nor tabs.
 //!
-//! Labels are sorted here and each count is read separately. To order within an aggregate, or to
+//! They are sorted here and each count is read separately. To order within an aggregate, or to
 //! match a list of keys, SQLite would build a temporary table with its own cache, which takes
 //! longer than the rest of the statement.
 
 use sqlx_macros::FromRow;
 
-use crate::model::{FullIssue, Issue, Label, LabelOwner, Milestone, PullRequest, ShownSchedule};
+use crate::model::{FullIssue, Issue, Label, LabelOwner, Milestone, PullRequest, Requested, ShownSchedule};
 
 /// A label of an organization that the repository has left is hidden until a purge removes its link
 /// to the issue.
@@ -21,6 +21,8 @@ pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) |
      WHERE issue_labels.issue_id = issues.id AND (issue_labels.repository_id = 0 OR \
      (SELECT owner_id FROM issue_counters WHERE issue_counters.repository_id = issue_labels.repository_id) IN (0, -labels.repository_id))) \
      AS label_lines, \
+     (SELECT STRING_AGG(CAST(reviews.id AS TEXT) || ' ' || CAST(reviews.user_id AS TEXT) || ' ' || CAST(reviews.team_id AS TEXT) || ' ' || \
+     reviews.team_name, '\n') FROM reviews WHERE reviews.issue_id = pull_requests.issue_id AND reviews.state = 5) AS request_lines, \
      pull_requests.head_repository_id, pull_requests.head_branch, pull_requests.base_branch, pull_requests.head_id, \
      pull_requests.merge_base_id, pull_requests.is_head_deleted, pull_requests.head_sequence, pull_requests.merged_us, \
      pull_requests.merge_commit_id, pull_requests.merged_base_id, pull_requests.merger_id, \
@@ -51,6 +53,7 @@ pub(super) const FROM_ONE: &str = " FROM issues LEFT JOIN pull_requests ON pull_
 #[derive(FromRow)]
 pub(super) struct PartsRow {
     label_lines: Option<String>,
+    request_lines: Option<String>,
     head_repository_id: Option<i64>,
     head_branch: Option<String>,
     base_branch: Option<String>,
@@ -84,6 +87,10 @@ impl PartsRow {
         let lines = self.label_lines.as_deref().unwrap_or_default().lines();
         let mut labels: Vec<_> = lines.filter_map(label).collect();
         Label::sort(&mut labels);
+        let lines = self.request_lines.as_deref().unwrap_or_default().lines();
+        let mut requests: Vec<_> = lines.filter_map(request).collect();
+        requests.sort_unstable_by_key(|(id, _)| *id);
+        let requests = requests.into_iter().map(|(_, requested)| requested).collect();
         let pull_request = self.head_repository_id.map(|head_repository_id| PullRequest {
             head_repository_id,
             head_branch: self.head_branch.unwrap_or_default(),
@@ -115,7 +122,7 @@ impl PartsRow {
             open_count: self.milestone_open_issues.unwrap_or(0) + self.milestone_open_pulls.unwrap_or(0),
             closed_count: self.milestone_closed_issues.unwrap_or(0) + self.milestone_closed_pulls.unwrap_or(0),
         });
-        FullIssue { issue, labels, milestone, pull_request }
+        FullIssue { issue, labels, milestone, pull_request, requests }
     }
 }
 
@@ -126,4 +133,11 @@ fn label(line: &str) -> Option<Label> {
     let color = words.next()?.to_owned();
     let (name, description) = words.next()?.split_once('\t')?;
     Some(Label { id, owner, name: name.to_owned(), color, description: description.to_owned() })
+}
+
+/// Parses an open request for a review from its line: id, user, team and the team's name.
+fn request(line: &str) -> Option<(i64, Requested)> {
+    let mut words = line.splitn(4, ' ');
+    let (id, user, team) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some((id, Requested::of_row(user, team, words.next()?.to_owned())))
 }

@@ -16,6 +16,7 @@ mod milestones;
 mod pulls;
 mod purge;
 mod reactions;
+mod review_requests;
 mod scheduled_merges;
 mod search;
 mod tallies;

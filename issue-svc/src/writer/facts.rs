@@ -4,12 +4,12 @@ use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::{CommentAction, CommentChanged, IssueAction, IssueUpdated};
 use ferrite_proto::id::UserId;
-use ferrite_proto::issue;
+use ferrite_proto::issue::{self, ReviewTeam};
 
 use super::Write;
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{Comment, FullIssue, Issue};
+use crate::model::{Comment, FullIssue, Issue, Requested};
 
 impl Write<'_> {
     pub(super) fn tell_opened(&mut self, new: &FullIssue) {
@@ -58,6 +58,28 @@ impl Write<'_> {
             old_head_id: Some(old_head_id),
             ..Default::default()
         }));
+    }
+
+    /// Reports requests for reviews, or that they were taken back, one fact each.
+    pub(super) fn tell_requests(
+        &mut self,
+        action: IssueAction,
+        new: &FullIssue,
+        requested: &[Requested],
+        actor: UserId,
+    ) {
+        let snapshot = snapshot(new);
+        for requested in requested {
+            let (reviewer_id, team_id, name) = requested.columns();
+            self.facts.push(Fact::IssueUpdated(IssueUpdated {
+                action: action.into(),
+                issue: Some(snapshot.clone()),
+                user_id: actor.0,
+                reviewer_id,
+                reviewing_team: (team_id != 0).then(|| ReviewTeam { id: team_id, name: name.to_owned() }),
+                ..Default::default()
+            }));
+        }
     }
 
     /// Reports a change of a comment. `issue` is the state after the change, and `old_body` the

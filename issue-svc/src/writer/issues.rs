@@ -74,7 +74,7 @@ impl Write<'_> {
         self.refer(&issue, targets, new.author).await?;
         self.tell(IssueAction::Opened, &issue, new.author);
         let issue = if new.label_ids.is_empty() && issue.milestone_id == 0 && !issue.class.is_pull_request {
-            FullIssue { issue, labels: Vec::new(), milestone: None, pull_request: None }
+            FullIssue { issue, labels: Vec::new(), milestone: None, pull_request: None, requests: Vec::new() }
         } else {
             self.complete(issue).await?
         };

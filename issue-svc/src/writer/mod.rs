@@ -12,6 +12,7 @@ mod pulls;
 mod purge;
 mod reactions;
 mod references;
+mod review_requests;
 mod scheduled_merges;
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@ use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Body, NewIssue, NewPullRequest, PullEnds, Title, check_branch};
 use crate::rpc::issues::{assignees, owners_of_labels};
+use crate::rpc::review_requests::reviewers;
 use crate::rpc::user;
 use crate::state::AppState;
 use crate::writer::{MAX_ISSUE_LABELS, known_labels, unknown_milestone};
@@ -34,6 +35,7 @@ pub(super) async fn create_pull(
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
     let create = async {
+        let (names, teams) = (request.reviewers.clone(), request.reviewing_teams.clone());
         let (mut new, ends) = decode(state, &grant, request).await?;
         check_head_grant(state, &grant, &head_grant, ends.head_repository)?;
         state.limits.count_issue(&grant, new.body.as_str().len()).await?;
@@ -49,9 +51,14 @@ pub(super) async fn create_pull(
             head_id: staged.head_id,
             merge_base_id: staged.merge_base_id,
         });
+        // Copying takes time, in which a reviewer may have lost the access.
+        let asked = reviewers(state, repository, author, &names, &teams).await?.map_err(IssueError::Invalid)?;
         let mut write = state.writer.begin_open(&new).await?;
         write.require_no_pull(&ends).await?;
-        let pull = write.open(&new, &targets).await?;
+        let mut pull = write.open(&new, &targets).await?;
+        if let Some(fields) = pull.pull_request.clone().filter(|_| !asked.is_empty()) {
+            (pull, _) = write.request_reviews(pull.issue, &fields, &asked, author).await?;
+        }
         let (number, now_us) = (pull.issue.number, write.now_us());
         let claim = state.pulls.queue.record_claimed(write.tx(), repository, number, author, now_us).await?;
         let response = CreatePullResponse { pull: Some(encode::issue(pull)) };
@@ -114,12 +121,14 @@ async fn decode(
         true => assignees(state, repository, "", &request.assignees).await?,
         false => Ok(Vec::new()),
     };
-    match (Title::parse(&request.title), Body::parse(request.body), assignees, labels, check_ends(&ends)) {
-        (Ok(title), Ok(body), Ok(assignees), Ok(label_ids), Ok(())) => {
+    let author = user(grant)?;
+    let asked = reviewers(state, repository, author, &request.reviewers, &request.reviewing_teams).await?;
+    match (Title::parse(&request.title), Body::parse(request.body), assignees, labels, check_ends(&ends), asked) {
+        (Ok(title), Ok(body), Ok(assignees), Ok(label_ids), Ok(()), Ok(_)) => {
             let new = NewIssue {
                 repository,
                 organization: grant.organization_id(),
-                author: user(grant)?,
+                author,
                 title,
                 body,
                 is_closed: false,
@@ -130,7 +139,7 @@ async fn decode(
             };
             Ok((new, ends))
         }
-        (title, body, assignees, labels, ends) => {
+        (title, body, assignees, labels, ends, asked) => {
             // Report everything at once, also what the write would find.
             let store = &state.store;
             let milestone = unknown_milestone(store, store.reader(), repository, milestone_id).await?;
@@ -139,8 +148,9 @@ async fn decode(
                 Err(violation) => Some(violation),
             };
             let ends = ends.err().unwrap_or_default().into_iter().map(Some);
+            let asked = asked.err().unwrap_or_default().into_iter().map(Some);
             let others = [title.err(), body.err(), assignees.err(), milestone, labels];
-            Err(IssueError::invalid(ends.chain(others)))
+            Err(IssueError::invalid(ends.chain(others).chain(asked)))
         }
     }
 }
