@@ -13,7 +13,8 @@ pub(crate) use issue::{
     NewLabel,
 };
 pub(crate) use pull::{
-    Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, check_branch, check_commit_id, is_draft, merge_style,
+    Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, Verdict, check_branch, check_commit_id, is_draft,
+    merge_style,
 };
 pub(crate) use reaction::{Reaction, ReactionContent, ReactionSubject, ReactionTarget};
 pub(crate) use review_request::{NewReviewRequest, Requested, ReviewRequest};

@@ -77,6 +77,16 @@ pub(crate) struct OpenPull {
     pub(crate) head_id: String,
 }
 
+/// What a reviewer says about a pull request: the latest review that approves or rejects it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub(crate) user: UserId,
+    /// False for a rejection.
+    pub(crate) approves: bool,
+    /// The commit that was reviewed.
+    pub(crate) commit_id: String,
+}
+
 /// Whether a title marks a draft.
 pub(crate) fn is_draft(title: &str) -> bool {
     let title = title.trim_start().as_bytes();

@@ -121,6 +121,9 @@ impl Pulls {
     async fn move_head(&self, claim: &Claim, number: i64, staged: &StagedHead) -> Result<(), UpdateError> {
         let mut write = self.begin(claim).await?;
         if let Some((issue, pull)) = open(write.pull(number).await)? {
+            if staged.dismisses_approvals && pull.head_id != staged.head_id {
+                write.dismiss_stale_approvals(issue.id, &staged.head_id).await?;
+            }
             let commits = (staged.head_id.as_str(), staged.merge_base_id.as_str());
             let (id, now_us) = (issue.id, write.now_us());
             let moved = pull.head_id != staged.head_id;

@@ -1,11 +1,17 @@
-//! Permits for merges.
+//! Permits for merges, with what reviewers say about them.
+
+use std::collections::{BTreeSet, HashMap};
 
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::service_key::{MergePermit, ReviewFacts};
 
 use super::Pulls;
 use crate::error::IssueError;
-use crate::model::FullIssue;
+use crate::model::{FullIssue, Requested, Verdict};
+
+/// Questions to repo-svc, if new reviewers come between a question and its use.
+const MAX_QUESTIONS: u32 = 4;
 
 impl Pulls {
     /// Signs the permit for a merge by `user`, at this head; empty for any.
@@ -17,18 +23,107 @@ impl Pulls {
         head_id: &str,
         user: UserId,
     ) -> Result<(String, FullIssue), IssueError> {
-        let mut write = self.writer.begin_pull(repository).await?;
-        let (full, pull) = write.permit_merge(number, head_id).await?;
-        let merge = MergePermit {
-            repository: repository.0,
-            number,
-            base_branch: pull.base_branch,
-            head_id: pull.head_id,
-            style,
-            user: user.0,
-            reviews: ReviewFacts::default(),
+        for _ in 0..MAX_QUESTIONS {
+            let writers = self.writers(repository, number).await?;
+            let mut write = self.writer.begin_pull(repository).await?;
+            let (full, pull) = write.permit_merge(number, head_id).await?;
+            let verdicts = write.verdicts(full.issue.id).await?;
+            let Some(reviews) = facts(&verdicts, &full.requests, &pull.head_id, &writers) else { continue };
+            let merge = MergePermit {
+                repository: repository.0,
+                number,
+                base_branch: pull.base_branch,
+                head_id: pull.head_id,
+                style,
+                user: user.0,
+                reviews,
+            };
+            write.commit(None, ()).await?;
+            return Ok((self.permits.sign_merge_permit(merge), full));
+        }
+        Err(AuthError::Unavailable.into())
+    }
+
+    /// Asks repo-svc which of the users who decided about a pull request, or who are asked to, can
+    /// write to the repository now.
+    async fn writers(&self, repository: RepositoryId, number: i64) -> Result<HashMap<i64, bool>, IssueError> {
+        let store = &self.writer.store;
+        let Some(full) = store.find_full(repository, number).await? else { return Ok(HashMap::new()) };
+        let verdicts = store.verdicts(store.reader(), full.issue.id).await?;
+        let requested = full.requests.iter().filter_map(|requested| match requested {
+            Requested::User(user) => Some(user.0),
+            Requested::Team { .. } => None,
+        });
+        let ids: BTreeSet<i64> = verdicts.iter().map(|verdict| verdict.user.0).chain(requested).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let ids: Vec<_> = ids.into_iter().collect();
+        let found = self.repo.reviewers(repository, &[], &ids, &[]).await?;
+        Ok(ids.into_iter().zip(found.users.into_iter().map(|user| user.can_write)).collect())
+    }
+}
+
+/// Returns what counts for a merge of this head. `None` if it is not known whether one of the users
+/// can write.
+fn facts(
+    verdicts: &[Verdict],
+    requests: &[Requested],
+    head_id: &str,
+    writers: &HashMap<i64, bool>,
+) -> Option<ReviewFacts> {
+    let mut facts = ReviewFacts::default();
+    for verdict in verdicts {
+        let users = match (verdict.approves, verdict.commit_id == head_id) {
+            (true, true) => &mut facts.approvals,
+            (true, false) => &mut facts.stale_approvals,
+            (false, _) => &mut facts.rejections,
         };
-        write.commit(None, ()).await?;
-        Ok((self.permits.sign_merge_permit(merge), full))
+        if *writers.get(&verdict.user.0)? {
+            users.push(verdict.user.0);
+        }
+    }
+    for requested in requests {
+        facts.has_requests |= match requested {
+            Requested::User(user) => *writers.get(&user.0)?,
+            Requested::Team { .. } => true,
+        };
+    }
+    Some(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(user: i64, approves: bool, commit_id: &str) -> Verdict {
+        Verdict { user: UserId(user), approves, commit_id: commit_id.to_owned() }
+    }
+
+    #[test]
+    fn reviews_count_of_users_who_can_write() {
+        let verdicts = [
+            verdict(1, true, "head"),
+            verdict(2, true, "older"),
+            verdict(3, false, "older"),
+            verdict(4, true, "head"),
+            verdict(5, false, "head"),
+        ];
+        let mut writers = HashMap::from([(1, true), (2, true), (3, true), (4, false), (5, false), (6, false)]);
+        let requests = [Requested::User(UserId(6))];
+        let expected =
+            ReviewFacts { approvals: vec![1], stale_approvals: vec![2], rejections: vec![3], has_requests: false };
+        assert_eq!(facts(&verdicts, &requests, "head", &writers), Some(expected));
+        writers.insert(6, true);
+        assert!(facts(&verdicts, &requests, "head", &writers).unwrap().has_requests);
+        let requests = [Requested::Team { id: 1, name: "team".to_owned() }];
+        assert!(facts(&verdicts, &requests, "head", &writers).unwrap().has_requests);
+    }
+
+    #[test]
+    fn unknown_users_must_be_asked_about() {
+        let unknown = [verdict(7, true, "head")];
+        assert_eq!(facts(&unknown, &[], "head", &HashMap::new()), None);
+        assert_eq!(facts(&[], &[Requested::User(UserId(7))], "head", &HashMap::new()), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the sweeper, and of closing words.
+//! Tests of the sweeper, of closing words, and of permits.
 
 use std::time::Duration;
 
@@ -8,18 +8,19 @@ use ferrite_db::Db;
 use ferrite_events::{Relay, Subscribers};
 use ferrite_listener::testing::serve_peers;
 use ferrite_proto::ServiceRole;
-use ferrite_proto::git::Merge;
 use ferrite_proto::git::merge_service_server::MergeServiceServer;
+use ferrite_proto::git::{Merge, MergeStyle};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_rpc::grpc::channel;
+use ferrite_rpc::service_key::{MergePermit, ReviewFacts, ServicePublicKeys, ServiceVerifier};
 use ferrite_rpc::testing::{Fake, ServiceKeys};
 use tonic::service::Routes;
 
 use super::{MergeSweeper, PullQueue, Pulls};
 use crate::model::{Body, NewIssue, NewPullRequest, Title};
 use crate::store::IssueTable;
-use crate::testing::{PullPeer, on_each_schema};
+use crate::testing::{PullPeer, on_each_schema, review_row};
 use crate::upstream::{GitClient, RepoClient};
 use crate::writer::{IssueWriter, TextTargets};
 
@@ -86,6 +87,54 @@ async fn a_permitted_merge_without_an_event_is_found() {
         pulls.clock.advance(Duration::from_secs(71));
         sweeper.round().await.unwrap();
         assert!(is_merged().await);
+        life.stop();
+    })
+    .await;
+}
+
+const APPROVED: i64 = 3;
+const REJECTED: i64 = 4;
+
+async fn permit(pulls: &Pulls, folder: &std::path::Path) -> MergePermit {
+    let (permit, _) = pulls.permit(REPOSITORY, 1, MergeStyle::Merge.into(), "", UserId(8)).await.unwrap();
+    let keys = ServicePublicKeys::open(&folder.join("public")).unwrap();
+    let verifier = ServiceVerifier::new(keys, ServiceRole::GitSvc);
+    verifier.verify_merge_permit(&permit, pulls.clock.now_secs()).unwrap()
+}
+
+#[tokio::test]
+async fn a_permit_says_what_users_who_can_write_now_decided() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let (folder, life) = (tempfile::tempdir().unwrap(), Lifecycle::new(Duration::from_secs(5)));
+        let peer = PullPeer::default();
+        let pulls = pulls(&db, &peer, &life, folder.path()).await;
+        open(&pulls).await;
+        assert_eq!(permit(&pulls, folder.path()).await.reviews, ReviewFacts::default());
+        let questions = || std::mem::take(&mut peer.0.lock().unwrap().reviewer_questions);
+        assert!(questions().is_empty());
+
+        for (name, user, can_write) in [("a", 10, true), ("b", 11, true), ("c", 12, true), ("d", 13, false)] {
+            peer.set_reviewer(name, user, can_write);
+        }
+        let (head, older) = ("a".repeat(40), "c".repeat(40));
+        for (user, state, commit_id) in [(10, APPROVED, &head), (11, APPROVED, &older), (13, REJECTED, &head)] {
+            db.execute(&review_row(user, state, commit_id, 1), &[]).await.unwrap();
+        }
+        let expected = ReviewFacts { approvals: vec![10], stale_approvals: vec![11], ..ReviewFacts::default() };
+        assert_eq!(permit(&pulls, folder.path()).await.reviews, expected);
+        let asked = questions();
+        assert_eq!((asked.len(), asked[0].user_ids.as_slice()), (1, &[10, 11, 13][..]));
+
+        // One that was asked about, and then one that was not.
+        let between = |user, state| Some((db.clone(), review_row(user, state, &older, 2)));
+        peer.0.lock().unwrap().meanwhile = between(10, REJECTED);
+        let rejected = ReviewFacts { rejections: vec![10], stale_approvals: vec![11], ..ReviewFacts::default() };
+        assert_eq!(permit(&pulls, folder.path()).await.reviews, rejected);
+        assert_eq!(questions().len(), 1);
+        peer.0.lock().unwrap().meanwhile = between(12, REJECTED);
+        let mut rejections = permit(&pulls, folder.path()).await.reviews.rejections;
+        rejections.sort_unstable();
+        assert_eq!((rejections, questions().len()), (vec![10, 12], 2));
         life.stop();
     })
     .await;

@@ -25,6 +25,7 @@ mod tests;
 mod texts;
 mod timeline;
 mod timeline_retention;
+mod verdicts;
 
 use ferrite_db::{Db, DbError, Row, Tx, Value};
 

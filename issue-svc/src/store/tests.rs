@@ -1,5 +1,7 @@
 //! Tests of the issue tables. Lists are tested with the writer, which fills them.
 
+mod review_requests;
+
 use ferrite_db::Db;
 use ferrite_proto::id::{RepositoryId, UserId};
 

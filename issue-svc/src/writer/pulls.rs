@@ -1,13 +1,13 @@
 //! Pull requests: their heads, bases, merges and permits.
 
 use ferrite_proto::events::IssueAction;
-use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use ferrite_proto::issue::TimelineAction;
 
 use super::issues::Cause;
 use super::{IssueWriter, Write};
 use crate::error::IssueError;
-use crate::model::{FullIssue, Issue, Merged, PullEnds, PullRequest, is_draft};
+use crate::model::{FullIssue, Issue, Merged, PullEnds, PullRequest, Verdict, is_draft};
 use crate::store::{CounterChange, Reader, TimelineEntry};
 
 /// Where a merge is known from.
@@ -244,6 +244,11 @@ impl Write<'_> {
         }
         self.writer.store.set_permitted(&mut self.tx, issue.id, self.now_us).await?;
         Ok((self.complete(issue).await?, pull))
+    }
+
+    /// Returns what reviewers say about a pull request.
+    pub(crate) async fn verdicts(&mut self, issue: IssueId) -> Result<Vec<Verdict>, IssueError> {
+        Ok(self.writer.store.verdicts(Reader::Tx(&mut self.tx), issue).await?)
     }
 }
 

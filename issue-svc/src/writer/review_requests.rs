@@ -1,4 +1,4 @@
-//! Requests for reviews.
+//! Requests for reviews, and approvals that a push makes stale.
 
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::events::IssueAction;
@@ -99,5 +99,10 @@ impl Write<'_> {
         team_ids: &[i64],
     ) -> Result<(), IssueError> {
         Ok(self.writer.store.end_review_requests(&mut self.tx, issue, user, team_ids).await?)
+    }
+
+    /// Makes approvals of other commits than the new head count no longer.
+    pub(crate) async fn dismiss_stale_approvals(&mut self, issue: IssueId, head_id: &str) -> Result<(), IssueError> {
+        Ok(self.writer.store.dismiss_stale_approvals(&mut self.tx, issue, head_id, self.now_us).await?)
     }
 }
