@@ -1,5 +1,7 @@
 //! Tests of pull requests, with fakes of repo-svc and git-svc.
 
+mod review_requests;
+
 use ferrite_core::testing::eventually;
 use ferrite_events::event;
 use ferrite_proto::error::detail;
