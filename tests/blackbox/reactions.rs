@@ -97,7 +97,8 @@ async fn a_reaction_is_added_once_and_removed_by_its_user(cluster: &Cluster) {
 
 async fn reactions_at_once_are_one(cluster: &Cluster) {
     let (ada, bob, _, paths) = tracked(cluster, "rushed").await;
-    let mut statuses: Vec<_> = join_all((0..8).map(|_| bob.post(&paths[0], &json!({"content": "rocket"}))))
+    let rocket = content("rocket");
+    let mut statuses: Vec<_> = join_all((0..8).map(|_| bob.post(&paths[0], &rocket)))
         .await
         .into_iter()
         .map(|response| response.status)
