@@ -7,6 +7,7 @@ use super::convert::{MissingField, State, Time, require};
 use super::issue::{Issue, Label};
 use super::milestone::Milestone;
 use super::repository::Repository;
+use super::review::ReviewTeam;
 use super::user::{Accounts, User};
 use crate::LongTexts;
 use crate::links::RepositoryLinks;
@@ -30,11 +31,17 @@ crate::shape! {
         /// The first of `assignees`.
         assignee: Option<User>,
         assignees: Vec<User>,
+        /// The users who were asked for a review and have given none yet.
+        requested_reviewers: Vec<User>,
+        /// The teams that were asked for a review.
+        requested_reviewers_teams: Vec<ReviewTeam>,
         /// `closed` if it is merged.
         state: State,
         /// True if the title begins with `WIP:` or `[WIP]`.
         draft: bool,
         comments: i64,
+        /// The number of comments on lines, without those of pending reviews.
+        review_comments: i64,
         /// Added lines. This and the next two are of open ones, and left out by lists and webhooks.
         #[serde(skip_serializing_if = "Option::is_none")]
         additions: Option<i64>,
@@ -55,6 +62,8 @@ crate::shape! {
         merge_commit_sha: Option<String>,
         /// Null if it was merged by a push without a user.
         merged_by: Option<User>,
+        /// The merge that waits for the branch protection.
+        scheduled_merge: Option<ScheduledMerge>,
         base: PullRequestEnd,
         head: PullRequestEnd,
         /// The best common ancestor of head and base; empty if there is none.
@@ -62,6 +71,29 @@ crate::shape! {
         created_at: Time,
         updated_at: Time,
         closed_at: Option<Time>,
+    }
+}
+
+crate::shape! {
+    /// A merge that is done as soon as the branch protection allows it.
+    #[derive(Clone, Debug, Serialize)]
+    struct ScheduledMerge {
+        /// The user who scheduled it, and with whose rights it is done.
+        user: User,
+        merge_style: MergeStyle,
+        created_at: Time,
+    }
+}
+
+crate::word_shape! {
+    /// How a pull request is merged.
+    #[derive(Clone, Copy, Debug)]
+    enum MergeStyle {
+        Merge = "merge",
+        Rebase = "rebase",
+        RebaseMerge = "rebase-merge",
+        Squash = "squash",
+        FastForwardOnly = "fast-forward-only"
     }
 }
 
@@ -84,11 +116,29 @@ crate::shape! {
     }
 }
 
+impl ScheduledMerge {
+    fn new(merge: &issue::ScheduledMerge, user: impl Fn(i64) -> User) -> Result<Self, MissingField> {
+        let merge_style = match merge.style() {
+            git::MergeStyle::Merge => MergeStyle::Merge,
+            git::MergeStyle::Rebase => MergeStyle::Rebase,
+            git::MergeStyle::RebaseMerge => MergeStyle::RebaseMerge,
+            git::MergeStyle::Squash => MergeStyle::Squash,
+            git::MergeStyle::FastForwardOnly => MergeStyle::FastForwardOnly,
+            git::MergeStyle::Unspecified => return Err(MissingField("style")),
+        };
+        Ok(Self { user: user(merge.user_id), merge_style, created_at: Time::new(merge.create_time, "create_time")? })
+    }
+}
+
 impl PullRequest {
     /// Returns the ids of the accounts in a pull request.
     pub fn account_ids(pull: &issue::Issue) -> impl Iterator<Item = i64> + use<> {
-        let merger = pull.pull_request.as_ref().map_or(0, |ends| ends.merger_id);
-        Issue::account_ids(pull).chain((merger != 0).then_some(merger))
+        let mut others = Vec::new();
+        if let Some(ends) = &pull.pull_request {
+            others.extend([ends.merger_id, ends.scheduled_merge.as_ref().map_or(0, |merge| merge.user_id)]);
+            others.extend(&ends.requested_reviewer_ids);
+        }
+        Issue::account_ids(pull).chain(others.into_iter().filter(|id| *id != 0))
     }
 
     /// Converts a pull request. `git` is what git-svc knows about an open one, if it was asked.
@@ -138,9 +188,12 @@ impl PullRequest {
             milestone: pull.milestone.map(Milestone::new).transpose()?,
             assignee: assignees.first().cloned(),
             assignees,
+            requested_reviewers: ends.requested_reviewer_ids.iter().map(|id| user(*id)).collect(),
+            requested_reviewers_teams: ends.requested_teams.into_iter().map(ReviewTeam::from).collect(),
             state,
             draft: ends.is_draft,
             comments: pull.comment_count,
+            review_comments: ends.review_comment_count,
             additions: stats.map(|stats| stats.additions),
             deletions: stats.map(|stats| stats.deletions),
             changed_files: stats.map(|stats| stats.changed_files),
@@ -152,6 +205,7 @@ impl PullRequest {
             merged_at: Time::optional(ends.merge_time, "merge_time")?,
             merge_commit_sha: Some(ends.merge_commit_id).filter(|id| !id.is_empty()),
             merged_by: (ends.merger_id != 0).then(|| user(ends.merger_id)),
+            scheduled_merge: ends.scheduled_merge.map(|merge| ScheduledMerge::new(&merge, user)).transpose()?,
             base: PullRequestEnd {
                 label: ends.base_branch.clone(),
                 name: ends.base_branch,

@@ -11,7 +11,7 @@ use crate::links::RepositoryLinks;
 crate::word_shape! {
     /// What a review says.
     #[derive(Clone, Copy, Debug)]
-    pub enum ReviewState {
+    enum ReviewState {
         /// Not submitted yet; shown to its author alone.
         Pending = "PENDING",
         Comment = "COMMENT",

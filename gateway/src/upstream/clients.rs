@@ -82,11 +82,8 @@ clients! { issue over Channel:
     labels is label_service_client::LabelServiceClient;
     milestones is milestone_service_client::MilestoneServiceClient;
     pulls is pull_service_client::PullServiceClient;
-<<<<<<< HEAD
     reactions is reaction_service_client::ReactionServiceClient;
-=======
     reviews is review_service_client::ReviewServiceClient;
->>>>>>> 3b556019 (gateway: review pull requests)
 }
 
 clients! { hook over Channel:

@@ -164,7 +164,7 @@ async fn delete(
     let (head, tip) = found.await?;
     let tip = tip.ok_or(GitError::BranchNotFound)?;
     if commit.is_some_and(|commit| commit != tip) {
-        return Err(GitError::RefConflict { name: name.to_ref() }.into());
+        return Err(GitError::RefConflict { name: name.to_ref().to_string() }.into());
     }
     if head.branch == name {
         return Err(GitError::DefaultBranch.into());

@@ -1,7 +1,7 @@
 use ferrite_api_types::convert::MissingField;
 use ferrite_api_types::links::RepositoryLinks;
 use ferrite_api_types::{Accounts, Label, Time, User};
-use ferrite_proto::issue::{self, ListTimelineRequest, TimelineAction};
+use ferrite_proto::issue::{self, ListTimelineRequest, ReviewState, TimelineAction};
 use ferrite_proto::operation;
 use serde::Serialize;
 
@@ -29,6 +29,8 @@ ferrite_api_types::shape! {
         /// The user who did it.
         user: User,
         created_at: Time,
+        /// The assignee, the user who was asked for a review, or the reviewer whose review was
+        /// dismissed.
         #[serde(skip_serializing_if = "Option::is_none")]
         assignee: Option<User>,
         /// The label as it was at the time.
@@ -59,6 +61,18 @@ ferrite_api_types::shape! {
         new_title: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         ref_commit_sha: Option<String>,
+        /// The review that was submitted or dismissed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        review_id: Option<i64>,
+        /// What the submitted review says.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        review_state: Option<Verdict>,
+        /// The name of the team that was asked for a review.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        requested_team: Option<String>,
+        /// Why a review was dismissed, or a scheduled merge was cancelled.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
     }
 }
 
@@ -106,6 +120,16 @@ ferrite_api_types::word_shape! {
         ReviewRequestRemoved = "review_request_removed",
         MergeScheduled = "merge_scheduled",
         MergeCancelled = "merge_cancelled",
+    }
+}
+
+ferrite_api_types::word_shape! {
+    /// What a review says.
+    #[derive(Clone, Copy, Debug)]
+    enum Verdict {
+        Comment = "COMMENT",
+        Approved = "APPROVED",
+        RequestChanges = "REQUEST_CHANGES",
     }
 }
 
@@ -189,7 +213,7 @@ impl TimelineEntry {
         urls: &RepositoryLinks,
     ) -> Result<Self, MissingField> {
         let user = |id| accounts.by_id(id, urls.site());
-        let action = entry.action();
+        let (action, review_state) = (entry.action(), Verdict::new(entry.review_state()));
         let source = sources.of(entry.source_repository_id);
         let (commit_id, source_number) = (entry.commit_id, entry.source_number);
         let milestone =
@@ -217,6 +241,10 @@ impl TimelineEntry {
             rename,
             ref_commit_sha: commit.as_ref().map(|commit| commit.sha.clone()),
             commit,
+            review_id: Some(entry.review_id).filter(|id| *id != 0),
+            review_state,
+            requested_team: Some(entry.team_name).filter(|name| !name.is_empty()),
+            message: Some(entry.message).filter(|message| !message.is_empty()),
             issue: source.filter(|_| source_number != 0).map(|source| SourceIssue {
                 repository: source.full_name().to_owned(),
                 number: source_number,
@@ -248,6 +276,17 @@ impl CommentKind {
             TimelineAction::MergeScheduled => Some(Self::PullScheduledMerge),
             TimelineAction::MergeCancelled => Some(Self::PullCancelScheduledMerge),
             TimelineAction::Edited | TimelineAction::HeadMoved | TimelineAction::Unspecified => None,
+        }
+    }
+}
+
+impl Verdict {
+    fn new(state: ReviewState) -> Option<Self> {
+        match state {
+            ReviewState::Commented => Some(Self::Comment),
+            ReviewState::Approved => Some(Self::Approved),
+            ReviewState::ChangesRequested => Some(Self::RequestChanges),
+            ReviewState::Unspecified | ReviewState::Pending | ReviewState::Requested => None,
         }
     }
 }

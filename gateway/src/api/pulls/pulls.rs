@@ -101,10 +101,11 @@ fields! {
         milestone: OrDefault<Integer> = 2,
         /// The ids of labels of the repository.
         labels: OrDefault<Integers<100>> = [5, 6],
-        /// Not supported: must be empty.
-        reviewers: Unsupported<Texts>,
-        /// Not supported: must be empty.
-        team_reviewers: Unsupported<Texts>,
+        /// The names of users to ask for a review, at most 50. The author of the pull request is not
+        /// asked.
+        reviewers: OrDefault<Texts<50>> = ["eve"],
+        /// The names of teams to ask for a review, at most 10.
+        team_reviewers: OrDefault<Texts<10>> = ["maintainers"],
         /// Not supported: must be absent.
         due_date: Unsupported<Text>,
         /// Not supported: must be false.
@@ -190,7 +191,7 @@ async fn create(
     let check = async { call.clients.pulls().create_pull(call.blank_with_grant(&access.grant, blank)).await };
     let (new, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::CREATE_PULL).await?;
-    let NewPull { reviewers: (), team_reviewers: (), due_date: (), allow_maintainer_edit: (), .. } = new;
+    let NewPull { due_date: (), allow_maintainer_edit: (), .. } = new;
     let head = HeadName::of_family(&new.head);
     let head_repository_id = head.repository_id(&call, &access).await?;
     let head_grant = head_access(&call, head_repository_id).await?.grant.text();
@@ -205,7 +206,8 @@ async fn create(
         assignees: names(new.assignee, new.assignees),
         milestone_id: new.milestone,
         label_ids: new.labels,
-        ..CreatePullRequest::default()
+        reviewers: new.reviewers,
+        reviewing_teams: new.team_reviewers,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), CREATE_TIMEOUT);
     let made = call.clients.pulls().create_pull(request).await.map_err(refused)?.into_inner().pull;

@@ -22,7 +22,7 @@ fields! {
         /// The names of users, at most 50.
         reviewers: OrDefault<Texts<50>> = ["eve"],
         /// The names of teams of the organization that owns the repository, at most 10.
-        team_reviewers: OrDefault<Texts<10>> = [],
+        team_reviewers: OrDefault<Texts<10>> = ["maintainers"],
     }
 }
 

@@ -38,6 +38,7 @@ const GROUPS: [(&str, &str); 50] = [
     (".LabelService/", "Labels"),
     (".MilestoneService/", "Milestones"),
     (".PullService/", "Pull requests"),
+    (".ReviewService/", "Reviews"),
     (".MergeService/", "Pull requests"),
     (".HookService/", "Webhooks"),
     (".DeliveryService/", "Webhook deliveries"),
