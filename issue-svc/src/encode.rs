@@ -7,7 +7,8 @@ use ferrite_proto::issue::{self, IssueState, ReviewState};
 use prost_types::Timestamp;
 
 use crate::model::{
-    Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest, Reaction, Requested, ReviewRequest, is_draft,
+    Comment, FullIssue, Label, LabelOwner, Milestone, PullRequest, Reaction, Requested, Review, ReviewComment,
+    ReviewRequest, is_draft,
 };
 use crate::store::TimelineEntry;
 
@@ -70,6 +71,7 @@ fn pull_request(pull: PullRequest, requests: Vec<Requested>, title: &str) -> iss
         }),
         requested_reviewer_ids,
         requested_teams,
+        review_comment_count: pull.review_comment_count,
         ..issue::PullRequest::default()
     }
 }
@@ -148,12 +150,59 @@ pub(crate) fn reaction(reaction: Reaction) -> issue::Reaction {
     }
 }
 
+pub(crate) fn review(review: Review) -> issue::Review {
+    let team = issue::ReviewTeam { id: review.team_id, name: review.team_name };
+    issue::Review {
+        id: review.id,
+        repository_id: review.repository.0,
+        pull_number: review.number,
+        user_id: review.user.0,
+        team: (team.id != 0).then_some(team),
+        state: review.state.into(),
+        body: review.body,
+        is_stale: review.commit_id != review.head_id,
+        commit_id: review.commit_id,
+        is_official: review.is_official,
+        is_dismissed: review.is_dismissed,
+        comment_count: review.comment_count,
+        create_time: Some(timestamp(review.created_us)),
+        submit_time: (review.submitted_us != 0).then(|| timestamp(review.submitted_us)),
+        update_time: Some(timestamp(review.updated_us)),
+        is_truncated: review.is_truncated,
+    }
+}
+
+pub(crate) fn review_comment(comment: ReviewComment) -> issue::ReviewComment {
+    let number = |value: i64| i32::try_from(value).unwrap_or(i32::MAX);
+    issue::ReviewComment {
+        id: comment.id,
+        repository_id: comment.repository.0,
+        pull_number: comment.number,
+        review_id: comment.review_id,
+        user_id: comment.author.0,
+        body: comment.body,
+        path: comment.path,
+        is_old_side: comment.is_old_side,
+        line: number(comment.line),
+        line_count: number(comment.line_count),
+        commit_id: comment.commit_id,
+        line_commit_id: comment.line_commit_id,
+        diff_hunk: comment.diff_hunk,
+        resolver_id: comment.resolver.0,
+        create_time: Some(timestamp(comment.created_us)),
+        update_time: Some(timestamp(comment.updated_us)),
+        is_truncated: comment.is_truncated,
+    }
+}
+
 /// Encodes an entry in the timeline of an issue in `repository`.
 pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEntry {
-    use issue::TimelineAction::{Demilestoned, HeadMoved, Labeled, MergeCancelled, Milestoned, Renamed, Unlabeled};
+    use issue::TimelineAction::{
+        Demilestoned, HeadMoved, Labeled, MergeCancelled, Milestoned, Renamed, ReviewDismissed, ReviewRequestRemoved,
+        ReviewRequested, Unlabeled,
+    };
     let action = i32::try_from(entry.action).ok().and_then(|action| issue::TimelineAction::try_from(action).ok());
     let is_label = matches!(action, Some(Labeled | Unlabeled));
-    let is_milestone = matches!(action, Some(Milestoned | Demilestoned));
     let owner = match LabelOwner::of_row(entry.label_owner) {
         LabelOwner::Organization(id) => LabelOwner::Organization(id),
         // Also for a deleted label.
@@ -168,6 +217,10 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
             description: entry.label_description,
         })
     });
+    let old_text = |actions: &[issue::TimelineAction]| match action {
+        Some(action) if actions.contains(&action) => entry.old_text.clone(),
+        _ => String::new(),
+    };
     issue::TimelineEntry {
         id: entry.id,
         action: action.unwrap_or_default().into(),
@@ -175,15 +228,17 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         create_time: Some(timestamp(entry.created_us)),
         assignee_id: entry.assignee_id,
         label,
-        milestone_title: if is_milestone { entry.old_text.clone() } else { String::new() },
-        old_commit_id: if action == Some(HeadMoved) { entry.old_text.clone() } else { String::new() },
-        old_title: if action == Some(Renamed) { entry.old_text.clone() } else { String::new() },
+        milestone_title: old_text(&[Milestoned, Demilestoned]),
+        old_commit_id: old_text(&[HeadMoved]),
+        old_title: old_text(&[Renamed]),
+        team_name: old_text(&[ReviewRequested, ReviewRequestRemoved]),
+        message: old_text(&[ReviewDismissed, MergeCancelled]),
         new_title: entry.new_text,
         commit_id: entry.commit_id,
         source_repository_id: entry.source_repository_id,
         source_number: entry.source_number,
-        message: if action == Some(MergeCancelled) { entry.old_text } else { String::new() },
-        ..issue::TimelineEntry::default()
+        review_id: entry.review_id,
+        review_state: i32::try_from(entry.review_state).unwrap_or_default(),
     }
 }
 

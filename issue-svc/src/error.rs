@@ -50,6 +50,18 @@ pub(crate) enum IssueError {
     GitUnavailable,
     #[error("comment does not exist")]
     CommentNotFound,
+    #[error("review does not exist")]
+    ReviewNotFound,
+    #[error("review is already submitted")]
+    ReviewSubmitted,
+    #[error("your pending review was changed at the same time, try again")]
+    ReviewChanged,
+    #[error("only reviews that approve or request changes can be dismissed")]
+    NotDismissible,
+    #[error("review is not dismissed")]
+    NotDismissed,
+    #[error("review limit reached: a pull request can have at most 5,000 reviews")]
+    TooManyReviews,
     #[error("label does not exist")]
     LabelNotFound,
     #[error("milestone does not exist")]
@@ -118,6 +130,12 @@ impl ServiceError for IssueError {
             Self::Git { kind, reason, .. } => (*kind, reason),
             Self::GitUnavailable => (Kind::Overloaded, "STORE_UNAVAILABLE"),
             Self::CommentNotFound => (Kind::NotFound, "COMMENT_NOT_FOUND"),
+            Self::ReviewNotFound => (Kind::NotFound, "REVIEW_NOT_FOUND"),
+            Self::ReviewSubmitted => (Kind::FailedPrecondition, "REVIEW_SUBMITTED"),
+            Self::ReviewChanged => (Kind::Aborted, "REVIEW_CHANGED"),
+            Self::NotDismissible => (Kind::FailedPrecondition, "NOT_DISMISSIBLE"),
+            Self::NotDismissed => (Kind::FailedPrecondition, "NOT_DISMISSED"),
+            Self::TooManyReviews => (Kind::FailedPrecondition, "TOO_MANY_REVIEWS"),
             Self::LabelNotFound => (Kind::NotFound, "LABEL_NOT_FOUND"),
             Self::MilestoneNotFound => (Kind::NotFound, "MILESTONE_NOT_FOUND"),
             Self::Disabled => (Kind::NotFound, "ISSUES_DISABLED"),

@@ -2,7 +2,7 @@
 CREATE TABLE reviews (
     id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     repository_id  BIGINT NOT NULL,
-    issue_id       BIGINT NOT NULL,
+    issue_id       BIGINT NOT NULL REFERENCES issues (id) ON DELETE CASCADE,
     -- Zero for a request to a team.
     user_id        BIGINT NOT NULL,
     -- Zero for a user.
@@ -33,8 +33,8 @@ CREATE INDEX reviews_counting ON reviews (issue_id, user_id, submitted_us) WHERE
 CREATE TABLE review_comments (
     id              BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1099511627777) PRIMARY KEY,
     repository_id   BIGINT NOT NULL,
-    issue_id        BIGINT NOT NULL,
-    review_id       BIGINT NOT NULL,
+    issue_id        BIGINT NOT NULL REFERENCES issues (id) ON DELETE CASCADE,
+    review_id       BIGINT NOT NULL REFERENCES reviews (id) ON DELETE CASCADE,
     user_id         BIGINT NOT NULL,
     body            TEXT NOT NULL,
     path            TEXT NOT NULL,
@@ -64,7 +64,7 @@ ALTER TABLE timeline ADD COLUMN review_state BIGINT NOT NULL DEFAULT 0;
 -- Reactions to issues, or to comments on them. The comment is zero for the issue itself.
 CREATE TABLE reactions (
     id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    issue_id    BIGINT NOT NULL,
+    issue_id    BIGINT NOT NULL REFERENCES issues (id) ON DELETE CASCADE,
     comment_id  BIGINT NOT NULL,
     user_id     BIGINT NOT NULL,
     content     TEXT NOT NULL,

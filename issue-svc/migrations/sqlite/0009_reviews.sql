@@ -2,7 +2,7 @@
 CREATE TABLE reviews (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     repository_id  INTEGER NOT NULL,
-    issue_id       INTEGER NOT NULL,
+    issue_id       INTEGER NOT NULL REFERENCES issues (id) ON DELETE CASCADE,
     -- Zero for a request to a team.
     user_id        INTEGER NOT NULL,
     -- Zero for a user.
@@ -33,8 +33,8 @@ CREATE INDEX reviews_counting ON reviews (issue_id, user_id, submitted_us) WHERE
 CREATE TABLE review_comments (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     repository_id   INTEGER NOT NULL,
-    issue_id        INTEGER NOT NULL,
-    review_id       INTEGER NOT NULL,
+    issue_id        INTEGER NOT NULL REFERENCES issues (id) ON DELETE CASCADE,
+    review_id       INTEGER NOT NULL REFERENCES reviews (id) ON DELETE CASCADE,
     user_id         INTEGER NOT NULL,
     body            TEXT NOT NULL,
     path            TEXT NOT NULL,
@@ -65,7 +65,7 @@ ALTER TABLE timeline ADD COLUMN review_state INTEGER NOT NULL DEFAULT 0;
 -- Reactions to issues, or to comments on them. The comment is zero for the issue itself.
 CREATE TABLE reactions (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
-    issue_id    INTEGER NOT NULL,
+    issue_id    INTEGER NOT NULL REFERENCES issues (id) ON DELETE CASCADE,
     comment_id  INTEGER NOT NULL,
     user_id     INTEGER NOT NULL,
     content     TEXT NOT NULL,

@@ -3,6 +3,7 @@
 mod issue;
 mod pull;
 mod reaction;
+mod review;
 mod review_request;
 mod scheduled_merge;
 mod text;
@@ -17,6 +18,7 @@ pub(crate) use pull::{
     merge_style,
 };
 pub(crate) use reaction::{Reaction, ReactionContent, ReactionSubject, ReactionTarget};
+pub(crate) use review::{NewReviewComment, Review, ReviewComment, is_verdict, position_field};
 pub(crate) use review_request::{NewReviewRequest, Requested, ReviewRequest};
 pub(crate) use scheduled_merge::{ScheduledMerge, ShownSchedule};
-pub(crate) use text::{Body, Color, Description, LabelDescription, LabelName, MilestoneTitle, Title};
+pub(crate) use text::{Body, Color, Description, LabelDescription, LabelName, MilestoneTitle, Title, check_dismissal};

@@ -41,6 +41,8 @@ pub(crate) struct PullRequest {
     pub(crate) merger_id: i64,
     /// Only read along with the issue.
     pub(crate) scheduled: Option<ShownSchedule>,
+    /// Comments of submitted reviews.
+    pub(crate) review_comment_count: i64,
 }
 
 /// The base and the head of a pull request.

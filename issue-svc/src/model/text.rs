@@ -1,10 +1,11 @@
-//! Validated texts of issues, comments, labels and milestones.
+//! Validated texts of issues, comments, reviews, labels and milestones.
 
 use ferrite_core::text::check_line;
 use ferrite_proto::error::FieldViolation;
 
 const MAX_TITLE_CHARS: usize = 255;
 const MAX_BODY_BYTES: usize = 1024 * 1024;
+const MAX_DISMISSAL_CHARS: usize = 255;
 const MAX_LABEL_NAME_CHARS: usize = 50;
 const MAX_LABEL_DESCRIPTION_CHARS: usize = 255;
 const MAX_MILESTONE_TITLE_CHARS: usize = 50;
@@ -56,7 +57,8 @@ impl Title {
     }
 }
 
-/// The text of an issue or comment: at most 1 MiB, no NUL. May be empty for an issue.
+/// The text of an issue, comment or review: at most 1 MiB, no NUL. May be empty for an issue and a
+/// review.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Body(String);
 
@@ -76,6 +78,12 @@ impl Body {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// Checks why a review is dismissed: one trimmed line of at most 255 code points, without control
+/// characters. May be empty.
+pub(crate) fn check_dismissal(message: &str) -> Result<String, FieldViolation> {
+    optional_line("message", message, MAX_DISMISSAL_CHARS)
 }
 
 /// The name of a label: one trimmed line of 1 to 50 code points, without control characters.

@@ -28,6 +28,7 @@ pub(super) const COLUMNS: &str = ", (SELECT STRING_AGG(CAST(labels.id AS TEXT) |
      pull_requests.merge_commit_id, pull_requests.merged_base_id, pull_requests.merger_id, \
      scheduled_merges.user_id AS scheduled_user_id, scheduled_merges.style AS scheduled_style, \
      scheduled_merges.created_us AS scheduled_us, \
+     pull_requests.review_comment_count, \
      milestones.id AS found_milestone_id, milestones.title AS milestone_title, \
      milestones.description AS milestone_description, milestones.is_closed AS milestone_is_closed, \
      milestones.due_us AS milestone_due_us, milestones.closed_us AS milestone_closed_us, \
@@ -68,6 +69,7 @@ pub(super) struct PartsRow {
     scheduled_user_id: Option<i64>,
     scheduled_style: Option<i64>,
     scheduled_us: Option<i64>,
+    review_comment_count: Option<i64>,
     found_milestone_id: Option<i64>,
     milestone_title: Option<String>,
     milestone_description: Option<String>,
@@ -108,6 +110,7 @@ impl PartsRow {
                 style: self.scheduled_style.and_then(|style| i32::try_from(style).ok()).unwrap_or_default(),
                 created_us: self.scheduled_us.unwrap_or_default(),
             }),
+            review_comment_count: self.review_comment_count.unwrap_or_default(),
         });
         let milestone = self.found_milestone_id.map(|id| Milestone {
             id,

@@ -1,4 +1,4 @@
-//! SQL and rows of issues, comments, reactions, labels, milestones and timelines. No other module names these
+//! SQL and rows of issues, comments, reviews, reactions, labels, milestones and timelines. No other module names these
 //! tables.
 //!
 //! Every write begins with [`IssueTable::advance`], which locks the repository's counters. Whatever
@@ -16,7 +16,9 @@ mod milestones;
 mod pulls;
 mod purge;
 mod reactions;
+mod review_comments;
 mod review_requests;
+mod reviews;
 mod scheduled_merges;
 mod search;
 mod tallies;
@@ -36,6 +38,7 @@ pub(crate) use list::{MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS};
 #[cfg(test)]
 pub(crate) use listed_texts::{MAX_LISTED_TEXT_BYTES, MAX_PAGE_TEXT_BYTES};
 pub(crate) use purge::Deleted;
+pub(crate) use review_comments::FoundReviewComment;
 pub(crate) use search::{SearchFilter, WINDOW_ROWS};
 pub(crate) use tallies::{COMMENT_CLASS, List, TallyChanges};
 pub(crate) use texts::MentionSource;

@@ -11,7 +11,7 @@ use crate::model::{Merged, NewPullRequest, OpenPull, PullEnds, PullRequest};
 const INSERT: &str = "INSERT INTO pull_requests (issue_id, repository_id, head_repository_id, head_branch, base_branch, head_id, \
      merge_base_id, head_sequence, is_open) VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8)";
 const FIND: &str = "SELECT head_repository_id, head_branch, base_branch, head_id, merge_base_id, is_head_deleted, head_sequence, \
-     merged_us, merge_commit_id, merged_base_id, merger_id FROM pull_requests WHERE issue_id = $1";
+     merged_us, merge_commit_id, merged_base_id, merger_id, review_comment_count FROM pull_requests WHERE issue_id = $1";
 const OPEN_BETWEEN: &str = "SELECT issues.number FROM pull_requests JOIN issues ON issues.id = pull_requests.issue_id \
      WHERE pull_requests.repository_id = $1 AND pull_requests.base_branch = $2 AND pull_requests.head_repository_id = $3 \
      AND pull_requests.head_branch = $4 AND pull_requests.is_open AND pull_requests.head_repository_id <> 0";
@@ -28,6 +28,8 @@ const SET_BASE: &str = "UPDATE pull_requests SET base_branch = $2, merge_base_id
 const SET_MERGED: &str = "UPDATE pull_requests SET merged_us = $2, merge_commit_id = $3, merged_base_id = $4, merger_id = $5, \
      head_id = $6, is_open = FALSE WHERE issue_id = $1";
 const PERMIT: &str = "UPDATE pull_requests SET permitted_us = $2 WHERE issue_id = $1";
+const COUNT_REVIEW_COMMENTS: &str =
+    "UPDATE pull_requests SET review_comment_count = review_comment_count + $2 WHERE issue_id = $1";
 const FORGET_HEAD_REPOSITORY: &str = "UPDATE pull_requests SET head_repository_id = 0, is_head_deleted = TRUE \
      WHERE head_repository_id = $1 AND repository_id <> $1";
 const OF_BASE: &str = "SELECT pull_requests.issue_id, pull_requests.repository_id, issues.number, pull_requests.head_id \
@@ -53,6 +55,7 @@ struct PullRow {
     merge_commit_id: String,
     merged_base_id: String,
     merger_id: i64,
+    review_comment_count: i64,
 }
 
 impl From<PullRow> for PullRequest {
@@ -69,6 +72,7 @@ impl From<PullRow> for PullRequest {
             merge_commit_id: row.merge_commit_id,
             merged_base_id: row.merged_base_id,
             merger_id: row.merger_id,
+            review_comment_count: row.review_comment_count,
             ..Self::default()
         }
     }
@@ -177,6 +181,11 @@ impl IssueTable {
     /// Records that a merge was permitted.
     pub(crate) async fn set_permitted(&self, tx: &mut Tx, issue: IssueId, now_us: i64) -> Result<(), DbError> {
         tx.execute(PERMIT, &args![issue, now_us]).await.map(drop)
+    }
+
+    /// Adds to the number of comments of submitted reviews.
+    pub(crate) async fn count_review_comments(&self, tx: &mut Tx, issue: IssueId, by: i64) -> Result<(), DbError> {
+        tx.execute(COUNT_REVIEW_COMMENTS, &args![issue, by]).await.map(drop)
     }
 
     /// Removes a deleted repository from the heads of pull requests of other repositories.

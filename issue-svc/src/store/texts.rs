@@ -15,12 +15,19 @@ const INSERT_WORDS_POSTGRES: &str = "INSERT INTO issue_words (issue_id, words) \
 const UPDATE_WORDS_POSTGRES: &str = "INSERT INTO issue_words (issue_id, words) \
      VALUES ($1, array_to_tsvector(string_to_array($2, ' '))) ON CONFLICT (issue_id) DO UPDATE SET words = excluded.words";
 
+const DELETE_REVIEW_MENTIONS: &str = "DELETE FROM mentions WHERE issue_id = $1 AND (comment_id = $2 \
+     OR comment_id IN (SELECT id FROM review_comments WHERE review_id = $3))";
+const MAX_STATEMENT_ROWS: usize = 500;
+
 /// The text that contains a mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MentionSource {
     /// The body of the issue.
     Body,
+    /// Of an issue or of a review, whose ids differ.
     Comment(i64),
+    /// The body of a review.
+    Review(i64),
 }
 
 impl MentionSource {
@@ -28,6 +35,7 @@ impl MentionSource {
         match self {
             Self::Body => 0,
             Self::Comment(id) => id,
+            Self::Review(id) => -id,
         }
     }
 }
@@ -57,12 +65,25 @@ impl IssueTable {
         source: MentionSource,
         names: &[String],
     ) -> Result<(), DbError> {
-        if names.is_empty() {
-            return Ok(());
+        self.insert_all_mentions(tx, issue, &[(source, names)]).await
+    }
+
+    /// Adds the names that new texts mention.
+    pub(crate) async fn insert_all_mentions(
+        &self,
+        tx: &mut Tx,
+        issue: &Issue,
+        texts: &[(MentionSource, &[String])],
+    ) -> Result<(), DbError> {
+        let mentions = texts.iter().flat_map(|(source, names)| names.iter().map(|name| (source.comment_id(), name)));
+        let mentions: Vec<_> = mentions.collect();
+        for mentions in mentions.chunks(MAX_STATEMENT_ROWS) {
+            let mut query = Query::new("INSERT INTO mentions (issue_id, comment_id, name_key, repository_id) VALUES ");
+            let row = |(comment_id, name): &(i64, &String)| args![issue.id, *comment_id, *name, issue.repository];
+            query.bind_rows(mentions.iter().map(row));
+            tx.execute(query.sql(), query.args()).await?;
         }
-        let mut query = Query::new("INSERT INTO mentions (issue_id, comment_id, name_key, repository_id) VALUES ");
-        query.bind_rows(names.iter().map(|name| args![issue.id, source.comment_id(), name, issue.repository]));
-        tx.execute(query.sql(), query.args()).await.map(|_| ())
+        Ok(())
     }
 
     pub(crate) async fn delete_mentions(
@@ -73,5 +94,11 @@ impl IssueTable {
     ) -> Result<(), DbError> {
         let sql = "DELETE FROM mentions WHERE issue_id = $1 AND comment_id = $2";
         tx.execute(sql, &args![issue, source.comment_id()]).await.map(|_| ())
+    }
+
+    /// Deletes the mentions in a review and in its comments, which must still be there.
+    pub(crate) async fn delete_review_mentions(&self, tx: &mut Tx, issue: IssueId, review: i64) -> Result<(), DbError> {
+        let source = MentionSource::Review(review).comment_id();
+        tx.execute(DELETE_REVIEW_MENTIONS, &args![issue, source, review]).await.map(|_| ())
     }
 }

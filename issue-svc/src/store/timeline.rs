@@ -10,7 +10,7 @@ use sqlx_macros::FromRow;
 use super::IssueTable;
 
 const COLUMNS: &str = "action, user_id, created_us, assignee_id, label_id, label_color, old_text, new_text, commit_id, \
-     source_repository_id, source_issue_id, source_number";
+     source_repository_id, source_issue_id, source_number, review_id, review_state";
 const LABEL: &str = ", COALESCE((SELECT labels.repository_id FROM labels WHERE labels.id = timeline.label_id), 0) AS label_owner, \
      COALESCE((SELECT labels.description FROM labels WHERE labels.id = timeline.label_id), '') AS label_description";
 const MAX_STATEMENT_ROWS: usize = 500;
@@ -27,7 +27,8 @@ pub(crate) struct TimelineEntry {
     pub(crate) assignee_id: i64,
     pub(crate) label_id: i64,
     pub(crate) label_color: String,
-    /// The old title, the name of the label, the title of the milestone, or the old head.
+    /// The old title, the name of the label, the title of the milestone, the old head, the name
+    /// of the team, or why a review was dismissed.
     pub(crate) old_text: String,
     /// The new title.
     pub(crate) new_text: String,
@@ -35,6 +36,9 @@ pub(crate) struct TimelineEntry {
     pub(crate) source_repository_id: i64,
     pub(crate) source_issue_id: i64,
     pub(crate) source_number: i64,
+    pub(crate) review_id: i64,
+    /// A number of `ReviewState`.
+    pub(crate) review_state: i64,
     /// Read only: what stands for the owner of the label in rows, zero for a deleted label.
     #[sqlx(default)]
     pub(crate) label_owner: i64,
@@ -135,7 +139,8 @@ fn push_row(query: &mut Query, place: usize, issue: IssueId, entry: &TimelineEnt
     for text in [&entry.label_color, &entry.old_text, &entry.new_text, &entry.commit_id] {
         query.push(", ").bind(text);
     }
-    for value in [entry.source_repository_id, entry.source_issue_id, entry.source_number] {
+    let source = [entry.source_repository_id, entry.source_issue_id, entry.source_number];
+    for value in source.into_iter().chain([entry.review_id, entry.review_state]) {
         query.push(", ").bind(value);
     }
     query.push(")");
