@@ -134,7 +134,7 @@ impl Pulls {
     }
 }
 
-fn unavailable(status: &Status) -> IssueError {
+pub(super) fn unavailable(status: &Status) -> IssueError {
     tracing::warn!(code = ?status.code(), reason = reason(status), "cannot ask repo-svc about a pull request");
     ferrite_rpc::auth::AuthError::Unavailable.into()
 }

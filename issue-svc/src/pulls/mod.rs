@@ -8,6 +8,7 @@
 mod bases;
 mod branches;
 mod heads;
+mod lines;
 mod permits;
 mod queue;
 mod scheduled_merges;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use ferrite_db::Db;
 use ferrite_proto::error::{Kind, ServiceError, to_status};
 use ferrite_proto::git::{
-    FindMergedRequest, FindMergedResponse, ListMergesRequest, ListMergesResponse, Merge, SetPullHeadRequest,
-    SetPullHeadResponse, StageHeadRequest, StageHeadResponse,
+    FindLinesRequest, FindLinesResponse, FindMergedRequest, FindMergedResponse, FoundLines, ListMergesRequest,
+    ListMergesResponse, Merge, SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest, StageHeadResponse,
 };
 use ferrite_proto::repo::{
     CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeRepositoriesResponse,
@@ -15,7 +15,7 @@ use ferrite_proto::repo::{
     ReauthorizeAccessResponse, Repository, Reviewer, ReviewingTeam,
 };
 use ferrite_rpc::auth::AuthError;
-use ferrite_rpc::testing::{FakeAccessService, FakeMergeService};
+use ferrite_rpc::testing::{FakeAccessService, FakeLineService, FakeMergeService};
 use tonic::{Request, Response, Status};
 
 #[derive(Debug, Default)]
@@ -43,7 +43,16 @@ pub(crate) struct PullPeerState {
     pub(crate) reviewer_questions: Vec<DescribeReviewersRequest>,
     /// Run while repo-svc is asked about reviewers the next time.
     pub(crate) meanwhile: Option<(Db, String)>,
+    /// The users who can write.
+    pub(crate) writers: HashSet<i64>,
+    /// The commits of pull requests besides their heads.
+    pub(crate) commits: HashSet<String>,
+    /// The questions about lines.
+    pub(crate) line_requests: Vec<FindLinesRequest>,
 }
+
+/// The lines of every file.
+pub(crate) const FILE_LINES: i32 = 100;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PullPeer(pub(crate) Arc<Mutex<PullPeerState>>);
@@ -51,6 +60,20 @@ pub(crate) struct PullPeer(pub(crate) Arc<Mutex<PullPeerState>>);
 #[derive(Debug, thiserror::Error)]
 #[error("branch does not exist")]
 struct NoBranch(&'static str);
+
+#[derive(Debug, thiserror::Error)]
+#[error("commit does not exist")]
+struct NoCommit;
+
+impl ServiceError for NoCommit {
+    fn classify(&self) -> (Kind, &'static str) {
+        (Kind::NotFound, "COMMIT_NOT_FOUND")
+    }
+
+    fn domain(&self) -> &'static str {
+        "git"
+    }
+}
 
 impl ServiceError for NoBranch {
     fn classify(&self) -> (Kind, &'static str) {
@@ -132,12 +155,37 @@ impl FakeAccessService for PullPeer {
         }
         let mut state = self.0.lock().unwrap();
         let named = request.usernames.iter().map(|name| state.reviewers.get(&name.to_lowercase()));
-        let with_id = request.user_ids.iter().map(|id| state.reviewers.values().find(|user| user.user_id == *id));
-        let users = named.chain(with_id).map(|found| found.cloned().unwrap_or_default()).collect();
+        let named = named.map(|found| found.cloned().unwrap_or_default());
+        let with_id = request.user_ids.iter().map(|id| {
+            let known = state.reviewers.values().find(|user| user.user_id == *id).cloned();
+            known.unwrap_or_else(|| Reviewer {
+                user_id: *id,
+                can_read: true,
+                can_write: state.writers.contains(id),
+                team_ids: Vec::new(),
+            })
+        });
+        let users = named.chain(with_id).collect();
         let teams = request.team_names.iter().map(|name| state.teams.get(&name.to_lowercase()));
         let teams = teams.map(|found| found.cloned().unwrap_or_default()).collect();
         state.reviewer_questions.push(request);
         Ok(Response::new(DescribeReviewersResponse { users, teams }))
+    }
+}
+
+#[tonic::async_trait]
+impl FakeLineService for PullPeer {
+    async fn find_lines(&self, request: Request<FindLinesRequest>) -> Result<Response<FindLinesResponse>, Status> {
+        let (request, mut state) = (request.into_inner(), self.0.lock().unwrap());
+        state.line_requests.push(request.clone());
+        if !request.commit_id.is_empty() && !state.commits.contains(&request.commit_id) {
+            return Err(to_status(&NoCommit));
+        }
+        let lines = request
+            .lines
+            .into_iter()
+            .map(|lines| FoundLines { exists: lines.line <= FILE_LINES, diff_hunk: format!("@@ {}", lines.path) });
+        Ok(Response::new(FindLinesResponse { lines: lines.collect() }))
     }
 }
 

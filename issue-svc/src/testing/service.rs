@@ -12,6 +12,7 @@ use ferrite_events::testing::TestService;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::events::event_sink_server::{EventSink, EventSinkServer};
 use ferrite_proto::events::{DeliverRequest, DeliverResponse, Event, IssueChanged};
+use ferrite_proto::git::line_service_server::LineServiceServer;
 use ferrite_proto::git::merge_service_server::MergeServiceServer;
 use ferrite_proto::issue::issue_service_client::IssueServiceClient;
 use ferrite_proto::issue::{CreateIssueRequest, GetIssueRequest, Issue, ListIssuesRequest, ListIssuesResponse};
@@ -71,7 +72,8 @@ impl Service {
         let peer = PullPeer::default();
         let peers = Routes::new(EventSinkServer::new(subscriber.clone()))
             .add_service(AccessServiceServer::new(Fake(peer.clone())))
-            .add_service(MergeServiceServer::new(Fake(peer.clone())));
+            .add_service(MergeServiceServer::new(Fake(peer.clone())))
+            .add_service(LineServiceServer::new(Fake(peer.clone())));
         let service = TestService::start(ROLE, url, peers, own_flags, crate::run).await;
         Self { subscriber, peer, service }
     }

@@ -1,13 +1,14 @@
-//! Asks git-svc about the heads and merges of pull requests. Every call names the store of the base.
+//! Asks git-svc about the heads, merges and lines of pull requests. Every call names the store of the base.
 
 use std::time::Duration;
 
-use ferrite_proto::error::{Kind, detail, reason, violations};
+use ferrite_proto::error::{FieldViolation, Kind, detail, reason, violations};
 use ferrite_proto::git::git_service_client::GitServiceClient;
+use ferrite_proto::git::line_service_client::LineServiceClient;
 use ferrite_proto::git::merge_service_client::MergeServiceClient;
 use ferrite_proto::git::{
-    DeleteBranchRequest, FindMergedRequest, ListMergesRequest, Merge, MergePullRequest, MergePullResponse,
-    SetPullHeadRequest, StageHeadRequest, StageHeadResponse,
+    DeleteBranchRequest, FindLinesRequest, FindMergedRequest, FoundLines, ListMergesRequest, Merge, MergePullRequest,
+    MergePullResponse, SetPullHeadRequest, StageHeadRequest, StageHeadResponse,
 };
 use ferrite_proto::metadata;
 use ferrite_proto::repo::RenewAccessResponse;
@@ -21,6 +22,8 @@ const STAGE_TIMEOUT: Duration = Duration::from_secs(60);
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A merge is tried again while its base moves.
 const MERGE_TIMEOUT: Duration = Duration::from_secs(70);
+/// The diffs of up to 100 files.
+const LINES_TIMEOUT: Duration = Duration::from_secs(30);
 /// The walk over the history of a base.
 const FIND_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -85,6 +88,30 @@ impl GitClient {
         let request = for_store(with_timeout(request, CALL_TIMEOUT), store);
         let response = self.client().list_merges(request).await;
         Ok(response.map_err(|status| refusal(&status))?.into_inner().merges)
+    }
+
+    /// Returns whether the lines in `request` exist, in its order, with the parts of the diff that
+    /// show them. Fails with a violation of `commit_id` if the diff does not have the commit.
+    pub(crate) async fn find_lines(
+        &self,
+        store: &str,
+        request: FindLinesRequest,
+    ) -> Result<Vec<FoundLines>, IssueError> {
+        let count = request.lines.len();
+        let request = for_store(with_timeout(request, LINES_TIMEOUT), store);
+        match LineServiceClient::new(self.0.clone()).find_lines(request).await {
+            Ok(response) => {
+                let lines = response.into_inner().lines;
+                if lines.len() == count { Ok(lines) } else { Err(IssueError::GitUnavailable) }
+            }
+            Err(status) if reason(&status).as_deref() == Some("COMMIT_NOT_FOUND") => {
+                Err(FieldViolation::new("commit_id", "unknown", "no such commit in this pull request").into())
+            }
+            Err(status) if status.code() == Code::InvalidArgument => {
+                Err(FieldViolation::new("comments", "invalid", status.message()).into())
+            }
+            Err(status) => Err(refusal(&status)),
+        }
     }
 }
 
