@@ -1,15 +1,15 @@
-//! Facts for hook-svc: the issue or comment after a change, with the previous texts.
+//! Facts for hook-svc: the issue, comment or review after a change, with the previous texts.
 
 use ferrite_proto::MAX_FACT_TEXT_BYTES;
 use ferrite_proto::events::event::Fact;
-use ferrite_proto::events::{CommentAction, CommentChanged, IssueAction, IssueUpdated};
+use ferrite_proto::events::{CommentAction, CommentChanged, IssueAction, IssueUpdated, PullReviewed};
 use ferrite_proto::id::UserId;
 use ferrite_proto::issue::{self, ReviewTeam};
 
 use super::Write;
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{Comment, FullIssue, Issue, Requested};
+use crate::model::{Comment, FullIssue, Issue, Requested, Review};
 
 impl Write<'_> {
     pub(super) fn tell_opened(&mut self, new: &FullIssue) {
@@ -104,6 +104,18 @@ impl Write<'_> {
         };
         self.facts.push(Fact::CommentChanged(fact));
         Ok(())
+    }
+
+    /// Reports a review that was submitted, or a submitted one that was deleted, which is told
+    /// without its body.
+    pub(super) fn tell_review(&mut self, pull: &FullIssue, review: Review, is_deleted: bool) {
+        let mut review = encode::review(review);
+        if is_deleted {
+            review.body.clear();
+        }
+        cut(&mut review.body);
+        let (pull, review) = (Some(snapshot(pull)), Some(review));
+        self.facts.push(Fact::PullReviewed(PullReviewed { pull, review, is_deleted }));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Writes change all rows that belong to a change of an issue, comment, label or milestone in one
+//! Writes change all rows that belong to a change of an issue, comment, review, label or milestone in one
 //! transaction. It first locks the counters of the repository and finally stores the event and the
 //! response for repeated requests. The RPCs check who may write.
 
@@ -12,7 +12,9 @@ mod pulls;
 mod purge;
 mod reactions;
 mod references;
+mod review_comments;
 mod review_requests;
+mod reviews;
 mod scheduled_merges;
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,7 @@ pub(crate) use milestones::MilestoneChange;
 pub(crate) use pulls::MergeSource;
 pub(crate) use purge::{purge_first_batch, run_purges, wake_purges};
 pub(crate) use references::TextTargets;
+pub(crate) use reviews::{ReviewDraft, ReviewTargets, Submission, require_content, require_reviewable};
 pub(crate) use scheduled_merges::NewScheduledMerge;
 pub(crate) use timeline::{TimelineArgs, TimelineTrimmer};
 
