@@ -1,4 +1,4 @@
-//! issue-svc stores issues, pull requests, comments, labels and milestones. It alone writes to its database.
+//! issue-svc stores issues, pull requests, reviews, comments, labels and milestones. It alone writes to its database.
 //!
 //! It closes issues when messages of pushed commits say so, counts the open issues of each
 //! repository, and reports the counts to repo-svc and all changes to hook-svc as events. Access
@@ -41,6 +41,7 @@ use ferrite_proto::issue::label_service_server::LabelServiceServer;
 use ferrite_proto::issue::milestone_service_server::MilestoneServiceServer;
 use ferrite_proto::issue::pull_service_server::PullServiceServer;
 use ferrite_proto::issue::reaction_service_server::ReactionServiceServer;
+use ferrite_proto::issue::review_service_server::ReviewServiceServer;
 use ferrite_rpc::rate_limit::HourlyLimit;
 
 use commits::{CommitScanner, ScanQueue};
@@ -128,6 +129,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         .add(MilestoneServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(PullServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ReactionServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(ReviewServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(state).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);
 

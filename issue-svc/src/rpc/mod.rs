@@ -8,6 +8,7 @@ mod milestones;
 mod pulls;
 mod reactions;
 mod review_requests;
+mod reviews;
 #[cfg(test)]
 mod tests;
 
