@@ -144,6 +144,7 @@ impl ServiceError for RpcError {
             Self::BadPermit => (Kind::PermissionDenied, "BAD_PERMIT"),
             Self::AlreadyMerged => (Kind::FailedPrecondition, "ALREADY_MERGED"),
             Self::MergeNotFound => (Kind::NotFound, "MERGE_NOT_FOUND"),
+            Self::MergeDenied(Denial::Merger) => (Kind::PermissionDenied, "MERGE_FORBIDDEN"),
             Self::MergeDenied(_) => (Kind::PermissionDenied, "PROTECTED_BRANCH"),
             Self::MergeConflict(_) => (Kind::FailedPrecondition, "MERGE_CONFLICT"),
             Self::BaseMoved => (Kind::Aborted, "BASE_MOVED"),

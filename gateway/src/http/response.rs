@@ -38,6 +38,9 @@ pub(crate) struct Started;
 /// 200 without a body, for clients that expect this status.
 pub(crate) struct Done;
 
+/// 201 without a body, for something that is to happen later.
+pub(crate) struct Scheduled;
+
 /// 204 without a body.
 pub(crate) struct NoContent;
 
@@ -157,6 +160,12 @@ impl IntoResponse for Done {
     }
 }
 
+impl IntoResponse for Scheduled {
+    fn into_response(self) -> Response {
+        StatusCode::CREATED.into_response()
+    }
+}
+
 impl IntoResponse for NoContent {
     fn into_response(self) -> Response {
         StatusCode::NO_CONTENT.into_response()
@@ -259,6 +268,12 @@ impl Output for Started {
 impl Output for Done {
     fn describe(about: &mut Description) {
         about.responses.push(Success::empty(200));
+    }
+}
+
+impl Output for Scheduled {
+    fn describe(about: &mut Description) {
+        about.responses.push(Success::empty(201));
     }
 }
 

@@ -139,7 +139,7 @@ impl MergeRefusal {
                 | "STORE_FULL"
                 | "STORAGE_QUOTA_EXCEEDED",
             ) => Self::Waits,
-            Some("PERMISSION_REQUIRED" | "REPOSITORY_NOT_FOUND" | "BAD_CREDENTIALS" | "REPOSITORY_ARCHIVED") => {
+            Some("MERGE_FORBIDDEN" | "PERMISSION_REQUIRED" | "REPOSITORY_NOT_FOUND" | "BAD_CREDENTIALS" | "REPOSITORY_ARCHIVED") => {
                 Self::RightsLost
             }
             _ => Self::Failed(refusal(status)),

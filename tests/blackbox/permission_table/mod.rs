@@ -63,8 +63,9 @@ const OPEN_PATHS: [&str; 8] = [
 /// pages, lines of a diff, which only programs and pages read, its text, whose route is that of the
 /// commit, one that is a field of a repository's settings, the bytes of a file whose route creates
 /// the entry of the file, the repositories of heads, what git knows about pull requests that others
-/// list, the permit for a merge, and the mark of one that was made by hand, whose route merges.
-const WITHOUT_ROUTE: [&str; 11] = [
+/// list, the permit for a merge, the mark of one that was made by hand and the schedule of one for
+/// later, whose route merges, and where the lines of comments are.
+const WITHOUT_ROUTE: [&str; 13] = [
     "ferrite.repo.v1.AccountService/GetUsers",
     "ferrite.hook.v1.FeedService/WatchEvents",
     operation::GET_DIFF,
@@ -76,6 +77,8 @@ const WITHOUT_ROUTE: [&str; 11] = [
     operation::DESCRIBE_PULLS,
     operation::PERMIT_MERGE,
     operation::MARK_MERGED,
+    operation::SCHEDULE_MERGE,
+    operation::FOLLOW_LINES,
 ];
 
 /// A route without its parameters and a trailing slash.

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use ferrite_api_types::convert::{require, text};
-use ferrite_core::version::Precondition;
 use ferrite_proto::error::reason;
-use ferrite_proto::git::{CommitIdentity, DeleteBranchRequest, GetBranchRequest, Merge, MergePullRequest, MergeStyle};
-use ferrite_proto::issue::{Issue, MarkMergedRequest, PermitMergeRequest, PullRequest};
+use ferrite_proto::git::{CommitIdentity, DeleteBranchRequest, Merge, MergePullRequest, MergeStyle};
+use ferrite_proto::issue::{
+    CancelMergeRequest, Issue, MarkMergedRequest, PermitMergeRequest, PullRequest, ScheduleMergeRequest,
+};
 use ferrite_proto::operation;
 use ferrite_proto::repo::{PullSettings, RepositoryRef};
 use ferrite_rpc::grpc::with_timeout;
-use ferrite_rpc::version::VersionedCall;
 use tonic::Status;
 
 use super::MERGE_TIMEOUT;
@@ -23,9 +23,10 @@ use crate::api::git::response::read_error;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{
-    Fields, Flag, JsonObject, LongText, NonBlank, NonEmpty, Optional, RequestBody, Text, Unsupported, Word, fields,
+    Fields, Flag, JsonObject, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Text, Unsupported, Word,
+    fields,
 };
-use crate::http::response::{Done, NoContent};
+use crate::http::response::{Done, Either, NoContent, Scheduled};
 use crate::http::routes::variant;
 use crate::http::words::words;
 use crate::upstream::clients::LONG_CALL_DEADLINE;
@@ -51,7 +52,8 @@ const OPTIONS: [&str; 8] = [
 operations! {
     "/api/v1/repos/{owner}/{repo}/pulls/{index}/merge" =>
         get is_merged as variant(operation::GET_PULL, "IsMerged"),
-        post merge as operation::MERGE_PULL;
+        post merge as operation::MERGE_PULL,
+        delete cancel as operation::CANCEL_MERGE;
 }
 
 words! {
@@ -89,8 +91,8 @@ fields! {
         delete_branch_after_merge: Optional<Flag> = true,
         /// Not supported: must be false. Branch protection holds for everyone.
         force_merge: Unsupported<Flag> = false,
-        /// Not supported: must be false.
-        merge_when_checks_succeed: Unsupported<Flag> = false,
+        /// Whether to wait for what the branch protection requires, and merge then.
+        merge_when_checks_succeed: OrDefault<Flag> = false,
     }
 }
 
@@ -105,7 +107,7 @@ async fn merge(
     path: RepoPath,
     params: Params,
     body: RequestBody<MergeOptions>,
-) -> ApiResult<Done> {
+) -> ApiResult<Either<Done, Scheduled>> {
     let number = params.id("index");
     let (permit_access, access) =
         tokio::try_join!(call.access(&path, operation::PERMIT_MERGE), call.access(&path, operation::MERGE_PULL))?;
@@ -122,7 +124,7 @@ async fn merge(
         head_commit_id,
         delete_branch_after_merge,
         force_merge: (),
-        merge_when_checks_succeed: (),
+        merge_when_checks_succeed,
     } = options;
     let permit_access = call.confirm(permit_access, operation::PERMIT_MERGE).await?;
     let access = call.confirm(access, operation::MERGE_PULL).await?;
@@ -131,20 +133,17 @@ async fn merge(
         let request = MarkMergedRequest { repository_id: access.id, number, commit_id, head_id };
         let ends = mark_merged(&call, request).await?;
         delete_merged_head(&call, &access, &ends, delete_branch_after_merge).await;
-        return Ok(Done);
+        return Ok(Either::First(Done));
     };
     require_allowed(style, &access.pulls)?;
-    let request = PermitMergeRequest {
-        repository_id: permit_access.id,
-        number,
-        style: style.into(),
-        head_id: head_commit_id.unwrap_or_default(),
-    };
+    let head_id = head_commit_id.unwrap_or_default();
+    let request =
+        PermitMergeRequest { repository_id: permit_access.id, number, style: style.into(), head_id: head_id.clone() };
     // The key belongs to the merge: a permit is good for a minute only.
     let request = call.blank_with_grant(&permit_access.grant, request);
     let permitted = match call.clients.pulls().permit_merge(request).await {
         Ok(permitted) => permitted.into_inner(),
-        Err(status) => return repeated(&call, &access, (number, style), status).await,
+        Err(status) => return repeated(&call, &access, (number, style), status).await.map(Either::First),
     };
     let mut pull = require(permitted.pull, "pull")?;
     let ends = require(pull.pull_request.take(), "pull_request")?;
@@ -152,21 +151,50 @@ async fn merge(
         MergeStyle::Squash => author(&call, &access, pull.user_id).await?,
         _ => None,
     };
+    let message = message_of(style, title, message.as_deref(), &pull, &ends);
     let request = MergePullRequest {
         repository_id: access.id,
         permit: permitted.permit,
-        message: message_of(style, title, message.as_deref(), &pull, &ends),
-        author,
+        message: message.clone(),
+        author: author.clone(),
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), MERGE_TIMEOUT);
     let merged = match call.clients.merges().merge_pull(request).await {
         Ok(merged) => require(merged.into_inner().merge, "merge")?,
+        Err(status) if merge_when_checks_succeed && reason(&status).as_deref() == Some("PROTECTED_BRANCH") => {
+            let request = ScheduleMergeRequest {
+                repository_id: access.id,
+                number,
+                style: style.into(),
+                head_id,
+                message,
+                author,
+                deletes_branch: delete_branch_after_merge.unwrap_or(access.pulls.delete_branch_after_merge),
+            };
+            return schedule(&call, request).await.map(Either::Second);
+        }
         Err(status) => return Err(merge_error(&call, &access, &ends, status).await),
     };
     if merged.head_id == ends.head_id {
         delete_merged_head(&call, &access, &ends, delete_branch_after_merge).await;
     }
-    Ok(Done)
+    Ok(Either::First(Done))
+}
+
+/// Lets issue-svc merge once the branch protection allows it.
+async fn schedule(call: &ApiCall, request: ScheduleMergeRequest) -> ApiResult<Scheduled> {
+    let access = call.resolve(RepositoryRef::by_id(request.repository_id), operation::SCHEDULE_MERGE).await?;
+    // The key belongs to the merge. A second request finds that it is scheduled.
+    let request = call.blank_with_grant(&access.grant, request);
+    call.clients.pulls().schedule_merge(request).await.map_err(refused_merge)?;
+    Ok(Scheduled)
+}
+
+async fn cancel(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
+    let access = call.access(&path, operation::CANCEL_MERGE).await?;
+    let request = CancelMergeRequest { repository_id: access.id, number: params.id("index") };
+    call.clients.pulls().cancel_merge(call.request_with_grant(&access.grant, request)).await?;
+    Ok(NoContent)
 }
 
 /// Marks a pull request as merged by hand. Returns its ends.
@@ -304,24 +332,14 @@ async fn delete_merged_head(call: &ApiCall, access: &ResolvedAccess, ends: &Pull
 /// Deletes the branch of a merged head, if it still has the merged commit when it goes.
 async fn delete_head(call: &ApiCall, ends: &PullRequest) -> ApiResult<()> {
     let repository = RepositoryRef::by_id(ends.head_repository_id);
-    let (reading, deleting) = tokio::try_join!(
-        call.resolve(repository.clone(), operation::GET_BRANCH),
-        call.resolve(repository, operation::DELETE_BRANCH)
-    )?;
-    let name = ends.head_branch.clone().into_bytes();
-    let request = GetBranchRequest { repository_id: reading.id, name: name.clone() };
-    let mut request = call.blank_with_grant(&reading.grant, request);
-    let asking = VersionedCall::asking(operation::GET_BRANCH);
-    request.extensions_mut().insert(asking.clone());
-    let branch = require(call.clients.git().get_branch(request).await?.into_inner().branch, "branch")?;
-    let version = require(asking.told(), "version")?;
-    if branch.commit.is_none_or(|commit| commit.id != ends.head_id) {
-        return Err(ApiError::new(StatusCode::CONFLICT, "branch has moved"));
-    }
-    let request = call.request_with_grant(&deleting.grant, DeleteBranchRequest { repository_id: deleting.id, name, commit_id: String::new() });
-    let mut request = with_timeout(request, LONG_CALL_DEADLINE);
-    let unchanged = Precondition::Versions(vec![version]);
-    request.extensions_mut().insert(VersionedCall::requiring(operation::DELETE_BRANCH, unchanged));
+    let access = call.resolve(repository, operation::DELETE_BRANCH).await?;
+    let request = DeleteBranchRequest {
+        repository_id: access.id,
+        name: ends.head_branch.clone().into_bytes(),
+        commit_id: ends.head_id.clone(),
+    };
+    // The key and the precondition of the request belong to the merge.
+    let request = with_timeout(call.blank_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     call.clients.git().delete_branch(request).await?;
     Ok(())
 }

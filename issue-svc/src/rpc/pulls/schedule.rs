@@ -17,7 +17,7 @@ use crate::rpc::user;
 use crate::state::AppState;
 use crate::writer::NewScheduledMerge;
 
-const MAX_MESSAGE_BYTES: usize = 64 * 1024;
+const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
 pub(super) async fn schedule_merge(
     state: &AppState,
@@ -39,7 +39,7 @@ pub(super) async fn schedule_merge(
             Ok(_) => None,
         };
         let message = (request.message.len() > MAX_MESSAGE_BYTES)
-            .then(|| FieldViolation::new("message", "too_long", "must not be longer than 64 KiB"));
+            .then(|| FieldViolation::new("message", "too_long", "must not be longer than 256 KiB"));
         let head = (!request.head_id.is_empty()).then(|| check_commit_id("head_id", &request.head_id).err()).flatten();
         if style.is_some() || message.is_some() || head.is_some() {
             return Err(IssueError::invalid([style, message, head]));

@@ -46,4 +46,5 @@ pub(super) const ROWS: &[Row] = &[
     ("DeleteReviewComment", "id", "integer", "The id of the comment."),
     ("ResolveReviewComment", "id", "integer", "The id of the comment."),
     ("UnresolveReviewComment", "id", "integer", "The id of the comment."),
+    ("CancelMerge", "index", "integer", NUMBER),
 ];
