@@ -56,6 +56,7 @@ mod pulls;
 mod quotas;
 mod reactions;
 mod repositories;
+mod reverts;
 mod script;
 mod slow_bodies;
 mod stores;

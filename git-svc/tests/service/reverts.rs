@@ -83,7 +83,7 @@ async fn what_cannot_be_reverted_makes_no_branch() {
     }
     for bad in ["a..b", "main/below"] {
         let status = try_revert(&service, branch(bad)).await.unwrap_err();
-        assert_eq!(ferrite_proto::error::violations(&status)[0].0, "new_branch", "{status:?}");
+        assert_eq!(ferrite_proto::error::violations(&status)[0].0, "branch", "{status:?}");
     }
     protect(&service, SetProtectionRequest { push_user_ids: vec![8], ..rule(id, "revert-*") }).await;
     check(try_revert(&service, revert(&parted)).await, Code::PermissionDenied, "BRANCH_PROTECTED");

@@ -24,7 +24,7 @@ fn every_operation_that_does_not_read_is_a_write() {
 
 #[test]
 fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
-    const READS: [&str; 13] = [
+    const READS: [&str; 14] = [
         "Get",
         "List",
         "Search",
@@ -37,6 +37,7 @@ fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
         "Compare",
         "Describe",
         "Find",
+        "FollowLines",
         "WatchEvents",
     ];
     for row in RPCS {
@@ -106,7 +107,7 @@ fn operations_are_listed_once_and_by_name_so_that_each_is_found() {
 
 #[test]
 fn what_changes_a_repository_is_refused_on_archived_ones_or_named_here() {
-    const READS: [&str; 5] = ["Get", "List", "Watch", "Compare", "Describe"];
+    const READS: [&str; 6] = ["Get", "List", "Watch", "Compare", "Describe", "FollowLines"];
     const ALLOWED: &[&str] = &[
         // Settings and access.
         "UpdateRepository",

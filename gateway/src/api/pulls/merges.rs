@@ -330,7 +330,7 @@ async fn delete_merged_head(call: &ApiCall, access: &ResolvedAccess, ends: &Pull
 }
 
 /// Deletes the branch of a merged head, if it still has the merged commit when it goes.
-async fn delete_head(call: &ApiCall, ends: &PullRequest) -> ApiResult<()> {
+pub(super) async fn delete_head(call: &ApiCall, ends: &PullRequest) -> ApiResult<()> {
     let repository = RepositoryRef::by_id(ends.head_repository_id);
     let access = call.resolve(repository, operation::DELETE_BRANCH).await?;
     let request = DeleteBranchRequest {

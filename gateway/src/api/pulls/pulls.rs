@@ -37,7 +37,7 @@ use crate::http::words::words;
 /// Stands for an unknown name. No account has this id, so no pull request matches.
 const NO_USER: i64 = i64::MAX;
 /// Deadline of a creation: git-svc may have to copy many objects into the repository of the base.
-const CREATE_TIMEOUT: Duration = Duration::from_secs(70);
+pub(super) const CREATE_TIMEOUT: Duration = Duration::from_secs(70);
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/pulls" => get list as operation::LIST_PULLS, post create as operation::CREATE_PULL;
@@ -220,7 +220,7 @@ fn names(first: String, others: Vec<String>) -> Vec<String> {
 }
 
 /// Responds to a write. Gitea has 201 for changes as well.
-async fn created(call: &ApiCall, access: ResolvedAccess, pull: Option<Issue>) -> ApiResult<Created<PullRequest>> {
+pub(super) async fn created(call: &ApiCall, access: ResolvedAccess, pull: Option<Issue>) -> ApiResult<Created<PullRequest>> {
     let pull = require(pull, "pull")?;
     let location = format!("{}/pulls/{}", access.urls.api(), pull.number);
     let reader = Reader::after(call, access).await?;
@@ -229,7 +229,7 @@ async fn created(call: &ApiCall, access: ResolvedAccess, pull: Option<Issue>) ->
 
 /// Converts a status of issue-svc about a write. A duplicate names the other pull request, which
 /// clients look for.
-fn refused(status: Status) -> ApiError {
+pub(super) fn refused(status: Status) -> ApiError {
     match reason(&status).as_deref() {
         Some("PULL_EXISTS") => {
             let other = detail(&status, "number").map(|number| format!(": #{number}")).unwrap_or_default();

@@ -55,7 +55,7 @@ pub(super) async fn revert_merge(
         base: BranchName::parse(request.base_branch.as_bytes()).map_err(|_| GitError::BranchNotFound)?,
         branch: match request.new_branch.as_str() {
             "" => None,
-            name => Some(decode::new_name("new_branch", name)?),
+            name => Some(decode::new_name("branch", name)?),
         },
         message: request.message,
     };
@@ -102,7 +102,7 @@ async fn run(state: &AppState, write: &RefWrite, revert: Revert) -> Result<Rever
     };
     let short = String::from_utf8_lossy(branch.as_bytes()).into_owned();
     let response = RevertMergeResponse { commit_id: prepared.commit.to_string(), branch: short };
-    match write.apply(state, guard, &change, (branch.as_bytes(), "new_branch"), None, &response).await {
+    match write.apply(state, guard, &change, (branch.as_bytes(), "branch"), None, &response).await {
         Ok(()) => Ok(response),
         Err(RpcError::Git(GitError::RefConflict { .. })) => Err(GitError::BranchExists.into()),
         Err(failure) => Err(failure),

@@ -23,6 +23,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     ("GetPullByCommit", "sha", "string", "The id of the commit."),
     ("MergePull", "index", "integer", NUMBER),
+    ("RevertMerge", "index", "integer", NUMBER),
     ("UpdatePullHead", "index", "integer", NUMBER),
     ("GetConflicts", "index", "integer", NUMBER),
     ("ListReviews", "index", "integer", NUMBER),
