@@ -387,6 +387,7 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "UpdatePull", "PATCH", pull.clone(), json!({"title": "Changed"}));
     add(ada, "UpdatePullHead", "POST", format!("{pull}/update"), json!({}));
     add(ada, "MarkMerged", "POST", format!("{pull}/merge"), json!({"Do": "manually-merged"}));
+    add(ada, "RevertMerge", "POST", format!("{pull}/revert"), json!({}));
     add(ada, "PermitMerge MergePull", "POST", format!("{pull}/merge"), json!({"Do": "merge"}));
 
     // Webhooks with an unreachable URL

@@ -10,6 +10,7 @@ mod merges;
 mod protection;
 mod races;
 mod refs;
+mod reverts;
 mod rights;
 mod styles;
 mod update;
