@@ -128,5 +128,6 @@ async fn a_protected_branch_takes_only_commits_with_successful_checks(cluster: &
     ada.patch(&format!("{rules}/main"), &json!({"enable_push": false})).await.expect(200);
     ada.put(&ada.repo("gated", "/contents/z"), &change).await.refused(403);
     ada.patch(&format!("{rules}/other"), &json!({"enable_push": true})).await.refused(404);
-    ada.patch(&format!("{rules}/main"), &json!({"required_approvals": 1})).await.refused_field("required_approvals");
+    let signed = json!({"require_signed_commits": true});
+    ada.patch(&format!("{rules}/main"), &signed).await.refused_field("require_signed_commits");
 }

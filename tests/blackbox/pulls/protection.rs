@@ -14,7 +14,9 @@ on_profiles! {
     embedded {
         only_those_on_the_list_merge
         a_head_that_is_behind_waits_for_its_update
+        approvals_are_for_merges_and_not_for_pushes
         settings_of_merges_are_shown_as_they_were_set
+        settings_of_reviews_are_shown_as_they_were_set
     }
 }
 
@@ -113,6 +115,19 @@ async fn a_head_that_is_behind_waits_for_its_update(cluster: &Cluster) {
     work.merge(number, json!({"head_commit_id": head})).await.empty(200);
 }
 
+async fn approvals_are_for_merges_and_not_for_pushes(cluster: &Cluster) {
+    let work = Work::new(cluster, "approved").await;
+    let number = work.open("topic").await;
+    protect(&work, json!({"required_approvals": 2, "block_on_rejected_reviews": true})).await;
+    let refused = work.merge(number, json!({})).await;
+    assert!(refused.text().contains("0 of 2 required approvals"), "{}", refused.text());
+    held_back(refused);
+    work.push_commit("main", "direct", "x\n").await;
+    let none = json!({"required_approvals": 0});
+    work.owner.patch(&work.path("/branch_protections/main"), &none).await.expect(200);
+    work.merge(number, json!({})).await.empty(200);
+}
+
 async fn settings_of_merges_are_shown_as_they_were_set(cluster: &Cluster) {
     let work = Work::new(cluster, "shown").await;
     let bob = writer(&work, cluster, "bob").await;
@@ -142,4 +157,34 @@ async fn settings_of_merges_are_shown_as_they_were_set(cluster: &Cluster) {
     let unknown = json!({"enable_merge_whitelist": true, "merge_whitelist_usernames": ["never-was"]});
     work.owner.patch(&rule, &unknown).await.refused_field("merge_whitelist_usernames");
     work.owner.patch(&rule, &json!({"merge_whitelist_teams": ["x"]})).await.refused_field("merge_whitelist_teams");
+}
+
+async fn settings_of_reviews_are_shown_as_they_were_set(cluster: &Cluster) {
+    let work = Work::new(cluster, "reviewed").await;
+    let bob = writer(&work, cluster, "bob").await;
+    let rule = work.path("/branch_protections/main");
+    protect(&work, json!({"enable_push": false})).await;
+    let list = "approvals_whitelist_username";
+    let reviews = json!({
+        "required_approvals": 2, "enable_approvals_whitelist": true, list: [bob.name],
+        "block_on_rejected_reviews": true, "block_on_official_review_requests": true,
+        "dismiss_stale_approvals": true, "ignore_stale_approvals": true,
+    });
+    work.owner.patch(&rule, &reviews).await.expect(200);
+    let shown = work.owner.get(&rule).await.expect(200).json();
+    for (name, value) in reviews.as_object().unwrap() {
+        assert_eq!(&shown[name], value, "{name}");
+    }
+    assert_eq!(shown["enable_push"], json!(false));
+    for (body, field) in [
+        (json!({list: []}), list),
+        (json!({"enable_approvals_whitelist": true, list: ["never-was"]}), list),
+        (json!({"required_approvals": 51}), "required_approvals"),
+        (json!({"required_approvals": -1}), "required_approvals"),
+        (json!({"approvals_whitelist_teams": ["x"]}), "approvals_whitelist_teams"),
+    ] {
+        work.owner.patch(&rule, &body).await.refused_field(field);
+    }
+    let off = json!({"enable_approvals_whitelist": false});
+    assert_eq!(work.owner.patch(&rule, &off).await.expect(200).json()[list], json!([]));
 }
