@@ -23,6 +23,7 @@ on_profiles! {
         the_example_in_python_makes_a_label_and_reads_all_pages
         the_example_in_go_keeps_what_others_changed
         the_first_steps_with_pull_requests_merge_one
+        the_example_of_a_review_rejects_and_approves
     }
 }
 
@@ -136,4 +137,26 @@ async fn the_first_steps_with_pull_requests_merge_one(cluster: &Cluster) {
     assert_eq!((&pull["merged"], &pull["state"]), (&json!(true), &json!("closed")));
     ada.get(&format!("{repo}/branches/hello")).await.refused(404);
     ada.get(&format!("{repo}/contents/hello.txt")).await.expect(200);
+}
+
+async fn the_example_of_a_review_rejects_and_approves(cluster: &Cluster) {
+    let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
+    let repo = ada.new_tracker("demo", json!({"auto_init": true})).await;
+    ada.put(&format!("{repo}/collaborators/{}", bob.name), &json!({"permission": "write"})).await.empty(204);
+    let file = json!({"message": "Say hello", "content": "aGVsbG8K", "branch": "main", "new_branch": "hello"});
+    ada.put(&format!("{repo}/contents/hello.txt"), &file).await.expect(201);
+    let pull = json!({"head": "hello", "base": "main", "title": "Say hello"});
+    ada.post(&format!("{repo}/pulls"), &pull).await.expect(201);
+    let example = Example::of(PULLS, "bash", "review.sh");
+    let (is_done, printed, complaint) =
+        example.run(&bob, &["bash", "-eu"], &[&format!("{}/demo", ada.name), "1"]).await;
+    assert!(is_done, "{printed}\n{complaint}");
+    let reviews = ada.get(&format!("{repo}/pulls/1/reviews")).await.expect(200);
+    assert_eq!(reviews.each("state"), ["REQUEST_CHANGES", "APPROVED"]);
+    let reviews = reviews.json();
+    assert_eq!((&reviews[0]["comments_count"], &reviews[0]["body"]), (&json!(1), &json!("Please say whom.")));
+    for review in reviews.as_array().unwrap() {
+        assert_eq!((&review["official"], &review["stale"]), (&json!(true), &json!(false)));
+        assert_eq!(review["user"]["login"], bob.name.as_str());
+    }
 }
