@@ -1,5 +1,7 @@
-//! Pull requests from outside: their life, their refs, how they are merged, and who may do what.
+//! Pull requests from outside: their life, their reviews, their refs, how they are merged, and who
+//! may do what.
 
+mod approvals;
 mod crashes;
 mod events;
 mod forks;
@@ -11,6 +13,10 @@ mod protection;
 mod races;
 mod refs;
 mod reverts;
+mod review_comments;
+mod review_events;
+mod review_requests;
+mod reviews;
 mod rights;
 mod styles;
 mod update;

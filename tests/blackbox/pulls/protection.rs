@@ -20,7 +20,7 @@ on_profiles! {
     }
 }
 
-async fn protect(work: &Work, rule: Value) {
+pub(super) async fn protect(work: &Work, rule: Value) {
     let mut body = json!({"rule_name": "main"});
     body.as_object_mut().unwrap().extend(rule.as_object().cloned().unwrap());
     work.owner.post(&work.path("/branch_protections"), &body).await.expect(201);
@@ -28,13 +28,13 @@ async fn protect(work: &Work, rule: Value) {
 
 /// Fails unless the protection of the branch refused a merge.
 #[track_caller]
-fn held_back(response: Response) {
+pub(super) fn held_back(response: Response) {
     let response = response.refused(405);
     let reason = response.json()["reason"].as_str().unwrap_or_default().to_owned();
     assert!(reason.contains("PROTECTED"), "{}", response.text());
 }
 
-async fn writer(work: &Work, cluster: &Cluster, stem: &str) -> User {
+pub(super) async fn writer(work: &Work, cluster: &Cluster, stem: &str) -> User {
     let user = cluster.user(stem).await;
     work.owner.share(&work.repo, &user, "write").await;
     user
