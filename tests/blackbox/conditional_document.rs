@@ -78,6 +78,10 @@ impl World {
         ada.put(&format!("{repo}/contents/work"), &new).await.expect(201);
         let pull = json!({"title": "Work", "head": "work", "base": "main"});
         let pull = ada.post(&format!("{repo}/pulls"), &pull).await.expect(201).json();
+        let reviews = format!("{repo}/pulls/{}/reviews", pull["number"]);
+        let review = json!({"event": "COMMENT", "comments": [{"path": "work", "body": "Line", "new_position": 1}]});
+        let review = ada.post(&reviews, &review).await.expect(200).json();
+        let review_comment = ada.get(&format!("{reviews}/{}/comments", review["id"])).await.expect(200).ids("id")[0];
         let transfer = format!("{repo}/transfer");
         ada.post(&transfer, &json!({"new_owner": bob.name})).await.expect(202);
         let of_ada = [
@@ -100,6 +104,8 @@ impl World {
             ("/repos/{owner}/{repo}/labels/{id}", format!("{repo}/labels/{label}")),
             ("/repos/{owner}/{repo}/milestones/{id}", format!("{repo}/milestones/{milestone}")),
             ("/repos/{owner}/{repo}/pulls/{index}", format!("{repo}/pulls/{}", pull["number"])),
+            ("/repos/{owner}/{repo}/pulls/{index}/reviews/{id}", format!("{reviews}/{}", review["id"])),
+            ("/repos/{owner}/{repo}/pulls/comments/{id}", format!("{repo}/pulls/comments/{review_comment}")),
             ("/repos/{owner}/{repo}/releases/{id}", release.clone()),
             ("/repos/{owner}/{repo}/releases/{id}/assets/{asset}", format!("{release}/assets/{}", asset["id"])),
             ("/repos/{owner}/{repo}/releases/tags/{tag}", format!("{repo}/releases/tags/v1")),

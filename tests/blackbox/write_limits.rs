@@ -389,6 +389,31 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "MarkMerged", "POST", format!("{pull}/merge"), json!({"Do": "manually-merged"}));
     add(ada, "RevertMerge", "POST", format!("{pull}/revert"), json!({}));
     add(ada, "PermitMerge MergePull", "POST", format!("{pull}/merge"), json!({"Do": "merge"}));
+    let (reviews, asking) = (format!("{pull}/reviews"), format!("{pull}/requested_reviewers"));
+    let review = async |user: &User, body: Value| {
+        let made = user.post(&reviews, &body).await.expect(200).json();
+        format!("{reviews}/{}", id(&made))
+    };
+    let line = json!([{"path": "pulled", "body": "Why?", "new_position": 1}]);
+    let rejection = review(bob, json!({"event": "REQUEST_CHANGES", "body": "No", "comments": line})).await;
+    let pending = review(bob, json!({"body": "Draft"})).await;
+    let dismissed = review(carol, json!({"event": "REQUEST_CHANGES", "body": "No"})).await;
+    ada.post(&format!("{dismissed}/dismissals"), &json!({"message": "Yes"})).await.expect(200);
+    let asked = json!({"reviewers": [carol.name]});
+    ada.post(&asking, &asked).await.expect(201);
+    let line = bob.get(&format!("{rejection}/comments")).await.expect(200).ids("id")[0];
+    let line = demo(&format!("/pulls/comments/{line}"));
+    add(bob, "CreateReview", "POST", reviews.clone(), json!({"event": "COMMENT", "body": "More"}));
+    add(bob, "SubmitReview", "POST", pending, json!({"event": "COMMENT"}));
+    add(ada, "DismissReview", "POST", format!("{rejection}/dismissals"), json!({"message": "Yes"}));
+    add(ada, "UndismissReview", "POST", format!("{dismissed}/undismissals"), nothing());
+    add(ada, "RequestReviews", "POST", asking.clone(), json!({"reviewers": [bob.name]}));
+    add(ada, "RemoveReviewRequests", "DELETE", asking, asked);
+    add(bob, "UpdateReviewComment", "PATCH", line.clone(), json!({"body": "Changed"}));
+    add(bob, "ResolveReviewComment", "POST", format!("{line}/resolve"), nothing());
+    add(bob, "UnresolveReviewComment", "POST", format!("{line}/unresolve"), nothing());
+    add(bob, "DeleteReviewComment", "DELETE", line, nothing());
+    add(bob, "DeleteReview", "DELETE", rejection, nothing());
 
     // Webhooks with an unreachable URL
     let new = json!({"type": "native", "config": {"url": "https://example.com/hook", "content_type": "json"}});

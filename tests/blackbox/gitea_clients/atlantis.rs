@@ -1,10 +1,12 @@
-//! What Atlantis sends, with the Go client, but for reviews.
+//! What Atlantis sends, with the Go client.
 
 use super::go_sdk_git_types::{CONTENTS, STATUS};
 use super::go_sdk_pulls::{CHANGED_FILE, PULL};
+use super::go_sdk_reviews::REVIEW;
 use super::go_sdk_types::{COMMENT, LABEL, REACTION, REPOSITORY, USER, VERSION};
 use super::replay::Program;
-use super::row::Check::{Empty, Filled, Has, Is, True};
+use super::row::Caller::Reader;
+use super::row::Check::{Empty, Filled, Has, Is, Set, True};
 use super::row::{Row, get, patch, post};
 use super::shape::Type::{Many, One};
 
@@ -66,6 +68,24 @@ static APPLIES: &[Row] = &[
         r#"{"state":"success","target_url":"","description":"1/1 projects applied successfully.","context":""}"#,
     ),
     get("/repos/{owner}/{repo}/pulls/{pull}").decodes(One(&PULL)).reads(&[("/mergeable", True)]),
+    // It applies what somebody has approved, and discards approvals of earlier plans.
+    get("/repos/{owner}/{repo}/pulls/{pull}/reviews?limit=100&page=1").decodes(Many(&REVIEW)).reads(&[("", Empty)]),
+    post("/repos/{owner}/{repo}/pulls/{pull}/reviews", r#"{"event":"APPROVED","body":"Apply"}"#)
+        .by(Reader)
+        .keeps(&[("review", "/id")]),
+    get("/repos/{owner}/{repo}/pulls/{pull}/reviews?limit=100&page=1").decodes(Many(&REVIEW)).reads(&[
+        ("/0/id", Is("{review}")),
+        ("/0/state", Is("APPROVED")),
+        ("/0/user/login", Is("{reader}")),
+        ("/0/submitted_at", Set),
+    ]),
+    post(
+        "/repos/{owner}/{repo}/pulls/{pull}/reviews/{review}/dismissals",
+        r#"{"message":"Dismissed by Atlantis","priors":false}"#,
+    )
+    .is(&[200])
+    .decodes(One(&REVIEW))
+    .reads(&[("/dismissed", True)]),
     post(
         "/repos/{owner}/{repo}/pulls/{pull}/merge",
         r#"{"Do":"merge","MergeCommitID":"","MergeTitleField":"Atlantis merge",

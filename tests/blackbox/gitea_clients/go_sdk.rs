@@ -10,7 +10,7 @@ use super::row::Caller::{Administrator, Anonymous, Password, Reader};
 use super::row::Check::{Empty, False, Filled, Has, Is, Positive, Set, True};
 use super::row::{Row, delete, get, patch, post, post_nothing, put, put_nothing};
 use super::shape::Type::{IntegerMap, Many, One};
-use super::{go_sdk_git, go_sdk_issues, go_sdk_pulls};
+use super::{go_sdk_git, go_sdk_issues, go_sdk_pulls, go_sdk_reviews};
 
 /// The headers of every program in Go.
 pub(super) const GO_HEADERS: &[(&str, &str)] = &[("user-agent", "Go-http-client/1.1")];
@@ -27,6 +27,7 @@ pub(super) static PROGRAM: Program = Program {
         go_sdk_git::ROWS,
         go_sdk_issues::ROWS,
         go_sdk_pulls::ROWS,
+        go_sdk_reviews::ROWS,
         BACKUPS,
     ],
 };

@@ -13,6 +13,7 @@ mod go_sdk_git;
 mod go_sdk_git_types;
 mod go_sdk_issues;
 mod go_sdk_pulls;
+mod go_sdk_reviews;
 mod go_sdk_types;
 mod jenkins;
 mod releases;

@@ -228,6 +228,7 @@ static PULLS: &[Row] = &[
         .reads(&[("/title", Is("Update one")), ("/body", Is("This PR updates it")), ("/labels", Entries)]),
     put("/repos/{owner}/{repo}/issues/{pull}/labels", r#"{"labels":[]}"#).reads(&[("", Empty)]),
     patch("/repos/{owner}/{repo}/issues/{pull}", r#"{"assignees":["{owner}"]}"#),
+    post("/repos/{owner}/{repo}/pulls/{pull}/requested_reviewers", r#"{"reviewers":["{reader}"]}"#).is(&[201]),
     post("/repos/{owner}/{repo}/issues/{pull}/comments", r#"{"body":"Edited\n\nNo more updates"}"#),
     get("/repos/{owner}/{repo}/issues/{pull}/comments").reads(&[("/0/body", Has("No more updates"))]),
     get("/repos/{owner}/{repo}/issues?state=all&type=issues").reads(&[("/*/title", Is("Dashboard"))]),

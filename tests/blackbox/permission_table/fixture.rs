@@ -24,9 +24,11 @@ pub(super) enum Owner {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tracker {
-    /// Issue, comment and pull request are by a user who is not a caller.
+    /// Issue, comment, pull request and review are by a user who is not a caller.
     pub(super) issue_number: i64,
     pub(super) pull_number: i64,
+    pub(super) review_id: i64,
+    pub(super) review_comment_id: i64,
     pub(super) comment_id: i64,
     pub(super) label_id: i64,
     pub(super) milestone_id: i64,
@@ -36,6 +38,8 @@ pub(super) struct Tracker {
 pub(super) const NO_TRACKER: Tracker = Tracker {
     issue_number: ABSENT_ID,
     pull_number: ABSENT_ID,
+    review_id: ABSENT_ID,
+    review_comment_id: ABSENT_ID,
     comment_id: ABSENT_ID,
     label_id: ABSENT_ID,
     milestone_id: ABSENT_ID,
@@ -130,8 +134,8 @@ impl Fixture {
         Repo { owner_name, name: name.to_owned(), owner, id, private: Some(private), tracker: NO_TRACKER }
     }
 
-    /// Creates an issue, a comment, a pull request, a label and a milestone. The first three are by a
-    /// user who is not a caller.
+    /// Creates an issue, a comment, a pull request, a review of it, a label and a milestone. All but the
+    /// last two are by a user who is not a caller.
     async fn fill_tracker(&self, repo: &mut Repo, poster: &User) {
         let path = format!("/repos/{}/{}", repo.owner_name, repo.name);
         let owner = match repo.owner {
@@ -147,7 +151,12 @@ impl Fixture {
         let pull = json!({"head": "offered", "base": "main", "title": "Pull request"});
         let pull = poster.post(&format!("{path}/pulls"), &pull).await.expect(201).json();
         let pull_number = pull["number"].as_i64().unwrap();
-        repo.tracker = Tracker { issue_number, pull_number, comment_id, label_id, milestone_id };
+        let reviews = format!("{path}/pulls/{pull_number}/reviews");
+        let review = json!({"event": "COMMENT", "comments": [{"path": "offered", "body": "Line", "new_position": 1}]});
+        let review_id = poster.post(&reviews, &review).await.expect(200).json()["id"].as_i64().unwrap();
+        let review_comment_id = poster.get(&format!("{reviews}/{review_id}/comments")).await.expect(200).ids("id")[0];
+        repo.tracker =
+            Tracker { issue_number, pull_number, review_id, review_comment_id, comment_id, label_id, milestone_id };
     }
 
     /// Creates a repository like `repo` for a caller that deletes it.

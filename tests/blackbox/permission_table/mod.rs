@@ -198,8 +198,17 @@ struct Question<'a> {
 /// requires less, for posters. No item of the fixture is by a caller.
 fn level_on_others(operation: &Operation) -> Permission {
     match operation.name {
-        operation::UPDATE_ISSUE | operation::UPDATE_PULL => Permission::Write,
-        operation::UPDATE_COMMENT | operation::DELETE_COMMENT => Permission::Admin,
+        operation::UPDATE_ISSUE
+        | operation::UPDATE_PULL
+        | operation::REQUEST_REVIEWS
+        | operation::REMOVE_REVIEW_REQUESTS
+        | operation::RESOLVE_REVIEW_COMMENT
+        | operation::UNRESOLVE_REVIEW_COMMENT => Permission::Write,
+        operation::UPDATE_COMMENT
+        | operation::DELETE_COMMENT
+        | operation::DELETE_REVIEW
+        | operation::UPDATE_REVIEW_COMMENT
+        | operation::DELETE_REVIEW_COMMENT => Permission::Admin,
         _ => Permission::None,
     }
 }

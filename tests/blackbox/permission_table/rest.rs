@@ -52,6 +52,8 @@ fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
             "contents" => "README.md".to_owned(),
             "issues" => tracker.issue_number.to_string(),
             "pulls" => tracker.pull_number.to_string(),
+            "reviews" => tracker.review_id.to_string(),
+            "comments" if path.contains("/pulls/comments/") => tracker.review_comment_id.to_string(),
             "comments" => tracker.comment_id.to_string(),
             "labels" => tracker.label_id.to_string(),
             "milestones" => tracker.milestone_id.to_string(),

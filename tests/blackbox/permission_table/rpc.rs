@@ -146,8 +146,12 @@ impl Services {
                 ("repository_id", Kind::Int64) => Value::I64(repo.map_or(0, |repo| repo.id)),
                 ("team_id", _) => Value::I64(if exists { fixture.owners_team } else { ABSENT_ID }),
                 ("key_id", _) => Value::I64(ABSENT_ID),
-                ("number", Kind::Int64) if of_tracker("Pull") => Value::I64(tracker.pull_number),
+                ("number", Kind::Int64) if of_tracker("Pull") || of_tracker("Review") => {
+                    Value::I64(tracker.pull_number)
+                }
                 ("number" | "issue_number", Kind::Int64) => Value::I64(tracker.issue_number),
+                ("review_id", _) => Value::I64(tracker.review_id),
+                ("comment_id", _) if of_tracker("Review") => Value::I64(tracker.review_comment_id),
                 ("comment_id", _) => Value::I64(tracker.comment_id),
                 ("label_id", _) => Value::I64(tracker.label_id),
                 ("label", Kind::String) => Value::String(tracker.label_id.to_string()),
