@@ -388,7 +388,8 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "UpdatePullHead", "POST", format!("{pull}/update"), json!({}));
     add(ada, "MarkMerged", "POST", format!("{pull}/merge"), json!({"Do": "manually-merged"}));
     add(ada, "RevertMerge", "POST", format!("{pull}/revert"), json!({}));
-    add(ada, "PermitMerge MergePull", "POST", format!("{pull}/merge"), json!({"Do": "merge"}));
+    add(ada, "CancelMerge", "DELETE", format!("{pull}/merge"), nothing());
+    add(ada, "PermitMerge MergePull ScheduleMerge", "POST", format!("{pull}/merge"), json!({"Do": "merge"}));
     let (reviews, asking) = (format!("{pull}/reviews"), format!("{pull}/requested_reviewers"));
     let review = async |user: &User, body: Value| {
         let made = user.post(&reviews, &body).await.expect(200).json();

@@ -66,9 +66,6 @@ const OPEN_PATHS: [&str; 8] = [
 /// list, the permit for a merge, the mark of one that was made by hand and the schedule of one for
 /// later, whose route merges, and where the lines of comments are.
 const WITHOUT_ROUTE: [&str; 13] = [
-/// list, the permit for a merge, the mark of one that was made by hand, whose route merges, and where
-/// lines of comments are now.
-const WITHOUT_ROUTE: [&str; 12] = [
     "ferrite.repo.v1.AccountService/GetUsers",
     "ferrite.hook.v1.FeedService/WatchEvents",
     operation::GET_DIFF,
