@@ -33,6 +33,7 @@ PROGRAMS = {
     "gitea-js": ("node", "gitea-js"),
     "semantic-release": ("node", "@saithodev/semantic-release-gitea"),
     "renovate": ("renovate", "renovate"),
+    "renovate-job": ("renovate", "renovate"),
 }
 SETS = tuple(dict.fromkeys(kind for kind, _ in PROGRAMS.values()))
 # Programs that run side by side, and the seconds that each has.
