@@ -9,6 +9,7 @@ use ferrite_proto::repo::{Reviewer, ReviewingTeam};
 use tonic::Request;
 
 use super::pulls::{authorize, full_pull};
+use super::reviews::retry_merge;
 use super::{require_author_or, user};
 use crate::encode;
 use crate::error::IssueError;
@@ -91,6 +92,7 @@ pub(super) async fn remove_review_requests(
         };
         let mut removed = write.review_requests(issue.id).await?;
         removed.retain(|request| is_given(&request.requested));
+        retry_merge(state, &mut write, (repository, issue.id, number)).await?;
         write.remove_review_requests(issue, removed, actor).await?;
         write.commit(key.as_ref(), RemoveReviewRequestsResponse {}).await
     };

@@ -18,6 +18,7 @@ mod review_events;
 mod review_requests;
 mod reviews;
 mod rights;
+mod scheduled;
 mod styles;
 mod update;
 

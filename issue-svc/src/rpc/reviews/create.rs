@@ -10,7 +10,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::*;
 use tonic::Request;
 
-use super::{authorize, find, full_pull};
+use super::{authorize, find, full_pull, retry_merge};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{self, Body, FullIssue, PullRequest, check_commit_id, position_field};
@@ -73,7 +73,10 @@ pub(super) async fn create_review(
         }
         let review = write.draft_review(&issue, &pull.head_id, pending, &draft).await?;
         let review = match submission {
-            Some(submission) => write.submit_review(issue, review, submission).await?,
+            Some(submission) => {
+                retry_merge(state, &mut write, (repository, issue.id, number)).await?;
+                write.submit_review(issue, review, submission).await?
+            }
             None => {
                 require_content(&review, event)?;
                 review
@@ -120,6 +123,7 @@ pub(super) async fn submit_review(
         let review = pending(write.review(number, id, author).await?)?;
         write.require_review(&review)?;
         require_same(Some(&seen), Some(&review))?;
+        retry_merge(state, &mut write, (repository, issue.id, number)).await?;
         let review = write.submit_review(issue, with_body(review), submission).await?;
         let response = SubmitReviewResponse { review: Some(encode::review(review)) };
         write.commit_with_subject(key.as_ref(), response, id).await
