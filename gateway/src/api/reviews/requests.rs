@@ -52,14 +52,14 @@ async fn remove(
     body: RequestBody<Reviewers>,
 ) -> ApiResult<NoContent> {
     let access = call.access(&path, operation::REMOVE_REVIEW_REQUESTS).await?;
-    let (named, _permit) = body.read(&call.body_limits).await?;
-    let access = call.confirm(access, operation::REMOVE_REVIEW_REQUESTS).await?;
-    let request = RemoveReviewRequestsRequest {
-        repository_id: access.id,
-        number: params.id("index"),
-        usernames: named.reviewers,
-        team_names: named.team_reviewers,
+    let (repository_id, number) = (access.id, params.id("index"));
+    let blank = RemoveReviewRequestsRequest { repository_id, number, ..Default::default() };
+    let check = async {
+        call.clients.reviews().remove_review_requests(call.blank_with_grant(&access.grant, blank.clone())).await
     };
+    let (named, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
+    let access = call.confirm(access, operation::REMOVE_REVIEW_REQUESTS).await?;
+    let request = RemoveReviewRequestsRequest { usernames: named.reviewers, team_names: named.team_reviewers, ..blank };
     call.clients.reviews().remove_review_requests(call.request_with_grant(&access.grant, request)).await?;
     Ok(NoContent)
 }

@@ -12,7 +12,7 @@ use crate::api::access::{ResolvedAccess, after_refusal};
 use crate::api::call::{ApiCall, Authenticated, operations};
 use crate::http::body::NoBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
-use crate::http::error::{ApiError, ApiResult};
+use crate::http::error::{ApiError, ApiResult, FieldError};
 use crate::http::page::{Total, WholeList};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{
@@ -102,29 +102,50 @@ fields! {
 fields! {
     /// Why a review is dismissed.
     struct Dismissal {
-        /// One line for the timeline, at most 255 characters.
-        message: OrDefault<LongText> = "The reviewer is on leave.",
+        /// One line for the timeline.
+        message: OrDefault<Text<255>> = "The reviewer is on leave.",
         /// Whether to dismiss earlier reviews of the same user, too.
         priors: OrDefault<Flag> = false,
     }
 }
 
-impl NewComment {
-    /// `place` is that of the comment in the list.
-    fn into_request(self, place: usize) -> ApiResult<NewReviewComment> {
-        if self.new_position != 0 && self.old_position != 0 {
-            let field = format!("comments[{place}].old_position");
-            return Err(ApiError::invalid_field(&field, "invalid", "cannot be combined with `new_position`"));
+impl NewReview {
+    /// Returns the request of a pull request to be named. Errors name all comments with two
+    /// positions; issue-svc checks the rest.
+    fn into_request(self) -> ApiResult<CreateReviewRequest> {
+        let is_ambiguous = |comment: &NewComment| comment.new_position != 0 && comment.old_position != 0;
+        let ambiguous = self.comments.iter().enumerate().filter(|(_, comment)| is_ambiguous(comment));
+        let errors: Vec<_> = ambiguous.map(|(place, _)| two_positions(place)).collect();
+        if !errors.is_empty() {
+            return Err(ApiError::invalid(errors));
         }
-        // issue-svc refuses what is no line. Without one it names the new side.
+        Ok(CreateReviewRequest {
+            state: self.event.unwrap_or(ReviewState::Pending).into(),
+            body: self.body,
+            commit_id: self.commit_id,
+            comments: self.comments.into_iter().map(NewComment::into_request).collect(),
+            ..Default::default()
+        })
+    }
+}
+
+fn two_positions(place: usize) -> FieldError {
+    FieldError::new(&format!("comments[{place}].old_position"), "invalid", "cannot be combined with `new_position`")
+}
+
+impl NewComment {
+    /// At most one position is given. Without one, issue-svc refuses `new_position`.
+    fn into_request(self) -> NewReviewComment {
+        // issue-svc refuses what is no line.
         let number = |value: i64| i32::try_from(value).unwrap_or(-1);
-        Ok(NewReviewComment {
+        let is_old_side = self.old_position != 0;
+        NewReviewComment {
             path: self.path,
-            is_old_side: self.old_position != 0,
-            line: number(self.new_position + self.old_position),
+            is_old_side,
+            line: number(if is_old_side { self.old_position } else { self.new_position }),
             line_count: self.line_count.map_or(0, number),
             body: self.body,
-        })
+        }
     }
 }
 
@@ -165,17 +186,10 @@ async fn create(
     let blank = CreateReviewRequest { repository_id: access.id, number: params.id("index"), ..Default::default() };
     let check =
         async { call.clients.reviews().create_review(call.blank_with_grant(&access.grant, blank.clone())).await };
-    let (new, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
+    let read = body.read(&call.body_limits).await.and_then(|(new, permit)| Ok((new.into_request()?, permit)));
+    let (new, _permit) = after_refusal(check, read).await?;
     let access = call.confirm(access, operation::CREATE_REVIEW).await?;
-    let comments = new.comments.into_iter().enumerate().map(|(place, comment)| comment.into_request(place));
-    let comments = comments.collect::<ApiResult<_>>()?;
-    let request = CreateReviewRequest {
-        state: new.event.unwrap_or(ReviewState::Pending).into(),
-        body: new.body,
-        commit_id: new.commit_id,
-        comments,
-        ..blank
-    };
+    let request = CreateReviewRequest { repository_id: blank.repository_id, number: blank.number, ..new };
     let request = with_timeout(call.request_with_grant(&access.grant, request), LONG_CALL_DEADLINE);
     let made = call.clients.reviews().create_review(request).await?.into_inner().review;
     Ok(Json(convert(&call, &access, made).await?))
@@ -218,9 +232,7 @@ async fn dismiss(
     params: Params,
     body: RequestBody<Dismissal>,
 ) -> ApiResult<Json<Review>> {
-    let access = call.access(&path, operation::DISMISS_REVIEW).await?;
-    let (dismissal, _permit) = body.read(&call.body_limits).await?;
-    let access = call.confirm(access, operation::DISMISS_REVIEW).await?;
+    let (access, dismissal, _permit) = call.access_and_body(&path, operation::DISMISS_REVIEW, body).await?;
     let request = DismissReviewRequest {
         repository_id: access.id,
         number: params.id("index"),
