@@ -50,7 +50,7 @@ ferrite_api_types::shape! {
         issue_url: String,
         /// `1` if a label was added, else empty.
         body: &'static str,
-        /// Whether the assignee was removed. Present only if true.
+        /// Whether the assignee, or the request for a review, was removed. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         removed_assignee: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -253,7 +253,7 @@ impl TimelineEntry {
             updated_at: Time::new(entry.create_time, "create_time")?,
             issue_url: urls.issue_html(number, false),
             body: if action == TimelineAction::Labeled { "1" } else { "" },
-            removed_assignee: action == TimelineAction::Unassigned,
+            removed_assignee: matches!(action, TimelineAction::Unassigned | TimelineAction::ReviewRequestRemoved),
         })
     }
 }
@@ -370,6 +370,38 @@ mod tests {
         let left = shown(issue::TimelineEntry { action: TimelineAction::Unassigned.into(), ..assigned.clone() });
         assert_eq!((&left["type"], &left["removed_assignee"]), (&json!("assignees"), &json!(true)));
         assert_eq!(shown(assigned).get("removed_assignee"), None);
+    }
+
+    #[test]
+    fn an_entry_of_a_review_says_whose_and_what_it_was() {
+        let entry = |action: TimelineAction| issue::TimelineEntry { action: action.into(), ..Default::default() };
+        for (state, word) in [
+            (ReviewState::Commented, "COMMENT"),
+            (ReviewState::Approved, "APPROVED"),
+            (ReviewState::ChangesRequested, "REQUEST_CHANGES"),
+        ] {
+            let review_state = state.into();
+            let reviewed = issue::TimelineEntry { review_id: 12, review_state, ..entry(TimelineAction::Reviewed) };
+            let expected =
+                json!({"action": "reviewed", "type": "review", "body": "", "review_id": 12, "review_state": word});
+            assert_eq!(shown(reviewed), expected);
+        }
+        let message = "on leave".to_owned();
+        let dismissed =
+            issue::TimelineEntry { review_id: 12, message, assignee_id: 4, ..entry(TimelineAction::ReviewDismissed) };
+        let dismissed = shown(dismissed);
+        assert_eq!((&dismissed["type"], &dismissed["review_id"]), (&json!("dismiss_review"), &json!(12)));
+        assert_eq!((&dismissed["assignee"]["username"], &dismissed["message"]), (&json!("ghost"), &json!("on leave")));
+        let team_name = "devs".to_owned();
+        let asked = issue::TimelineEntry { team_name, ..entry(TimelineAction::ReviewRequested) };
+        let expected = json!({
+            "action": "review_requested", "type": "review_request", "body": "", "requested_team": "devs",
+        });
+        assert_eq!(shown(asked), expected);
+        let removed = issue::TimelineEntry { assignee_id: 4, ..entry(TimelineAction::ReviewRequestRemoved) };
+        let removed = shown(removed);
+        assert_eq!((&removed["type"], &removed["removed_assignee"]), (&json!("review_request"), &json!(true)));
+        assert_eq!(removed["assignee"]["username"], "ghost");
     }
 
     #[test]
