@@ -57,6 +57,8 @@ mod quotas;
 mod reactions;
 mod repositories;
 mod reverts;
+mod review_comments;
+mod reviews;
 mod script;
 mod slow_bodies;
 mod stores;

@@ -45,6 +45,9 @@ fn pull() -> issue::Issue {
         base_branch: "main".into(),
         head_id: "a".repeat(40),
         merge_base_id: "b".repeat(40),
+        review_comment_count: 4,
+        requested_reviewer_ids: vec![9, 3],
+        requested_teams: vec![issue::ReviewTeam { id: 5, name: "devs".into() }],
         ..Default::default()
     };
     issue::Issue { pull_request: Some(ends), ..open_issue() }
@@ -101,6 +104,10 @@ async fn a_pull_request_is_shown_with_its_repositories_and_what_git_knows() {
     let (base, head) = (&shown["base"], &shown["head"]);
     assert_eq!((&base["sha"], &base["repo"]["full_name"]), (&json!("c".repeat(40)), &json!("Bob/demo")));
     assert_eq!((&head["sha"], &head["repo"]["full_name"]), (&json!("a".repeat(40)), &json!("Eve/demo")));
+    let names = ["/requested_reviewers/0/login", "/requested_reviewers/1/login", "/requested_reviewers_teams/0/name"];
+    let asked = names.map(|pointer| shown.pointer(pointer).cloned());
+    assert_eq!((json!(asked), &shown["review_comments"]), (json!(["ghost", "Bob", "devs"]), &json!(4)));
+    assert_eq!(case.script.take_request::<repo::GetUsersRequest>(USERS).unwrap().user_ids, [3, 9]);
     let asked = git::DescribePullsRequest { repository_id: 7, pulls: vec![ends()], with_stats: true };
     assert_eq!(case.script.take_request(DESCRIBE), Some(asked));
     assert_eq!(case.script.take_request(HEADS), Some(repo::GetRepositoriesRequest { repository_ids: vec![8] }));
@@ -197,13 +204,16 @@ async fn a_new_pull_request_is_what_its_body_says() {
         assignees: vec!["ann".into(), "eve".into()],
         milestone_id: 9,
         label_ids: vec![5],
+        reviewers: vec!["bob".into()],
+        reviewing_teams: vec!["devs".into()],
         ..plain.clone()
     };
     for (body, expected, owner) in [
         (json!({"head": "topic", "base": "main", "title": "t"}), plain, None),
         (
             json!({"head": "eve:feature/one", "base": "main", "title": "t", "body": "b", "assignee": "ann",
-                   "assignees": ["eve"], "milestone": 9, "labels": [5], "reviewers": [], "due_date": null}),
+                   "assignees": ["eve"], "milestone": 9, "labels": [5], "reviewers": ["bob"], "team_reviewers": ["devs"],
+                   "due_date": null}),
             full,
             Some("eve"),
         ),
@@ -217,8 +227,8 @@ async fn a_new_pull_request_is_what_its_body_says() {
     for (field, value) in [
         ("head", json!("")),
         ("base", Value::Null),
-        ("reviewers", json!(["eve"])),
-        ("team_reviewers", json!(["devs"])),
+        ("reviewers", json!("eve")),
+        ("team_reviewers", json!([5])),
         ("due_date", json!("2026-01-02T03:04:05Z")),
         ("allow_maintainer_edit", json!(true)),
     ] {

@@ -148,6 +148,27 @@ async fn unset_fields_of_the_issue_tracker_are_absent() {
         },
         Case {
             method: "POST",
+            path: "/repos/bob/demo/pulls/2/reviews",
+            rpc: operation::CREATE_REVIEW,
+            required: json!({}),
+            unset: json!({"event": "", "body": "", "commit_id": "", "comments": null}),
+        },
+        Case {
+            method: "POST",
+            path: "/repos/bob/demo/pulls/2/reviews/12",
+            rpc: operation::SUBMIT_REVIEW,
+            required: json!({"event": "APPROVED"}),
+            unset: json!({"body": ""}),
+        },
+        Case {
+            method: "POST",
+            path: "/repos/bob/demo/pulls/2/requested_reviewers",
+            rpc: operation::REQUEST_REVIEWS,
+            required: json!({"reviewers": ["eve"]}),
+            unset: json!({"team_reviewers": null}),
+        },
+        Case {
+            method: "POST",
             path: "/repos/bob/demo/labels",
             rpc: operation::CREATE_LABEL,
             required: json!({"name": "bug", "color": "#e11d21"}),
