@@ -19,6 +19,8 @@ const PERMIT: &str = "ferrite.issue.v1.PullService/PermitMerge";
 const GET: &str = "ferrite.issue.v1.PullService/GetPull";
 const MERGE: &str = "ferrite.git.v1.MergeService/MergePull";
 const MARK: &str = "ferrite.issue.v1.PullService/MarkMerged";
+const SCHEDULE: &str = "ferrite.issue.v1.PullService/ScheduleMerge";
+const CANCEL: &str = "ferrite.issue.v1.PullService/CancelMerge";
 const UPDATE: &str = "ferrite.git.v1.MergeService/UpdatePullHead";
 const CONFLICTS: &str = "ferrite.git.v1.MergeService/GetConflicts";
 const COMPARE: &str = "ferrite.git.v1.DiffService/Compare";
@@ -128,7 +130,7 @@ async fn what_a_merge_cannot_have_is_named() {
     for (body, status, field) in [
         (json!({"Do": "octopus"}), 422, "Do"),
         (json!({"force_merge": true}), 422, "force_merge"),
-        (json!({"merge_when_checks_succeed": true}), 422, "merge_when_checks_succeed"),
+        (json!({"merge_when_checks_succeed": "later"}), 422, "merge_when_checks_succeed"),
         (json!({"do": 7}), 422, "Do"),
         // The settings allow neither.
         (json!({"Do": "rebase"}), 405, ""),
@@ -151,6 +153,7 @@ async fn a_refused_merge_has_the_status_that_clients_expect() {
         (PERMIT, Kind::Aborted, "HEAD_MOVED", 409),
         (MERGE, Kind::FailedPrecondition, "ALREADY_MERGED", 405),
         (MERGE, Kind::PermissionDenied, "PROTECTED_BRANCH", 405),
+        (MERGE, Kind::PermissionDenied, "MERGE_FORBIDDEN", 405),
         (MERGE, Kind::PermissionDenied, "BAD_PERMIT", 503),
         (MERGE, Kind::PermissionDenied, "PERMISSION_REQUIRED", 403),
         (MERGE, Kind::FailedPrecondition, "MERGE_CONFLICT", 409),
@@ -188,10 +191,6 @@ async fn a_merge_made_by_hand_is_marked_and_merges_nothing() {
         }
     }
     let body = json!({"Do": "manually-merged", "MergeCommitID": base, "delete_branch_after_merge": true});
-    let get = format!("{GIT}/GetBranch");
-    let branch = git::Branch { name: b"topic".to_vec(), commit: Some(commit('a')), is_protected: false };
-    case.script.tell(&get, "0123456789abcdef0123456789abcdef");
-    case.script.respond(&get, &git::GetBranchResponse { branch: Some(branch) });
     case.script.respond(&delete, &git::DeleteBranchResponse {});
     assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200);
     assert!(case.script.took_request(&delete));
@@ -208,6 +207,42 @@ async fn a_merge_made_by_hand_is_marked_and_merges_nothing() {
         let (status, refused, _) = case.send("POST", "/pulls/2/merge", &body).await;
         assert_eq!((status, &refused["reason"]), (expected, &json!(reason)));
     }
+}
+
+#[tokio::test]
+async fn what_the_protection_does_not_allow_yet_is_scheduled_if_wanted() {
+    let case = case().await;
+    respond(&case.script, settings());
+    case.script.respond(SCHEDULE, &issue::ScheduleMergeResponse { pull: pull(ends()) });
+    let body = json!({"Do": "squash", "merge_when_checks_succeed": true, "delete_branch_after_merge": true,
+                      "head_commit_id": "a".repeat(40)});
+    assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200);
+    assert!(!case.script.took_request(SCHEDULE));
+    case.script.fail(MERGE, refusal(Kind::PermissionDenied, "PROTECTED_BRANCH"));
+    let (status, shown, _) = case.send("POST", "/pulls/2/merge", &body).await;
+    assert_eq!((status, shown), (201, Value::Null));
+    let expected = issue::ScheduleMergeRequest {
+        repository_id: 7,
+        number: 2,
+        style: MergeStyle::Squash.into(),
+        head_id: "a".repeat(40),
+        message: "Read long lines (#2)\n\nBody.".into(),
+        author: None,
+        deletes_branch: true,
+    };
+    assert_eq!(case.script.take_request(SCHEDULE), Some(expected));
+    case.script.fail(SCHEDULE, refusal(Kind::AlreadyExists, "MERGE_SCHEDULED"));
+    assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 409);
+    // It would never be allowed.
+    case.script.fail(MERGE, refusal(Kind::PermissionDenied, "MERGE_FORBIDDEN"));
+    assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 405);
+    assert!(!case.script.took_request(SCHEDULE));
+
+    case.script.respond(CANCEL, &issue::CancelMergeResponse {});
+    assert_eq!(case.send("DELETE", "/pulls/2/merge", &Value::Null).await.0, 204);
+    case.check_request(CANCEL, issue::CancelMergeRequest { repository_id: 7, number: 2 });
+    case.script.fail(CANCEL, refusal(Kind::NotFound, "MERGE_NOT_SCHEDULED"));
+    assert_eq!(case.send("DELETE", "/pulls/2/merge", &Value::Null).await.0, 404);
 }
 
 #[tokio::test]
