@@ -160,7 +160,7 @@ pub(crate) fn review(review: Review) -> issue::Review {
         team: (team.id != 0).then_some(team),
         state: review.state.into(),
         body: review.body,
-        is_stale: review.commit_id != review.head_id,
+        is_stale: review.state != ReviewState::Requested && review.commit_id != review.head_id,
         commit_id: review.commit_id,
         is_official: review.is_official,
         is_dismissed: review.is_dismissed,

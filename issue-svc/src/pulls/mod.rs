@@ -8,7 +8,6 @@
 mod bases;
 mod branches;
 mod heads;
-mod lines;
 mod permits;
 mod queue;
 mod scheduled_merges;
@@ -21,10 +20,11 @@ use std::sync::Arc;
 
 use ferrite_core::Clock;
 use ferrite_proto::events::{IssueReach, RefsUpdated};
-use ferrite_proto::git::Merge;
+use ferrite_proto::git::{FindLinesRequest, FoundLines, Merge};
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_rpc::service_key::ServiceTokenSource;
 
+use self::bases::unavailable;
 use crate::error::IssueError;
 use crate::model::Merged;
 use crate::upstream::{GitClient, RepoClient};
@@ -52,6 +52,15 @@ impl Pulls {
         let Some(merge) = &updated.merge else { return Ok(()) };
         let reaches_issues = matches!(updated.issue_reach(), IssueReach::Repository | IssueReach::All);
         self.merge(repository, &merged(merge, reaches_issues), MergeSource::Journal).await
+    }
+
+    /// Returns whether the lines in `request` exist, in its order, with the parts of the diff that
+    /// show them.
+    pub(crate) async fn find_lines(&self, request: FindLinesRequest) -> Result<Vec<FoundLines>, IssueError> {
+        let repository = RepositoryId(request.repository_id);
+        let described = self.repo.describe(repository).await.map_err(|status| unavailable(&status))?;
+        let described = described.ok_or(IssueError::RepositoryDeleted)?;
+        self.git.find_lines(&described.store, request).await
     }
 
     /// Marks a pull request as merged. Ignores numbers that are no pull request.

@@ -168,7 +168,7 @@ impl IssueTable {
             if let Some(delete_words) = tx.pick(None, Some("DELETE FROM issue_words WHERE rowid IN ")) {
                 delete_all(tx, delete_words, &ids).await?;
             }
-            // Cascades to comments, reactions, labels, mentions, timelines and words.
+            // Cascades to comments, reviews, reactions, labels, mentions, timelines and words.
             delete_all(tx, "DELETE FROM issues WHERE id IN ", &ids).await?;
         }
         Ok(ids.len())

@@ -108,7 +108,11 @@ impl GitClient {
                 Err(FieldViolation::new("commit_id", "unknown", "no such commit in this pull request").into())
             }
             Err(status) if status.code() == Code::InvalidArgument => {
-                Err(FieldViolation::new("comments", "invalid", status.message()).into())
+                // The list of lines is that of the comments.
+                let violation = |(field, _, message): (String, String, String)| {
+                    FieldViolation::new(field.replacen("lines", "comments", 1), "invalid", message)
+                };
+                Err(IssueError::Invalid(violations(&status).into_iter().map(violation).collect()))
             }
             Err(status) => Err(refusal(&status)),
         }
