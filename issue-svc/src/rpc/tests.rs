@@ -24,6 +24,7 @@ mod conditional;
 mod organization_labels;
 mod pulls;
 mod reactions;
+mod reviews;
 
 const TEXT_BYTES: usize = 1_000_000;
 const DESCRIPTION_BYTES: usize = 60_000;

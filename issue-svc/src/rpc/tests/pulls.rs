@@ -25,10 +25,10 @@ use super::*;
 
 mod marks;
 
-const FORK: i64 = 43;
+pub(super) const FORK: i64 = 43;
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
-fn id(digit: &str) -> String {
+pub(super) fn id(digit: &str) -> String {
     digit.repeat(40)
 }
 
@@ -42,7 +42,7 @@ fn head_grant(user: i64, repository: i64, operation: &str) -> String {
     })
 }
 
-fn new_pull(user: i64) -> CreatePullRequest {
+pub(super) fn new_pull(user: i64) -> CreatePullRequest {
     CreatePullRequest {
         repository_id: REPOSITORY,
         base_branch: "main".to_owned(),
@@ -54,19 +54,19 @@ fn new_pull(user: i64) -> CreatePullRequest {
     }
 }
 
-async fn start(url: &ferrite_core::Secret) -> Service {
+pub(super) async fn start(url: &ferrite_core::Secret) -> Service {
     let service = Service::start(url).await;
     service.peer.set_branch(REPOSITORY, "main", Some(&id("b")));
     service.peer.set_branch(FORK, "topic", Some(&id("a")));
     service
 }
 
-async fn create(service: &Service, caller: &TestCaller, new: CreatePullRequest) -> Result<Issue, Status> {
+pub(super) async fn create(service: &Service, caller: &TestCaller, new: CreatePullRequest) -> Result<Issue, Status> {
     let mut client = PullServiceClient::new(service.channel.clone());
     Ok(client.create_pull(caller.request(CREATE_PULL, new)).await?.into_inner().pull.unwrap())
 }
 
-async fn get(service: &Service, number: i64) -> Issue {
+pub(super) async fn get(service: &Service, number: i64) -> Issue {
     let request = GetPullRequest { repository_id: REPOSITORY, number };
     let request = TestCaller::anonymous(Permission::Read).request(GET_PULL, request);
     let mut client = PullServiceClient::new(service.channel.clone());
@@ -77,7 +77,7 @@ async fn ends(service: &Service, number: i64) -> PullRequest {
     get(service, number).await.pull_request.unwrap()
 }
 
-async fn update(service: &Service, caller: &TestCaller, change: UpdatePullRequest) -> Result<Issue, Status> {
+pub(super) async fn update(service: &Service, caller: &TestCaller, change: UpdatePullRequest) -> Result<Issue, Status> {
     let change = UpdatePullRequest { repository_id: REPOSITORY, number: 1, ..change };
     let mut client = PullServiceClient::new(service.channel.clone());
     Ok(client.update_pull(caller.request(UPDATE_PULL, change)).await?.into_inner().pull.unwrap())
@@ -90,7 +90,7 @@ async fn permit(service: &Service, head_id: &str) -> Result<String, Status> {
     Ok(PullServiceClient::new(service.channel.clone()).permit_merge(request).await?.into_inner().permit)
 }
 
-fn pushed(repository: i64, updates: &[(&str, &str, &str)]) -> Event {
+pub(super) fn pushed(repository: i64, updates: &[(&str, &str, &str)]) -> Event {
     updated(repository, RefsUpdateKind::Push, updates)
 }
 
@@ -121,7 +121,7 @@ async fn waiting(service: &Service) -> i64 {
     service.db().one::<(i64,)>("SELECT COUNT(*) FROM pull_updates", &[]).await.unwrap().0
 }
 
-fn refused<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String) {
+pub(super) fn refused<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String) {
     let status = result.unwrap_err();
     (status.code(), reason(&status))
 }
