@@ -153,7 +153,9 @@ async fn the_branch_goes_if_no_pull_request_was_opened() {
     ] {
         script.fail(CREATE, refusal(kind, "REFUSED"));
         assert_eq!(revert(key).await, status);
-        let expected = is_deleted.then(|| git::DeleteBranchRequest { repository_id: 7, name: b"revert-2-2".to_vec() });
+        let branch =
+            || git::DeleteBranchRequest { repository_id: 7, name: b"revert-2-2".to_vec(), commit_id: "a".repeat(40) };
+        let expected = is_deleted.then(branch);
         assert_eq!(script.take_request(&delete), expected, "{status}");
     }
 }
