@@ -122,7 +122,7 @@ async fn a_review_is_what_its_body_says() {
     ]);
     for (body, expected) in [
         (Value::Null, with(ReviewState::Pending)),
-        (json!({"event": "", "line_count": 0}), with(ReviewState::Pending)),
+        (json!({"event": ""}), with(ReviewState::Pending)),
         (json!({"event": "PENDING"}), with(ReviewState::Pending)),
         (json!({"event": "APPROVED"}), with(ReviewState::Approved)),
         (json!({"event": "APPROVE"}), with(ReviewState::Approved)),
