@@ -72,7 +72,6 @@ fn pull_request(pull: PullRequest, requests: Vec<Requested>, title: &str) -> iss
         requested_reviewer_ids,
         requested_teams,
         review_comment_count: pull.review_comment_count,
-        ..issue::PullRequest::default()
     }
 }
 

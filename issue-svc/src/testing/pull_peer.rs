@@ -43,8 +43,6 @@ pub(crate) struct PullPeerState {
     pub(crate) reviewer_questions: Vec<DescribeReviewersRequest>,
     /// Run while repo-svc is asked about reviewers the next time.
     pub(crate) meanwhile: Option<(Db, String)>,
-    /// The users who can write.
-    pub(crate) writers: HashSet<i64>,
     /// The commits of pull requests besides their heads.
     pub(crate) commits: HashSet<String>,
     /// The questions about lines.
@@ -155,17 +153,8 @@ impl FakeAccessService for PullPeer {
         }
         let mut state = self.0.lock().unwrap();
         let named = request.usernames.iter().map(|name| state.reviewers.get(&name.to_lowercase()));
-        let named = named.map(|found| found.cloned().unwrap_or_default());
-        let with_id = request.user_ids.iter().map(|id| {
-            let known = state.reviewers.values().find(|user| user.user_id == *id).cloned();
-            known.unwrap_or_else(|| Reviewer {
-                user_id: *id,
-                can_read: true,
-                can_write: state.writers.contains(id),
-                team_ids: Vec::new(),
-            })
-        });
-        let users = named.chain(with_id).collect();
+        let with_id = request.user_ids.iter().map(|id| state.reviewers.values().find(|user| user.user_id == *id));
+        let users = named.chain(with_id).map(|found| found.cloned().unwrap_or_default()).collect();
         let teams = request.team_names.iter().map(|name| state.teams.get(&name.to_lowercase()));
         let teams = teams.map(|found| found.cloned().unwrap_or_default()).collect();
         state.reviewer_questions.push(request);

@@ -12,6 +12,7 @@ use ferrite_proto::issue::review_service_client::ReviewServiceClient;
 use ferrite_proto::issue::*;
 use ferrite_proto::metadata::{PRECONDITION, VERSION};
 use ferrite_proto::operation::*;
+use ferrite_proto::repo::Reviewer;
 use ferrite_rpc::grpc::Channel;
 use prost::Message;
 
@@ -114,7 +115,8 @@ fn fields<T: std::fmt::Debug>(outcome: Result<T, Status>) -> Vec<String> {
 async fn a_pending_review_is_seen_by_its_author_alone_until_it_is_submitted() {
     on_each_url(|url| async move {
         let (service, mut client) = start(&url).await;
-        service.peer.0.lock().unwrap().writers.insert(8);
+        let writer = Reviewer { user_id: 8, can_read: true, can_write: true, ..Default::default() };
+        service.peer.0.lock().unwrap().reviewers.insert("bob".to_owned(), writer);
         let (ada, bob) = (reader(7), reader(8));
         let first = new(ReviewState::Pending, "One", vec![comment(3, "a"), comment(5, "b")]);
         let begun = review(&service, &bob, first).await.unwrap().id;
@@ -179,6 +181,34 @@ async fn an_approval_needs_no_text_and_submits_what_was_pending() {
         service.peer.set_branch(FORK, "topic", Some(&id("d")));
         service.deliver(vec![pushed(FORK, &[("topic", &id("a"), &id("d"))])]).await.unwrap();
         eventually("the review is stale", async || get_review(&service, &bob, carol.id).await.unwrap().is_stale).await;
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_review_ends_the_request_to_its_author_once_it_is_submitted() {
+    on_each_url(|url| async move {
+        let (service, mut client) = start(&url).await;
+        let reviewer = Reviewer { user_id: 8, can_read: true, can_write: true, ..Default::default() };
+        service.peer.0.lock().unwrap().reviewers.insert("bob".to_owned(), reviewer);
+        let request = RequestReviewsRequest {
+            repository_id: REPOSITORY,
+            number: 1,
+            usernames: vec!["bob".to_owned()],
+            ..Default::default()
+        };
+        let asked = client.request_reviews(reader(7).request(REQUEST_REVIEWS, request)).await.unwrap().into_inner();
+        let request = asked.reviews[0].clone();
+        assert_eq!(list(&service, &reader(9)).await.reviews, std::slice::from_ref(&request));
+        let open = async || get(&service, 1).await.pull_request.unwrap().requested_reviewer_ids;
+        let bob = reader(8);
+        let pending = review(&service, &bob, new(ReviewState::Pending, "x", Vec::new())).await.unwrap();
+        assert_eq!(open().await, [8]);
+        assert_eq!(refused(submit(&service, &bob, request.id, ReviewState::Approved, "").await).1, "REVIEW_NOT_FOUND");
+        submit(&service, &bob, pending.id, ReviewState::Approved, "").await.unwrap();
+        assert_eq!(open().await, [0_i64; 0]);
+        assert_eq!(list(&service, &bob).await.total_count, 1);
         service.stop().await;
     })
     .await;
