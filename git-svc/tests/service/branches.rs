@@ -26,7 +26,7 @@ fn creation(id: i64, name: &str, revision: &str) -> CreateBranchRequest {
 }
 
 fn deletion(id: i64, name: &str) -> DeleteBranchRequest {
-    DeleteBranchRequest { repository_id: id, name: name.into() }
+    DeleteBranchRequest { repository_id: id, name: name.into(), commit_id: String::new() }
 }
 
 fn renaming(id: i64, name: &str, new_name: &str) -> RenameBranchRequest {
@@ -218,6 +218,23 @@ async fn a_name_that_is_taken_or_invalid_renames_nothing() {
     // A writer may rename a branch that nothing protects.
     service.git().rename_branch(service.with_grant(id, renaming(id, "other", "another"))).await.unwrap();
     assert_eq!(names(&service, id).await, ["another", "main", "ruled", &long]);
+}
+
+#[tokio::test]
+async fn a_branch_is_only_deleted_at_the_commit_that_is_given() {
+    let service = Service::start().await;
+    let id = service.create().await;
+    let first = service.put(id, "a", b"1").await;
+    let second = service.put(id, "a", b"2").await;
+    create(&service, id, "topic", "").await.unwrap();
+    let delete = async |commit_id: &str| {
+        let request = DeleteBranchRequest { commit_id: commit_id.to_owned(), ..deletion(id, "topic") };
+        service.git().delete_branch(service.with_grant(id, request)).await
+    };
+    check(delete(&first).await, Code::Aborted, "BRANCH_MOVED");
+    check(delete("main").await, Code::InvalidArgument, "INVALID_ARGUMENT");
+    delete(&second).await.unwrap();
+    assert_eq!(names(&service, id).await, ["main"]);
 }
 
 #[tokio::test]

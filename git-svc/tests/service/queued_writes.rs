@@ -88,7 +88,7 @@ async fn a_write_that_waited_has_no_effect_without_permission() {
     let tag = AddTagRequest { repository_id: id, tag_name: "v1".into(), target: b"main".to_vec(), message: "1".into() };
     let other = CreateBranchRequest { name: "other".into(), ..branch.clone() };
     service.git().create_branch(service.with_grant(id, other)).await.unwrap();
-    let deletion = DeleteBranchRequest { repository_id: id, name: b"other".to_vec() };
+    let deletion = DeleteBranchRequest { repository_id: id, name: b"other".to_vec(), ..DeleteBranchRequest::default() };
     let rule = SetProtectionRequest { repository_id: id, pattern: "main".into(), ..SetProtectionRequest::default() };
     let (mut git, mut more, mut again) = (service.git(), service.git(), service.git());
     let (mut tags, mut protections) = (service.tags(), ProtectionServiceClient::new(service.channel()));
