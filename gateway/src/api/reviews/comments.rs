@@ -41,7 +41,7 @@ operations! {
 fields! {
     /// The new text of a comment.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
-    struct ChangedComment {
+    struct ChangedReviewComment {
         body: Required<LongText> = "Why not?",
     }
 }
@@ -86,7 +86,7 @@ async fn update(
     Authenticated(call): Authenticated,
     path: RepoPath,
     params: Params,
-    body: RequestBody<ChangedComment>,
+    body: RequestBody<ChangedReviewComment>,
 ) -> ApiResult<Json<ReviewComment>> {
     let access = call.access(&path, operation::UPDATE_REVIEW_COMMENT).await?;
     let blank =
@@ -94,7 +94,7 @@ async fn update(
     let check = async {
         call.clients.reviews().update_review_comment(call.blank_with_grant(&access.grant, blank.clone())).await
     };
-    let (ChangedComment { body }, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
+    let (ChangedReviewComment { body }, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::UPDATE_REVIEW_COMMENT).await?;
     let request = call.request_with_grant(&access.grant, UpdateReviewCommentRequest { body, ..blank });
     let changed = call.clients.reviews().update_review_comment(request).await?.into_inner();

@@ -2,7 +2,7 @@ use ferrite_api_types::Review;
 use ferrite_api_types::convert::require;
 use ferrite_proto::issue::{
     self, CreateReviewRequest, DeleteReviewRequest, DismissReviewRequest, GetReviewRequest, ListReviewsRequest,
-    NewReviewComment, ReviewState, SubmitReviewRequest, UndismissReviewRequest,
+    ReviewState, SubmitReviewRequest, UndismissReviewRequest,
 };
 use ferrite_proto::operation;
 use ferrite_rpc::grpc::with_timeout;
@@ -68,14 +68,14 @@ fields! {
         /// The commit that was reviewed; the head by default. A review of another commit is stale.
         commit_id: OrDefault<Text<40>> = "9e107d9d372bb6826bd81d3542a419d6e277e1a2",
         /// Comments on lines, at most 100.
-        comments: OrDefault<Objects<NewComment>> =
+        comments: OrDefault<Objects<NewReviewComment>> =
             json!([{"path": "src/main.rs", "new_position": 3, "body": "Why?"}]),
     }
 }
 
 fields! {
     /// A comment on lines. It needs `new_position` or `old_position`, not both.
-    struct NewComment {
+    struct NewReviewComment {
         /// The path of the file.
         path: Required<Text<4096>> = "src/main.rs",
         body: Required<LongText> = "Why?",
@@ -113,7 +113,7 @@ impl NewReview {
     /// Returns the request of a pull request to be named. Errors name all comments with two
     /// positions; issue-svc checks the rest.
     fn into_request(self) -> ApiResult<CreateReviewRequest> {
-        let is_ambiguous = |comment: &NewComment| comment.new_position != 0 && comment.old_position != 0;
+        let is_ambiguous = |comment: &NewReviewComment| comment.new_position != 0 && comment.old_position != 0;
         let ambiguous = self.comments.iter().enumerate().filter(|(_, comment)| is_ambiguous(comment));
         let errors: Vec<_> = ambiguous.map(|(place, _)| two_positions(place)).collect();
         if !errors.is_empty() {
@@ -123,7 +123,7 @@ impl NewReview {
             state: self.event.unwrap_or(ReviewState::Pending).into(),
             body: self.body,
             commit_id: self.commit_id,
-            comments: self.comments.into_iter().map(NewComment::into_request).collect(),
+            comments: self.comments.into_iter().map(NewReviewComment::into_request).collect(),
             ..Default::default()
         })
     }
@@ -133,13 +133,13 @@ fn two_positions(place: usize) -> FieldError {
     FieldError::new(&format!("comments[{place}].old_position"), "invalid", "cannot be combined with `new_position`")
 }
 
-impl NewComment {
+impl NewReviewComment {
     /// At most one position is given. Without one, issue-svc refuses `new_position`.
-    fn into_request(self) -> NewReviewComment {
+    fn into_request(self) -> issue::NewReviewComment {
         // issue-svc refuses what is no line.
         let number = |value: i64| i32::try_from(value).unwrap_or(-1);
         let is_old_side = self.old_position != 0;
-        NewReviewComment {
+        issue::NewReviewComment {
             path: self.path,
             is_old_side,
             line: number(if is_old_side { self.old_position } else { self.new_position }),
