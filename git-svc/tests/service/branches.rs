@@ -232,7 +232,7 @@ async fn a_branch_is_only_deleted_at_the_commit_that_is_given() {
         service.git().delete_branch(service.with_grant(id, request)).await
     };
     check(delete(&first).await, Code::Aborted, "BRANCH_MOVED");
-    check(delete("main").await, Code::InvalidArgument, "INVALID_ARGUMENT");
+    check(delete("main").await, Code::InvalidArgument, "INVALID_FIELDS");
     delete(&second).await.unwrap();
     assert_eq!(names(&service, id).await, ["main"]);
 }
