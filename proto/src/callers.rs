@@ -142,7 +142,16 @@ mod tests {
             ((IssueSvc, HookSvc), &["Deliver"]),
             (
                 (IssueSvc, GitSvc),
-                &["DeleteBranch", "FindLines", "FindMerged", "ListMerges", "MergePull", "ListPushedCommits", "SetPullHead", "StageHead"],
+                &[
+                    "DeleteBranch",
+                    "FindLines",
+                    "FindMerged",
+                    "ListMerges",
+                    "MergePull",
+                    "ListPushedCommits",
+                    "SetPullHead",
+                    "StageHead",
+                ],
             ),
             (
                 (HookSvc, RepoSvc),

@@ -25,7 +25,10 @@ async fn facts_about_the_server_are_the_same_for_every_caller(cluster: &Cluster)
                 "default_max_blob_size": 32 << 20,
             }),
         ),
-        ("/settings/ui", json!({"allowed_reactions": ["+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes"]})),
+        (
+            "/settings/ui",
+            json!({"allowed_reactions": ["+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes"]}),
+        ),
         (
             "/settings/repository",
             json!({

@@ -201,7 +201,9 @@ pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
         (_, "PRECONDITION_FAILED") => StatusCode::PRECONDITION_FAILED,
         (_, "BRANCH_EXISTS" | "TAG_EXISTS" | "TAG_IN_USE" | "MERGE_CONFLICT" | "PULL_EXISTS") => StatusCode::CONFLICT,
-        (_, "ALREADY_MERGED" | "IS_DRAFT" | "MERGE_FORBIDDEN" | "PROTECTED_BRANCH" | "STYLE_NOT_ALLOWED") => StatusCode::METHOD_NOT_ALLOWED,
+        (_, "ALREADY_MERGED" | "IS_DRAFT" | "MERGE_FORBIDDEN" | "PROTECTED_BRANCH" | "STYLE_NOT_ALLOWED") => {
+            StatusCode::METHOD_NOT_ALLOWED
+        }
         (_, "BRANCH_RENAMED") => StatusCode::MOVED_PERMANENTLY,
         (_, "STORE_FULL") => StatusCode::INSUFFICIENT_STORAGE,
         (_, "WRONG_STORE" | "BAD_PERMIT") => StatusCode::SERVICE_UNAVAILABLE,

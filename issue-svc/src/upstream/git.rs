@@ -143,9 +143,13 @@ impl MergeRefusal {
                 | "STORE_FULL"
                 | "STORAGE_QUOTA_EXCEEDED",
             ) => Self::Waits,
-            Some("MERGE_FORBIDDEN" | "PERMISSION_REQUIRED" | "REPOSITORY_NOT_FOUND" | "BAD_CREDENTIALS" | "REPOSITORY_ARCHIVED") => {
-                Self::RightsLost
-            }
+            Some(
+                "MERGE_FORBIDDEN"
+                | "PERMISSION_REQUIRED"
+                | "REPOSITORY_NOT_FOUND"
+                | "BAD_CREDENTIALS"
+                | "REPOSITORY_ARCHIVED",
+            ) => Self::RightsLost,
             _ => Self::Failed(refusal(status)),
         }
     }

@@ -220,7 +220,11 @@ fn names(first: String, others: Vec<String>) -> Vec<String> {
 }
 
 /// Responds to a write. Gitea has 201 for changes as well.
-pub(super) async fn created(call: &ApiCall, access: ResolvedAccess, pull: Option<Issue>) -> ApiResult<Created<PullRequest>> {
+pub(super) async fn created(
+    call: &ApiCall,
+    access: ResolvedAccess,
+    pull: Option<Issue>,
+) -> ApiResult<Created<PullRequest>> {
     let pull = require(pull, "pull")?;
     let location = format!("{}/pulls/{}", access.urls.api(), pull.number);
     let reader = Reader::after(call, access).await?;
