@@ -158,9 +158,13 @@ impl Pulls {
 
     pub(super) async fn retry_round(&self) -> Result<(), DbError> {
         let store = &self.writer.store;
-        let mut tx = store.db().begin().await?;
         let now_us = self.clock.now_us();
         let before_us = now_us.saturating_sub(micros(RETRY_AGE));
+        // Read first, so that nothing to do does not occupy SQLite's single writer.
+        if !store.has_stale_merges(before_us).await? {
+            return Ok(());
+        }
+        let mut tx = store.db().begin().await?;
         for (repository, number, user) in store.claim_stale_merges(&mut tx, (before_us, now_us), MAX_RETRIES).await? {
             self.queue.record(&mut tx, repository, &Update::Scheduled { number }, user, now_us).await?;
         }

@@ -115,6 +115,13 @@ impl IssueTable {
         Ok(rows.into_iter().map(|(number,)| number).collect())
     }
 
+    /// Whether there are scheduled merges that were last tried before a time.
+    pub(crate) async fn has_stale_merges(&self, before_us: i64) -> Result<bool, DbError> {
+        let sql = "SELECT issue_id FROM scheduled_merges WHERE tried_us < $1 LIMIT 1";
+        let row: Option<(i64,)> = self.db.optional(sql, &args![before_us]).await?;
+        Ok(row.is_some())
+    }
+
     /// Returns scheduled merges that were last tried before `before_us`, and notes that they are
     /// tried now. Each is the repository, the number and the user.
     pub(crate) async fn claim_stale_merges(
