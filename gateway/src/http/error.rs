@@ -200,7 +200,9 @@ pub(crate) fn http_status(code: Code, reason: &str) -> StatusCode {
     match (code, reason) {
         (_, "MIRROR_READ_ONLY") => StatusCode::FORBIDDEN,
         (_, "PRECONDITION_FAILED") => StatusCode::PRECONDITION_FAILED,
-        (_, "BRANCH_EXISTS" | "TAG_EXISTS" | "TAG_IN_USE" | "MERGE_CONFLICT" | "PULL_EXISTS") => StatusCode::CONFLICT,
+        (_, "BRANCH_EXISTS" | "TAG_EXISTS" | "TAG_IN_USE" | "MERGE_CONFLICT" | "MERGE_SCHEDULED" | "PULL_EXISTS") => {
+            StatusCode::CONFLICT
+        }
         (_, "ALREADY_MERGED" | "IS_DRAFT" | "MERGE_FORBIDDEN" | "PROTECTED_BRANCH" | "STYLE_NOT_ALLOWED") => {
             StatusCode::METHOD_NOT_ALLOWED
         }

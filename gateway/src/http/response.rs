@@ -38,8 +38,10 @@ pub(crate) struct Started;
 /// 200 without a body, for clients that expect this status.
 pub(crate) struct Done;
 
-/// 201 without a body, for something that is to happen later.
-pub(crate) struct Scheduled;
+/// 201 without a body, for something that is to happen later, with the API URL that shows it.
+pub(crate) struct Scheduled {
+    pub(crate) location: String,
+}
 
 /// 204 without a body.
 pub(crate) struct NoContent;
@@ -162,7 +164,7 @@ impl IntoResponse for Done {
 
 impl IntoResponse for Scheduled {
     fn into_response(self) -> Response {
-        StatusCode::CREATED.into_response()
+        (StatusCode::CREATED, [(LOCATION, self.location)]).into_response()
     }
 }
 
@@ -273,7 +275,7 @@ impl Output for Done {
 
 impl Output for Scheduled {
     fn describe(about: &mut Description) {
-        about.responses.push(Success::empty(201));
+        about.responses.push(Success::empty(201).with_headers(&["Location"]));
     }
 }
 

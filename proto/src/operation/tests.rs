@@ -24,14 +24,18 @@ fn every_operation_that_does_not_read_is_a_write() {
 
 #[test]
 fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
-    const READS: [&str; 14] = [
+    const READS: [&str; 18] = [
         "Get",
         "List",
         "Search",
         "IsFollowing",
         "IsStarred",
         "Authenticate",
-        "Resolve",
+        "ResolveAccess",
+        "ResolveFeedAccess",
+        "ResolveIssueAccess",
+        "ResolveKey",
+        "RenewAccess",
         "Reauthorize",
         "Check",
         "Compare",

@@ -99,7 +99,7 @@ async fn what_cannot_be_merged_is_refused_with_the_reason(cluster: &Cluster) {
     for (body, field) in [
         (json!({"Do": "octopus"}), "Do"),
         (json!({"Do": 7}), "Do"),
-        (json!({"Do": "merge", "merge_when_checks_succeed": true}), "merge_when_checks_succeed"),
+        (json!({"Do": "merge", "merge_when_checks_succeed": "yes"}), "merge_when_checks_succeed"),
         (json!({"Do": "merge", "delete_branch_after_merge": "yes"}), "delete_branch_after_merge"),
     ] {
         work.merge(number, body).await.refused_field(field);

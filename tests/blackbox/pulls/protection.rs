@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::Work;
+use super::{Work, refused_for};
 use crate::harness::{Cluster, Response, User};
 
 on_profiles! {
@@ -96,7 +96,10 @@ async fn only_those_on_the_list_merge(cluster: &Cluster) {
     let (bob, carol) = (writer(&work, cluster, "bob").await, writer(&work, cluster, "carol").await);
     let (first, second) = (work.open("first").await, work.open("second").await);
     protect(&work, json!({"enable_merge_whitelist": true, "merge_whitelist_usernames": [carol.name]})).await;
-    held_back(work.merge_by(&bob, first, &json!({})).await);
+    for later in [false, true] {
+        let body = json!({"merge_when_checks_succeed": later});
+        refused_for(work.merge_by(&bob, first, &body).await, 405, "MERGE_FORBIDDEN");
+    }
     work.merge_by(&carol, first, &json!({})).await.empty(200);
     // Owners always may.
     work.merge(second, json!({})).await.empty(200);

@@ -124,6 +124,8 @@ async fn a_scheduled_merge_goes_with_the_rights_of_its_user(cluster: &Cluster) {
     succeed(&work, number).await;
     is_cancelled(&work, number, "the user can no longer merge").await;
     // A style that is not allowed any more.
+    let head = work.push_commit("topic", "more", "more\n").await;
+    work.head_becomes(number, &head).await;
     schedule(&work, &work.owner, number, &later()).await;
     work.owner
         .patch(&work.path(""), &json!({"allow_merge_commits": false, "default_merge_style": "squash"}))

@@ -183,11 +183,12 @@ async fn merge(
 
 /// Lets issue-svc merge once the branch protection allows it.
 async fn schedule(call: &ApiCall, request: ScheduleMergeRequest) -> ApiResult<Scheduled> {
+    let number = request.number;
     let access = call.resolve(RepositoryRef::by_id(request.repository_id), operation::SCHEDULE_MERGE).await?;
     // The key belongs to the merge. A second request finds that it is scheduled.
     let request = call.blank_with_grant(&access.grant, request);
     call.clients.pulls().schedule_merge(request).await.map_err(refused_merge)?;
-    Ok(Scheduled)
+    Ok(Scheduled { location: format!("{}/pulls/{number}", access.urls.api()) })
 }
 
 async fn cancel(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {

@@ -290,6 +290,9 @@ async fn conditions_of_every_post_are_refused_after_its_caller() {
         "LabelService/ChangeIssueLabels",
         "PullService/CreatePull",
         "ReactionService/AddReaction",
+        "ReviewService/CreateReview",
+        "ReviewService/SubmitReview",
+        "ReviewService/RequestReviews",
     ] {
         script.fail(&format!("ferrite.issue.v1.{rpc}"), failure(Kind::InvalidArgument, "INVALID_REQUEST"));
     }

@@ -214,8 +214,8 @@ async fn what_the_protection_does_not_allow_yet_is_scheduled_if_wanted() {
     let case = case().await;
     respond(&case.script, settings());
     case.script.respond(SCHEDULE, &issue::ScheduleMergeResponse { pull: pull(ends()) });
-    let body = json!({"Do": "squash", "merge_when_checks_succeed": true, "delete_branch_after_merge": true,
-                      "head_commit_id": "a".repeat(40)});
+    let body = json!({"merge_when_checks_succeed": true, "delete_branch_after_merge": true,
+                      "head_commit_id": "a".repeat(40), "MergeTitleField": "T"});
     assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200);
     assert!(!case.script.took_request(SCHEDULE));
     case.script.fail(MERGE, refusal(Kind::PermissionDenied, "PROTECTED_BRANCH"));
@@ -224,9 +224,9 @@ async fn what_the_protection_does_not_allow_yet_is_scheduled_if_wanted() {
     let expected = issue::ScheduleMergeRequest {
         repository_id: 7,
         number: 2,
-        style: MergeStyle::Squash.into(),
+        style: MergeStyle::Merge.into(),
         head_id: "a".repeat(40),
-        message: "Read long lines (#2)\n\nBody.".into(),
+        message: "T".into(),
         author: None,
         deletes_branch: true,
     };
