@@ -37,7 +37,7 @@ const ORDER: &[(&str, &str)] = &[
          transport descriptors trusted_proxies linger grpc proxy_protocol min_rate",
     ),
     ("kit/events", "commit flush delivery relay append handover round purge event rows waiters lag"),
-    ("api-types", "pull issue comment repository milestone user convert links schema"),
+    ("api-types", "pull review issue comment repository milestone user convert links schema"),
     ("markdown", "render references commit walk bounds scan"),
     ("outbound", "client exchange connect tls resolve request error url policy allow address host"),
     ("repo-svc", "admin rpc state background placement auth creation_limit config store access model error telemetry"),

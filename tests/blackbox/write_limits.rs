@@ -376,18 +376,23 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "DeleteMilestone", "DELETE", demo(&format!("/milestones/{milestone}")), nothing());
 
     // Pull requests
-    for name in ["pulled", "offered"] {
+    ada.patch(&demo(""), &json!({"allow_manual_merge": true})).await.expect(200);
+    for name in ["pulled", "offered", "undone"] {
         let change = json!({"message": "m", "content": "dGV4dA==", "new_branch": name});
         ada.put(&demo(&format!("/contents/{name}")), &change).await.expect(201);
     }
     let pull = ada.post(&demo("/pulls"), &json!({"head": "pulled", "base": "main", "title": "One"})).await;
     let pull = demo(&format!("/pulls/{}", pull.expect(201).json()["number"]));
+    let undone = ada.post(&demo("/pulls"), &json!({"head": "undone", "base": "main", "title": "Two"})).await;
+    let undone = demo(&format!("/pulls/{}", undone.expect(201).json()["number"]));
+    ada.post(&format!("{undone}/merge"), &json!({"Do": "merge"})).await.expect(200);
     ada.put(&demo("/contents/newer"), &content).await.expect(201);
+    let base = ada.get(&demo("/branches/main")).await.expect(200).json()["commit"]["id"].clone();
     add(ada, "CreatePull", "POST", demo("/pulls"), json!({"head": "offered", "base": "main", "title": "More"}));
     add(ada, "UpdatePull", "PATCH", pull.clone(), json!({"title": "Changed"}));
     add(ada, "UpdatePullHead", "POST", format!("{pull}/update"), json!({}));
-    add(ada, "MarkMerged", "POST", format!("{pull}/merge"), json!({"Do": "manually-merged"}));
-    add(ada, "RevertMerge", "POST", format!("{pull}/revert"), json!({}));
+    add(ada, "MarkMerged", "POST", format!("{pull}/merge"), json!({"Do": "manually-merged", "MergeCommitID": base}));
+    add(ada, "RevertMerge", "POST", format!("{undone}/revert"), json!({}));
     add(ada, "CancelMerge", "DELETE", format!("{pull}/merge"), nothing());
     add(ada, "PermitMerge MergePull ScheduleMerge", "POST", format!("{pull}/merge"), json!({"Do": "merge"}));
     let (reviews, asking) = (format!("{pull}/reviews"), format!("{pull}/requested_reviewers"));

@@ -14,6 +14,7 @@ mod imports;
 mod lines;
 mod merges;
 mod protections;
+mod pulls;
 mod ref_writes;
 mod releases;
 mod repositories;

@@ -325,16 +325,18 @@ async fn merges_follow_their_own_rules_of_a_protected_branch() {
     let (id, permit) = (parted.id, parted.permit(MergeStyle::Merge));
     // Who may push does not matter.
     let closed = || SetProtectionRequest { forbids_push: true, ..rule(id, "main") };
-    for (rule, words) in [
-        (SetProtectionRequest { merge_user_ids: vec![8], ..closed() }, "not allowed to merge"),
-        (SetProtectionRequest { requires_current_head: true, ..closed() }, "behind"),
+    let (never, not_yet) = ("MERGE_FORBIDDEN", "PROTECTED_BRANCH");
+    for (rule, reason, words) in [
+        (SetProtectionRequest { merge_user_ids: vec![8], ..closed() }, never, "not allowed to merge"),
+        (SetProtectionRequest { requires_current_head: true, ..closed() }, not_yet, "behind"),
         (
             SetProtectionRequest { requires_checks: true, required_contexts: vec!["ci/build".into()], ..closed() },
+            not_yet,
             "ci/build",
         ),
     ] {
         protect(&service, rule).await;
-        let message = check(merge(&service, permit.clone()).await, Code::PermissionDenied, "PROTECTED_BRANCH");
+        let message = check(merge(&service, permit.clone()).await, Code::PermissionDenied, reason);
         assert!(message.contains(words), "{message}");
     }
     let status = CreateStatusRequest {

@@ -30,7 +30,7 @@ const MAX_RETRIES: i64 = 100;
 const MAX_OF_COMMIT: i64 = 100;
 
 /// Why a scheduled merge is cancelled, as the timeline says it.
-const RIGHTS_LOST: &str = "the user can no longer merge";
+const RIGHTS_LOST: &str = "its access token can no longer merge";
 const HEAD_MOVED: &str = "the head has moved";
 const STYLE_NOT_ALLOWED: &str = "the settings no longer allow this style of merging";
 const PUSHED_BY_OTHER: &str = "somebody who cannot merge pushed to the head";

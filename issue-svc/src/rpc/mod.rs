@@ -4,6 +4,7 @@ mod comments;
 mod deliver;
 mod issues;
 mod labels;
+mod merges;
 mod milestones;
 mod pulls;
 mod reactions;

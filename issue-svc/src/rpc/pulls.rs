@@ -1,9 +1,6 @@
 //! The RPCs of pull requests.
 
 mod create;
-mod mark;
-mod merge;
-mod schedule;
 mod update;
 
 use std::sync::Arc;
@@ -20,11 +17,9 @@ use ferrite_rpc::version;
 use tonic::Request;
 
 use self::create::create_pull;
-use self::mark::mark_merged;
-use self::merge::permit_merge;
-use self::schedule::{cancel_merge, schedule_merge};
 use self::update::update_pull;
 use super::issues::MAX_PAGE_SIZE;
+use super::merges::{cancel_merge, mark_merged, permit_merge, schedule_merge};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Class, FullIssue, Label, PullEnds, check_commit_id};

@@ -150,7 +150,7 @@ impl Write<'_> {
         new.updated_us = self.now_us.max(old.updated_us);
         let is_state_changed = new.class != old.class;
         if is_state_changed && new.class.is_pull_request {
-            self.replace_pull_state(&new).await?;
+            self.replace_pull_state(&new, actor).await?;
         }
         if is_state_changed {
             new.closed_us = new.class.is_closed.then_some(self.now_us);

@@ -55,7 +55,7 @@ impl Write<'_> {
     }
 
     /// Opens or closes the row of a pull request along with its issue.
-    pub(super) async fn replace_pull_state(&mut self, new: &Issue) -> Result<(), IssueError> {
+    pub(super) async fn replace_pull_state(&mut self, new: &Issue, actor: UserId) -> Result<(), IssueError> {
         let pull = self.writer.store.pull(Reader::Tx(&mut self.tx), new.id).await?;
         let pull = pull.ok_or(IssueError::PullNotFound)?;
         if !new.class.is_closed {
@@ -66,7 +66,7 @@ impl Write<'_> {
             self.require_no_pull(&ends).await?;
         }
         if new.class.is_closed {
-            self.writer.store.delete_scheduled_merge(&mut self.tx, new.id).await?;
+            self.drop_scheduled_merge(new.id, actor, "the pull request was closed").await?;
         }
         Ok(self.writer.store.set_pull_open(&mut self.tx, new.id, !new.class.is_closed).await?)
     }
@@ -221,6 +221,8 @@ impl Write<'_> {
         let store = &self.writer.store;
         store.set_base(&mut self.tx, issue.id, branch, merge_base_id).await?;
         store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        // The rules of the other base may require less.
+        self.drop_scheduled_merge(issue.id, actor, "the base was changed").await?;
         let issue = Issue { updated_us: self.now_us, ..issue };
         let full = self.complete(issue.clone()).await?;
         self.tell_new_base(&full, pull.base_branch.clone(), actor);

@@ -1,6 +1,6 @@
 //! Schedules merges of pull requests, and cancels them.
 
-use ferrite_proto::id::UserId;
+use ferrite_proto::id::{IssueId, UserId};
 use ferrite_proto::issue::TimelineAction;
 
 use super::Write;
@@ -50,27 +50,38 @@ impl Write<'_> {
             return Err(IssueError::MergeScheduled);
         }
         let entry = TimelineEntry::new(TimelineAction::MergeScheduled, new.user, self.now_us);
-        self.add_and_touch(issue, entry).await
+        let store = &self.writer.store;
+        store.add_entries(&mut self.tx, issue.id, &[entry]).await?;
+        store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        self.complete(Issue { updated_us: self.now_us, ..issue }).await
     }
 
     /// Cancels the scheduled merge of a pull request, if there is one. `reason` is for the timeline
     /// and empty if a user cancels it.
     pub(crate) async fn cancel_merge(&mut self, issue: Issue, actor: UserId, reason: &str) -> Result<bool, IssueError> {
-        if !self.writer.store.delete_scheduled_merge(&mut self.tx, issue.id).await? {
+        if !self.drop_scheduled_merge(issue.id, actor, reason).await? {
+            return Ok(false);
+        }
+        self.writer.store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        Ok(true)
+    }
+
+    /// Like [`Write::cancel_merge`], for a write that changes the issue anyway.
+    pub(super) async fn drop_scheduled_merge(
+        &mut self,
+        issue: IssueId,
+        actor: UserId,
+        reason: &str,
+    ) -> Result<bool, IssueError> {
+        let store = &self.writer.store;
+        if !store.delete_scheduled_merge(&mut self.tx, issue).await? {
             return Ok(false);
         }
         let entry = TimelineEntry {
             old_text: reason.to_owned(),
             ..TimelineEntry::new(TimelineAction::MergeCancelled, actor, self.now_us)
         };
-        self.add_and_touch(issue, entry).await?;
+        store.add_entries(&mut self.tx, issue, &[entry]).await?;
         Ok(true)
-    }
-
-    async fn add_and_touch(&mut self, issue: Issue, entry: TimelineEntry) -> Result<FullIssue, IssueError> {
-        let store = &self.writer.store;
-        store.add_entries(&mut self.tx, issue.id, &[entry]).await?;
-        store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
-        self.complete(Issue { updated_us: self.now_us, ..issue }).await
     }
 }

@@ -26,6 +26,7 @@ mod releases;
 mod repeat;
 mod repositories;
 mod repository_teams;
+mod reviewers;
 mod stars;
 mod team_members;
 mod teams;

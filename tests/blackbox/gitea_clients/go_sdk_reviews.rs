@@ -49,7 +49,7 @@ pub(super) static ROWS: &[Row] = &[
     get("/repos/{owner}/{repo}/pulls/{second_pull}/reviews?limit=0&page=1")
         .decodes(Many(&REVIEW))
         .reads(&[("", Empty)]),
-    get("/repos/{owner}/{repo}/reviewers").decodes(Many(&USER)).reads(&[("/?/login", Is("{reader}"))]),
+    get("/repos/{owner}/{repo}/reviewers").decodes(Many(&USER)).reads(&[("/?/login", Is("{owner}"))]),
     get("/repos/{owner}/{repo}/assignees").decodes(Many(&USER)).reads(&[("/?/login", Is("{owner}"))]),
     post(
         "/repos/{owner}/{repo}/pulls/{second_pull}/requested_reviewers",

@@ -71,7 +71,8 @@ async fn a_scheduled_merge_is_done_when_its_checks_have_succeeded(cluster: &Clus
     work.poll(number, SETTLE_TIMEOUT, |pull| pull["head"]["ref"] == format!("refs/pull/{number}/head")).await;
     assert_eq!(work.tip("topic").await, "");
     work.fetch().await;
-    assert_eq!(work.run(&["log", "-1", "--format=%B", "origin/main"]).await.trim(), "Topic\n\nWaited");
+    let message = work.run(&["log", "-1", "--format=%B", "origin/main"]).await;
+    assert!(message.starts_with("Topic\n\nWaited\n"), "{message}");
     let entries: Vec<_> = actions(&work, number).await.into_iter().map(|(action, _)| action).collect();
     assert!(entries.contains(&"merge_scheduled".to_owned()) && entries.contains(&"merged".to_owned()), "{entries:?}");
 }
@@ -108,11 +109,17 @@ async fn a_scheduled_merge_is_taken_back(cluster: &Cluster) {
     work.owner.delete(&path).await.expect(204);
     is_cancelled(&work, number, "").await;
     refused_for(work.owner.delete(&path).await, 404, "MERGE_NOT_SCHEDULED");
-    // Closing takes it back as well.
+    // Closing takes it back as well, and so does another base, which may require less.
     schedule(&work, &work.owner, number, &later()).await;
     work.edit(number, json!({"state": "closed"})).await;
     work.edit(number, json!({"state": "open"})).await;
     assert_eq!(work.pull(number).await["scheduled_merge"], Value::Null);
+    let cancelled = ("merge_cancelled".to_owned(), json!("the pull request was closed"));
+    assert!(actions(&work, number).await.contains(&cancelled));
+    work.push("main:refs/heads/open").await;
+    schedule(&work, &work.owner, number, &later()).await;
+    work.edit(number, json!({"base": "open"})).await;
+    is_cancelled(&work, number, "the base was changed").await;
 }
 
 async fn a_scheduled_merge_goes_with_the_rights_of_its_user(cluster: &Cluster) {
@@ -122,7 +129,7 @@ async fn a_scheduled_merge_goes_with_the_rights_of_its_user(cluster: &Cluster) {
     let collaborator = work.path(&format!("/collaborators/{}", bob.name));
     work.owner.put(&collaborator, &json!({"permission": "read"})).await.expect(204);
     succeed(&work, number).await;
-    is_cancelled(&work, number, "the user can no longer merge").await;
+    is_cancelled(&work, number, "its access token can no longer merge").await;
     // A style that is not allowed any more.
     let head = work.push_commit("topic", "more", "more\n").await;
     work.head_becomes(number, &head).await;

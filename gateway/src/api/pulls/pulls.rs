@@ -101,8 +101,8 @@ fields! {
         milestone: OrDefault<Integer> = 2,
         /// The ids of labels of the repository.
         labels: OrDefault<Integers<100>> = [5, 6],
-        /// The names of users to ask for a review, at most 50. The author of the pull request is not
-        /// asked.
+        /// The names of users to ask for a review, at most 50. The author of the pull request must not
+        /// be named.
         reviewers: OrDefault<Texts<50>> = ["eve"],
         /// The names of teams to ask for a review, at most 10.
         team_reviewers: OrDefault<Texts<10>> = ["maintainers"],

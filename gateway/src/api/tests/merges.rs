@@ -233,6 +233,7 @@ async fn what_the_protection_does_not_allow_yet_is_scheduled_if_wanted() {
     assert_eq!(case.script.take_request(SCHEDULE), Some(expected));
     case.script.fail(SCHEDULE, refusal(Kind::AlreadyExists, "MERGE_SCHEDULED"));
     assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 409);
+    assert!(case.script.took_request(SCHEDULE));
     // It would never be allowed.
     case.script.fail(MERGE, refusal(Kind::PermissionDenied, "MERGE_FORBIDDEN"));
     assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 405);

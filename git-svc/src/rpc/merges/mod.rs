@@ -1,6 +1,5 @@
 //! The RPCs of pull requests (`MergeService`).
 
-mod describe;
 mod merge;
 mod revert;
 mod update;
@@ -25,14 +24,10 @@ use git_store::{
 };
 use tonic::Request;
 
-use self::{
-    describe::{describe_pulls, get_conflicts},
-    merge::merge_pull,
-    revert::revert_merge,
-    update::update_pull_head,
-};
+use self::{merge::merge_pull, revert::revert_merge, update::update_pull_head};
 use super::{
     heads::{find_merged, set_pull_head, stage_head},
+    pulls::{describe_pulls, get_conflicts},
     ref_writes::WriteAccess,
 };
 use crate::{db::MergeTable, rpc_error::RpcError, state::AppState};

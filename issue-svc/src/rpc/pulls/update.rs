@@ -54,6 +54,10 @@ pub(super) async fn update_pull(
             && *branch != pull.base_branch
         {
             issue = write.change_base(issue, &pull, (branch, &staged.merge_base_id), actor).await?;
+            if staged.dismisses_approvals {
+                // They were given for another base.
+                write.dismiss_stale_approvals(issue.id, "").await?;
+            }
             moves_head = true;
         }
         if let Some(ids) = change.labels {

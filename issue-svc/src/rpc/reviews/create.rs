@@ -49,8 +49,8 @@ pub(super) async fn create_review(
         let text_bytes = new.comments.iter().map(|comment| comment.body.as_str().len()).sum::<usize>();
         state.limits.count_comment(&grant, new.body.as_str().len() + text_bytes).await?;
         let event = new.state;
-        let draft = locate(state, &full, author, new).await?;
         let seen = state.store.pending_review(state.store.reader(), full.issue.id, author).await?;
+        let draft = locate(state, &full, seen.as_ref(), author, new).await?;
         let submission = match event {
             ReviewState::Pending => None,
             event => {
@@ -176,11 +176,21 @@ fn outcome(state: i32) -> Result<ReviewState, FieldViolation> {
     }
 }
 
-/// Finds the reviewed commit and the lines of the comments.
-async fn locate(state: &AppState, full: &FullIssue, author: UserId, new: NewReview) -> Result<ReviewDraft, IssueError> {
+/// Finds the reviewed commit and the lines of the comments. A review stays of the commit that it was
+/// begun for, unless the request names another.
+async fn locate(
+    state: &AppState,
+    full: &FullIssue,
+    pending: Option<&model::Review>,
+    author: UserId,
+    new: NewReview,
+) -> Result<ReviewDraft, IssueError> {
     let PullRequest { head_id, merge_base_id, .. } = full.pull_request.clone().ok_or(IssueError::PullNotFound)?;
     let NewReview { body, commit_id, mut comments, .. } = new;
-    let commit_id = commit_id.unwrap_or_else(|| head_id.clone());
+    let (commit_id, merge_base_id) = match (commit_id, pending) {
+        (None, Some(review)) => (review.commit_id.clone(), review.merge_base_id.clone()),
+        (commit_id, _) => (commit_id.unwrap_or_else(|| head_id.clone()), merge_base_id),
+    };
     let is_head = commit_id == head_id || state.store.had_head(full.issue.id, &commit_id).await?;
     if !is_head || !comments.is_empty() {
         let lines = comments.iter().map(|comment| DiffLines {

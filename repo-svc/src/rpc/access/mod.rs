@@ -3,7 +3,6 @@
 mod limits;
 mod lookups;
 mod resolve;
-mod reviewers;
 mod wiki;
 
 use ferrite_proto::repo::access_service_server::AccessService;
@@ -11,8 +10,8 @@ use ferrite_proto::repo::*;
 
 use self::lookups::{authenticate, check_pull_source, describe_repositories, resolve_issue_access, resolve_key};
 use self::resolve::{check_access, reauthorize_access, renew_access, resolve_access, resolve_feed_access};
-use self::reviewers::describe_reviewers;
 use super::dispatch::authorized_service;
+use super::reviewers::describe_reviewers;
 
 authorized_service!(AccessService {
     authenticate(AuthenticateRequest) -> AuthenticateResponse;

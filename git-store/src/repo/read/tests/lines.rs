@@ -39,10 +39,6 @@ fn lines(name: &str, lines: Range<u32>) -> FileLines {
     FileLines { path: path(name), lines }
 }
 
-fn deadline() -> Deadline {
-    Deadline::start(Duration::from_secs(60)).0
-}
-
 impl Fixture {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -73,7 +69,8 @@ impl Fixture {
 
     async fn follow(&self, from: Oid, to: Oid, wanted: &[FileLines]) -> Vec<Option<u32>> {
         let requests: Vec<_> = wanted.iter().map(|lines| LinesToFollow { lines: lines.clone(), from, to }).collect();
-        let plan = follow(&self.repo, &requests, &deadline()).unwrap();
+        let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
+        let plan = follow(&self.repo, &requests, &deadline).unwrap();
         let comparer = Comparer::new(&self.git, &self.pool, ID);
         plan.last_lines(&comparer.changed_lines(&plan.pairs).await.unwrap())
     }
@@ -82,7 +79,8 @@ impl Fixture {
     async fn find(&self, old: Oid, new: Oid, wanted: &[(FileLines, bool)]) -> Vec<(bool, String)> {
         let requests: Vec<_> =
             wanted.iter().map(|(lines, is_old)| LinesToFind { lines: lines.clone(), is_old: *is_old }).collect();
-        let plan = find_lines(&self.repo, (old, new), &requests, &deadline()).unwrap();
+        let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
+        let plan = find_lines(&self.repo, (old, new), &requests, &deadline).unwrap();
         let comparer = Comparer::new(&self.git, &self.pool, ID);
         let shown: Vec<_> = plan.shown.iter().flatten().copied().collect();
         let mut hunks = comparer.hunks_up_to(&plan.pairs, &shown).await.unwrap().into_iter();

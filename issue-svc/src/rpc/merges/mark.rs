@@ -8,19 +8,19 @@ use ferrite_proto::issue::{MarkMergedRequest, MarkMergedResponse};
 use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
-use super::merge::wait_for_head;
-use super::{authorize, full_pull};
+use super::permit::wait_for_head;
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Merged, PullRequest, check_commit_id};
 use crate::pulls::Update;
+use crate::rpc::pulls::{authorize, full_pull};
 use crate::rpc::user;
 use crate::state::AppState;
 
 /// The commit of a branch before it existed.
 const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
-pub(super) async fn mark_merged(
+pub(in crate::rpc) async fn mark_merged(
     state: &AppState,
     request: Request<MarkMergedRequest>,
 ) -> Result<MarkMergedResponse, IssueError> {

@@ -8,18 +8,18 @@ use ferrite_proto::issue::*;
 use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
-use super::{authorize, full_pull};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::check_commit_id;
 use crate::pulls::Update;
+use crate::rpc::pulls::{authorize, full_pull};
 use crate::rpc::user;
 use crate::state::AppState;
 use crate::writer::NewScheduledMerge;
 
 const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
-pub(super) async fn schedule_merge(
+pub(in crate::rpc) async fn schedule_merge(
     state: &AppState,
     request: Request<ScheduleMergeRequest>,
 ) -> Result<ScheduleMergeResponse, IssueError> {
@@ -71,7 +71,7 @@ pub(super) async fn schedule_merge(
     once_or_rebuild(state.store.db(), key.as_ref(), rebuild, schedule).await
 }
 
-pub(super) async fn cancel_merge(
+pub(in crate::rpc) async fn cancel_merge(
     state: &AppState,
     request: Request<CancelMergeRequest>,
 ) -> Result<CancelMergeResponse, IssueError> {

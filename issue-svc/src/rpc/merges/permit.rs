@@ -6,10 +6,10 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{PermitMergeRequest, PermitMergeResponse};
 use tonic::Request;
 
-use super::authorize;
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{check_commit_id, merge_style};
+use crate::rpc::pulls::authorize;
 use crate::rpc::user;
 use crate::state::AppState;
 
@@ -17,7 +17,7 @@ use crate::state::AppState;
 const MAX_HEAD_CHECKS: u32 = 20;
 const HEAD_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) async fn permit_merge(
+pub(in crate::rpc) async fn permit_merge(
     state: &AppState,
     request: Request<PermitMergeRequest>,
 ) -> Result<PermitMergeResponse, IssueError> {
