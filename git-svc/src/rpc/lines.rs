@@ -89,7 +89,7 @@ async fn find_lines(state: &AppState, request: Request<FindLinesRequest>) -> Res
         Ok(LinesToFind { lines: found, is_old: lines.is_old_side })
     };
     let lines = request.lines.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
-    let id = RepositoryId(request.repository_id);
+    let (id, client) = (RepositoryId(request.repository_id), ClientKey::User(request.user_id));
     require_own(state, id).await?;
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
     let job = move |repo: &Repository| {
@@ -104,7 +104,7 @@ async fn find_lines(state: &AppState, request: Request<FindLinesRequest>) -> Res
     let mut hunks = if wanted.is_empty() {
         Vec::new().into_iter()
     } else {
-        let _permit = state.limiters.diff.acquire(id, &ClientKey::Repository(id)).await?;
+        let _permit = state.limiters.diff.acquire(id, &client).await?;
         Comparer::new(&state.git, &state.pool, id).hunks_up_to(&pairs, &wanted).await?.into_iter()
     };
     let found = exist.into_iter().zip(shown).map(|(exists, shown)| {

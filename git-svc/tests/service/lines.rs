@@ -78,6 +78,7 @@ impl Edited {
             merge_base_id: self.base.clone(),
             lines,
             commit_id: String::new(),
+            user_id: 7,
         }
     }
 

@@ -6,6 +6,7 @@ use ferrite_proto::repo::CheckPullSourceResponse;
 
 use super::Pulls;
 use super::queue::Claim;
+use super::scheduled_merges::PUSHED_BY_OTHER;
 use super::worker::UpdateError;
 use crate::error::IssueError;
 use crate::model::{Issue, PullEnds, PullRequest};
@@ -85,8 +86,8 @@ impl Pulls {
         if is_known {
             match self.stage_allowed(&ends, issue.author, &source, false).await {
                 Ok(staged) => {
-                    self.move_head(claim, number, &staged).await?;
-                    self.check_pusher(claim, number).await?;
+                    let cancels = self.push_cancels(claim, issue.id).await?;
+                    self.move_head(claim, number, &staged, cancels).await?;
                 }
                 Err(IssueError::BranchNotFound { end: "head" }) => self.delete_head(claim, number).await?,
                 // Commits that may not go into the base, or cannot be compared with it.
@@ -118,9 +119,20 @@ impl Pulls {
         Ok(())
     }
 
-    async fn move_head(&self, claim: &Claim, number: i64, staged: &StagedHead) -> Result<(), UpdateError> {
+    /// `cancels` is whether the push cancels a scheduled merge. That is in the same transaction, so
+    /// that nothing merges the new head before.
+    async fn move_head(
+        &self,
+        claim: &Claim,
+        number: i64,
+        staged: &StagedHead,
+        cancels: bool,
+    ) -> Result<(), UpdateError> {
         let mut write = self.begin(claim).await?;
         if let Some((issue, pull)) = open(write.pull(number).await)? {
+            if cancels {
+                write.cancel_merge(issue.clone(), claim.user, PUSHED_BY_OTHER).await?;
+            }
             if staged.dismisses_approvals && pull.head_id != staged.head_id {
                 write.dismiss_stale_approvals(issue.id, &staged.head_id).await?;
             }

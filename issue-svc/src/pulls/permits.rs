@@ -14,7 +14,8 @@ use crate::model::{FullIssue, Requested, Verdict};
 const MAX_QUESTIONS: u32 = 4;
 
 impl Pulls {
-    /// Signs the permit for a merge by `user`, at this head; empty for any.
+    /// Signs the permit for a merge by `user`, at this head; empty for any. With `is_scheduled`, fails
+    /// if no merge of the pull request is scheduled any more.
     pub(crate) async fn permit(
         &self,
         repository: RepositoryId,
@@ -22,11 +23,15 @@ impl Pulls {
         style: i32,
         head_id: &str,
         user: UserId,
+        is_scheduled: bool,
     ) -> Result<(String, FullIssue), IssueError> {
         for _ in 0..MAX_QUESTIONS {
             let writers = self.writers(repository, number).await?;
             let mut write = self.writer.begin_pull(repository).await?;
             let (full, pull) = write.permit_merge(number, head_id).await?;
+            if is_scheduled && !self.writer.store.has_scheduled_merge(write.tx(), full.issue.id).await? {
+                return Err(IssueError::MergeNotScheduled);
+            }
             let verdicts = write.verdicts(full.issue.id).await?;
             let Some(reviews) = facts(&verdicts, &full.requests, &pull.head_id, &writers) else { continue };
             let merge = MergePermit {

@@ -32,8 +32,9 @@ const MAX_OF_COMMIT: i64 = 100;
 /// Why a scheduled merge is cancelled, as the timeline says it.
 const RIGHTS_LOST: &str = "its access token can no longer merge";
 const HEAD_MOVED: &str = "the head has moved";
+const PULLS_OFF: &str = "pull requests were switched off";
 const STYLE_NOT_ALLOWED: &str = "the settings no longer allow this style of merging";
-const PUSHED_BY_OTHER: &str = "somebody who cannot merge pushed to the head";
+pub(super) const PUSHED_BY_OTHER: &str = "somebody who cannot merge pushed to the head";
 
 impl Pulls {
     /// Tries the scheduled merges of pull requests with this head again.
@@ -65,18 +66,14 @@ impl Pulls {
         Ok(())
     }
 
-    /// After a push to the head: cancels the merge if `user` cannot write to the base.
-    pub(super) async fn check_pusher(&self, claim: &Claim, number: i64) -> Result<(), UpdateError> {
-        let Some((issue, _)) = self.open_pull(claim.repository, number).await? else { return Ok(()) };
+    /// Whether a push to the head cancels the scheduled merge: its user cannot write to the base.
+    pub(super) async fn push_cancels(&self, claim: &Claim, issue: IssueId) -> Result<bool, IssueError> {
         let store = &self.writer.store;
-        if store.scheduled_merge(store.reader(), issue.id).await?.is_none() {
-            return Ok(());
+        if store.scheduled_merge(store.reader(), issue).await?.is_none() {
+            return Ok(false);
         }
         let asked = self.repo.reviewers(claim.repository, &[], &[claim.user.0], &[]).await?;
-        if asked.users.iter().any(|user| user.user_id == claim.user.0 && user.can_write && user.user_id != 0) {
-            return Ok(());
-        }
-        self.cancel(claim, number, PUSHED_BY_OTHER).await
+        Ok(!asked.users.iter().any(|user| user.user_id != 0 && user.can_write))
     }
 
     /// Tries a scheduled merge. What is still missing leaves it as it is.
@@ -93,15 +90,23 @@ impl Pulls {
             Err(AuthError::Unavailable) => return Err(IssueError::from(AuthError::Unavailable).into()),
             Err(_) => return self.cancel(claim, number, RIGHTS_LOST).await,
         };
+        if access.pulls.as_ref().is_none_or(|pulls| !pulls.has_pulls) {
+            return self.cancel(claim, number, PULLS_OFF).await;
+        }
         if !allows(access.pulls.as_ref(), scheduled.style) {
             return self.cancel(claim, number, STYLE_NOT_ALLOWED).await;
         }
-        let permit = self.permit(claim.repository, number, scheduled.style, &pull.head_id, scheduled.user).await;
+        let permit = self.permit(claim.repository, number, scheduled.style, &pull.head_id, scheduled.user, true).await;
         let permit = match permit {
             Ok((permit, _)) => permit,
             // It waits until the pull request is ready; a newer head has a row of its own.
             Err(IssueError::IsDraft | IssueError::HeadMoved) => return Ok(()),
-            Err(IssueError::AlreadyMerged | IssueError::PullClosed | IssueError::PullNotFound) => return Ok(()),
+            Err(
+                IssueError::AlreadyMerged
+                | IssueError::MergeNotScheduled
+                | IssueError::PullClosed
+                | IssueError::PullNotFound,
+            ) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         self.require_claim(claim).await?;

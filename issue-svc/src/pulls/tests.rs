@@ -96,7 +96,7 @@ const APPROVED: i64 = 3;
 const REJECTED: i64 = 4;
 
 async fn permit(pulls: &Pulls, folder: &std::path::Path) -> MergePermit {
-    let (permit, _) = pulls.permit(REPOSITORY, 1, MergeStyle::Merge.into(), "", UserId(8)).await.unwrap();
+    let (permit, _) = pulls.permit(REPOSITORY, 1, MergeStyle::Merge.into(), "", UserId(8), false).await.unwrap();
     let keys = ServicePublicKeys::open(&folder.join("public")).unwrap();
     let verifier = ServiceVerifier::new(keys, ServiceRole::GitSvc);
     verifier.verify_merge_permit(&permit, pulls.clock.now_secs()).unwrap()

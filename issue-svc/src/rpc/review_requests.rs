@@ -3,9 +3,11 @@
 use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
+use ferrite_proto::grant::Grant;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::*;
 use ferrite_proto::repo::{Reviewer, ReviewingTeam};
+use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::pulls::{authorize, full_pull};
@@ -40,7 +42,7 @@ pub(super) async fn request_reviews(
     };
     let (usernames, team_names) = (&usernames, &team_names);
     let ask = async {
-        let asked = reviewers(state, repository, author, usernames, team_names).await?;
+        let asked = reviewers(state, &grant, author, usernames, team_names).await?;
         let asked = asked.map_err(IssueError::Invalid)?;
         state.limits.count_text(&grant, 0).await?;
         let mut write = state.writer.begin_pull(repository).await?;
@@ -49,7 +51,7 @@ pub(super) async fn request_reviews(
         write.commit_with_subject(key.as_ref(), reviews(requests), number).await
     };
     let rebuild = |_: i64| async move {
-        let asked = reviewers(state, repository, author, usernames, team_names).await?;
+        let asked = reviewers(state, &grant, author, usernames, team_names).await?;
         let asked = asked.map_err(IssueError::Invalid)?;
         let open = state.store.review_requests(state.store.reader(), id).await?;
         let find = |new: &NewReviewRequest| open.iter().find(|request| request.requested.is_same(&new.requested));
@@ -67,14 +69,14 @@ pub(super) async fn remove_review_requests(
     let key = IdempotencyKey::of(&request, actor.0, "RemoveReviewRequests")?;
     let RemoveReviewRequestsRequest { repository_id, number, usernames, team_names } = request.into_inner();
     let repository = RepositoryId(repository_id);
-    let author = full_pull(state, repository, number).await?.issue.author;
+    full_pull(state, repository, number).await?;
     let own_name = grant.user.as_ref().map_or("", |user| user.username.as_str());
     let is_own = !usernames.is_empty() && usernames.iter().all(|name| name.eq_ignore_ascii_case(own_name));
-    let removes_others = match require_author_or(&grant, author, Permission::Write) {
-        Ok(()) => true,
-        Err(_) if is_own && team_names.is_empty() => false,
-        Err(error) => return Err(error),
-    };
+    // Not its author: an open request can hold the merge back.
+    let removes_others = grant.permission >= Permission::Write;
+    if !removes_others && (!is_own || !team_names.is_empty()) {
+        return Err(AuthError::PermissionRequired { needed: Permission::Write }.into());
+    }
     require_names(&usernames, &team_names)?;
     let remove = async {
         check_counts(&usernames, &team_names).map_err(IssueError::Invalid)?;
@@ -115,10 +117,10 @@ fn check_counts(usernames: &[String], team_names: &[String]) -> Result<(), Vec<F
 }
 
 /// Returns the users and teams with these names, without duplicates, who may be asked about a pull
-/// request of `author`, or the first violation of each field.
+/// request of `author` by a caller with this grant, or the first violation of each field.
 pub(super) async fn reviewers(
     state: &AppState,
-    repository: RepositoryId,
+    grant: &Grant,
     author: UserId,
     usernames: &[String],
     team_names: &[String],
@@ -129,7 +131,12 @@ pub(super) async fn reviewers(
     if usernames.is_empty() && team_names.is_empty() {
         return Ok(Ok(Vec::new()));
     }
-    let found = state.repo.reviewers(repository, usernames, &[], team_names).await?;
+    // Others must not learn which teams there are.
+    if grant.permission < Permission::Write && !team_names.is_empty() {
+        let message = "write permission is required to ask a team";
+        return Ok(Err(vec![FieldViolation::new("team_reviewers", "no_access", message)]));
+    }
+    let found = state.repo.reviewers(grant.repository_id(), usernames, &[], team_names).await?;
     let users: Result<Vec<_>, _> = found.users.iter().map(|user| reviewer(user, author)).collect();
     let teams: Result<Vec<_>, _> = found.teams.into_iter().map(reviewing_team).collect();
     match (users, teams) {

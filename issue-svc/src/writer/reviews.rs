@@ -14,6 +14,8 @@ use crate::store::{MentionSource, Reader, TimelineEntry};
 
 /// Of one pull request. The number is in the error as well.
 const MAX_PULL_REVIEWS: i64 = 5_000;
+/// Reviews that only users with write permission can add, so that others cannot use up all.
+const RESERVED_REVIEWS: i64 = 1_000;
 const MAX_REVIEW_COMMENTS: i64 = 500;
 /// The texts of the comments of a review, which are read together when it is submitted.
 const MAX_REVIEW_TEXT_BYTES: i64 = 8 * 1024 * 1024;
@@ -22,6 +24,8 @@ const MAX_REVIEW_TEXT_BYTES: i64 = 8 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct ReviewDraft {
     pub(crate) author: UserId,
+    /// Whether the author can write to the repository.
+    pub(crate) is_writer: bool,
     /// Appended to the body that is there.
     pub(crate) body: Body,
     pub(crate) commit_id: String,
@@ -107,7 +111,8 @@ impl Write<'_> {
 
     async fn begin_review(&mut self, issue: &Issue, head_id: &str, draft: &ReviewDraft) -> Result<Review, IssueError> {
         let store = &self.writer.store;
-        if store.review_count(&mut self.tx, issue.id).await? >= MAX_PULL_REVIEWS {
+        let limit = if draft.is_writer { MAX_PULL_REVIEWS } else { MAX_PULL_REVIEWS - RESERVED_REVIEWS };
+        if store.review_count(&mut self.tx, issue.id).await? >= limit {
             return Err(IssueError::TooManyReviews);
         }
         let new = Review {
@@ -186,6 +191,10 @@ impl Write<'_> {
             return Ok(store.delete_review(&mut self.tx, review.id).await?);
         }
         store.delete_review_mentions(&mut self.tx, issue.id, review.id).await?;
+        if review.is_verdict() {
+            // An earlier verdict does not come back.
+            store.dismiss_earlier(&mut self.tx, &review, self.now_us).await?;
+        }
         store.delete_review(&mut self.tx, review.id).await?;
         store.count_review_comments(&mut self.tx, issue.id, -review.comment_count).await?;
         store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;

@@ -34,7 +34,7 @@ pub(in crate::rpc) async fn permit_merge(
     };
     let repository = RepositoryId(request.repository_id);
     wait_for_head(state, repository, request.number).await?;
-    let permitted = state.pulls.permit(repository, request.number, style.into(), &request.head_id, user);
+    let permitted = state.pulls.permit(repository, request.number, style.into(), &request.head_id, user, false);
     let (permit, full) = permitted.await?;
     Ok(PermitMergeResponse { permit, pull: Some(encode::issue(full)) })
 }

@@ -52,7 +52,7 @@ pub(super) async fn create_pull(
             merge_base_id: staged.merge_base_id,
         });
         // Copying takes time, in which a reviewer may have lost the access.
-        let asked = reviewers(state, repository, author, &names, &teams).await?.map_err(IssueError::Invalid)?;
+        let asked = reviewers(state, &grant, author, &names, &teams).await?.map_err(IssueError::Invalid)?;
         let mut write = state.writer.begin_open(&new).await?;
         write.require_no_pull(&ends).await?;
         let mut pull = write.open(&new, &targets).await?;
@@ -122,7 +122,7 @@ async fn decode(
         false => Ok(Vec::new()),
     };
     let author = user(grant)?;
-    let asked = reviewers(state, repository, author, &request.reviewers, &request.reviewing_teams).await?;
+    let asked = reviewers(state, grant, author, &request.reviewers, &request.reviewing_teams).await?;
     match (Title::parse(&request.title), Body::parse(request.body), assignees, labels, check_ends(&ends), asked) {
         (Ok(title), Ok(body), Ok(assignees), Ok(label_ids), Ok(()), Ok(_)) => {
             let new = NewIssue {

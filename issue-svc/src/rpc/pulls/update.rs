@@ -54,10 +54,8 @@ pub(super) async fn update_pull(
             && *branch != pull.base_branch
         {
             issue = write.change_base(issue, &pull, (branch, &staged.merge_base_id), actor).await?;
-            if staged.dismisses_approvals {
-                // They were given for another base.
-                write.dismiss_stale_approvals(issue.id, "").await?;
-            }
+            // Approvals were given for what the other base lacks.
+            write.dismiss_stale_approvals(issue.id, "").await?;
             moves_head = true;
         }
         if let Some(ids) = change.labels {

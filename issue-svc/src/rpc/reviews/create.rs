@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use ferrite_db::idempotency::{IdempotencyKey, once_or_rebuild};
 use ferrite_markdown::references::{self, TextReferences};
+use ferrite_proto::Permission;
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::git::{DiffLines, FindLinesRequest};
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -48,9 +49,9 @@ pub(super) async fn create_review(
         require_reviewable(&full.issue, author, new.state)?;
         let text_bytes = new.comments.iter().map(|comment| comment.body.as_str().len()).sum::<usize>();
         state.limits.count_comment(&grant, new.body.as_str().len() + text_bytes).await?;
-        let event = new.state;
+        let (event, is_writer) = (new.state, grant.permission >= Permission::Write);
         let seen = state.store.pending_review(state.store.reader(), full.issue.id, author).await?;
-        let draft = locate(state, &full, seen.as_ref(), author, new).await?;
+        let draft = locate(state, &full, seen.as_ref(), (author, is_writer), new).await?;
         let submission = match event {
             ReviewState::Pending => None,
             event => {
@@ -182,7 +183,7 @@ async fn locate(
     state: &AppState,
     full: &FullIssue,
     pending: Option<&model::Review>,
-    author: UserId,
+    (author, is_writer): (UserId, bool),
     new: NewReview,
 ) -> Result<ReviewDraft, IssueError> {
     let PullRequest { head_id, merge_base_id, .. } = full.pull_request.clone().ok_or(IssueError::PullNotFound)?;
@@ -206,6 +207,7 @@ async fn locate(
             merge_base_id: merge_base_id.clone(),
             lines: lines.collect(),
             commit_id: if is_head { String::new() } else { commit_id.clone() },
+            user_id: author.0,
         };
         let found = state.pulls.find_lines(request).await?;
         let mut violations = Vec::new();
@@ -220,7 +222,7 @@ async fn locate(
             return Err(IssueError::Invalid(violations));
         }
     }
-    Ok(ReviewDraft { author, body, commit_id, merge_base_id, comments })
+    Ok(ReviewDraft { author, is_writer, body, commit_id, merge_base_id, comments })
 }
 
 /// Asks repo-svc what a submission needs to know: what the author may do, and who and what the

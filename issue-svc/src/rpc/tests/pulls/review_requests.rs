@@ -32,7 +32,7 @@ async fn with_pull(url: &ferrite_core::Secret) -> Service {
 }
 
 fn author() -> TestCaller {
-    TestCaller::user(7, Permission::Read)
+    TestCaller::user(7, Permission::Write)
 }
 
 async fn ask(service: &Service, caller: &TestCaller, users: &[&str], teams: &[&str]) -> Result<Vec<Review>, Status> {
@@ -173,6 +173,12 @@ async fn requests_are_taken_back_by_who_may() {
         for (users, teams) in [(&["bob"][..], &[][..]), (&["user9"], &["core team"]), (&[], &[])] {
             assert_eq!(refused(remove(&service, &eve, users, teams).await), required);
         }
+        // Nor the author, whom an open request may hold back, and who learns of no teams.
+        let reader = TestCaller::user(7, Permission::Read);
+        assert_eq!(refused(remove(&service, &reader, &["bob"], &[]).await), required);
+        let refused_team = ask(&service, &reader, &["bob"], &["core team"]).await.unwrap_err();
+        assert_eq!(refused_team.code(), Code::InvalidArgument);
+        ask(&service, &reader, &["bob"], &[]).await.unwrap();
         // The name of her grant.
         service.peer.set_reviewer("user9", 9, false);
         remove(&service, &eve, &["user9"], &[]).await.unwrap();
