@@ -40,18 +40,18 @@ pub(super) async fn request_reviews(
         let reviews = requests.into_iter().map(|found| encode::review_request(found, repository, number)).collect();
         RequestReviewsResponse { reviews }
     };
-    let (usernames, team_names) = (&usernames, &team_names);
+    let (grant, usernames, team_names) = (&grant, &usernames, &team_names);
     let ask = async {
-        let asked = reviewers(state, &grant, author, usernames, team_names).await?;
+        let asked = reviewers(state, grant, author, usernames, team_names).await?;
         let asked = asked.map_err(IssueError::Invalid)?;
-        state.limits.count_text(&grant, 0).await?;
+        state.limits.count_text(grant, 0).await?;
         let mut write = state.writer.begin_pull(repository).await?;
         let (issue, pull) = write.pull(number).await?;
         let (_, requests) = write.request_reviews(issue, &pull, &asked, actor).await?;
         write.commit_with_subject(key.as_ref(), reviews(requests), number).await
     };
     let rebuild = |_: i64| async move {
-        let asked = reviewers(state, &grant, author, usernames, team_names).await?;
+        let asked = reviewers(state, grant, author, usernames, team_names).await?;
         let asked = asked.map_err(IssueError::Invalid)?;
         let open = state.store.review_requests(state.store.reader(), id).await?;
         let find = |new: &NewReviewRequest| open.iter().find(|request| request.requested.is_same(&new.requested));
