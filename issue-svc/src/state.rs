@@ -52,6 +52,21 @@ impl AppState {
         Ok(self.authorizer.authorize(&Caller::of(request), RepositoryId(repository)).await?)
     }
 
+    /// Returns the caller's grant for the operation of `request` on a repository's pull requests.
+    pub(crate) async fn authorize_pulls<T>(
+        &self,
+        request: &Request<T>,
+        repository: i64,
+    ) -> Result<Arc<Grant>, IssueError> {
+        let grant = self.authorize_settings(request, repository).await?;
+        if grant.pulls_enabled { Ok(grant) } else { Err(IssueError::PullsDisabled) }
+    }
+
+    pub(crate) async fn full_pull(&self, repository: RepositoryId, number: i64) -> Result<FullIssue, IssueError> {
+        let found = self.store.find_full(repository, number).await?;
+        found.filter(|full| full.pull_request.is_some()).ok_or(IssueError::PullNotFound)
+    }
+
     pub(crate) async fn issue(&self, repository: RepositoryId, number: i64) -> Result<Issue, IssueError> {
         let issue = self.store.find(self.store.reader(), repository, number).await?;
         issue.ok_or(IssueError::NotFound { number })

@@ -6,12 +6,14 @@ use ferrite_proto::repo::CheckPullSourceResponse;
 
 use super::Pulls;
 use super::queue::Claim;
-use super::scheduled_merges::PUSHED_BY_OTHER;
 use super::worker::UpdateError;
 use crate::error::IssueError;
 use crate::model::{Issue, PullEnds, PullRequest};
 use crate::upstream::StagedHead;
 use crate::writer::Write;
+
+/// Why a scheduled merge is cancelled, as the timeline says it.
+const PUSHED_BY_OTHER: &str = "somebody who cannot merge pushed to the head";
 
 impl Pulls {
     /// Finds the commits of a pull request of `user` and copies those of the head into the base, if

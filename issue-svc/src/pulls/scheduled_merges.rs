@@ -34,7 +34,6 @@ const RIGHTS_LOST: &str = "its access token can no longer merge";
 const HEAD_MOVED: &str = "the head has moved";
 const PULLS_OFF: &str = "pull requests were switched off";
 const STYLE_NOT_ALLOWED: &str = "the settings no longer allow this style of merging";
-pub(super) const PUSHED_BY_OTHER: &str = "somebody who cannot merge pushed to the head";
 
 impl Pulls {
     /// Tries the scheduled merges of pull requests with this head again.

@@ -3,16 +3,12 @@
 mod create;
 mod update;
 
-use std::sync::Arc;
-
 use ferrite_core::page::Page;
 use ferrite_listener::service;
 use ferrite_proto::error::FieldViolation;
-use ferrite_proto::grant::Grant;
 use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::pull_service_server::PullService;
 use ferrite_proto::issue::*;
-use ferrite_rpc::auth::Caller;
 use ferrite_rpc::version;
 use tonic::Request;
 
@@ -22,7 +18,7 @@ use super::issues::MAX_PAGE_SIZE;
 use super::merges::{cancel_merge, mark_merged, permit_merge, schedule_merge};
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{Class, FullIssue, Label, PullEnds, check_commit_id};
+use crate::model::{Class, Label, PullEnds, check_commit_id};
 use crate::state::AppState;
 use crate::store::{Condition, IssueFilter, Order, Sort};
 use crate::writer::MAX_ISSUE_LABELS;
@@ -40,29 +36,10 @@ service!(PullService for AppState {
     mark_merged(MarkMergedRequest) -> MarkMergedResponse;
 });
 
-/// Returns the caller's grant for the operation of `request` on a repository's pull requests.
-pub(in crate::rpc) async fn authorize<T>(
-    state: &AppState,
-    request: &Request<T>,
-    repository: i64,
-) -> Result<Arc<Grant>, IssueError> {
-    let grant = state.authorizer.authorize(&Caller::of(request), RepositoryId(repository)).await?;
-    if grant.pulls_enabled { Ok(grant) } else { Err(IssueError::PullsDisabled) }
-}
-
-pub(in crate::rpc) async fn full_pull(
-    state: &AppState,
-    repository: RepositoryId,
-    number: i64,
-) -> Result<FullIssue, IssueError> {
-    let found = state.store.find_full(repository, number).await?;
-    found.filter(|full| full.pull_request.is_some()).ok_or(IssueError::PullNotFound)
-}
-
 async fn get_pull(state: &AppState, request: Request<GetPullRequest>) -> Result<GetPullResponse, IssueError> {
-    authorize(state, &request, request.get_ref().repository_id).await?;
+    state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let GetPullRequest { repository_id, number } = request.into_inner();
-    let pull = encode::issue(full_pull(state, RepositoryId(repository_id), number).await?);
+    let pull = encode::issue(state.full_pull(RepositoryId(repository_id), number).await?);
     version::tell(&pull);
     Ok(GetPullResponse { pull: Some(pull) })
 }
@@ -71,7 +48,7 @@ async fn get_pull_by_branches(
     state: &AppState,
     request: Request<GetPullByBranchesRequest>,
 ) -> Result<GetPullByBranchesResponse, IssueError> {
-    authorize(state, &request, request.get_ref().repository_id).await?;
+    state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let ends = PullEnds {
         repository: RepositoryId(request.repository_id),
@@ -84,7 +61,7 @@ async fn get_pull_by_branches(
         true => state.store.open_between(state.store.reader(), &ends).await?,
         false => None,
     };
-    let pull = full_pull(state, ends.repository, number.ok_or(IssueError::PullNotFound)?).await?;
+    let pull = state.full_pull(ends.repository, number.ok_or(IssueError::PullNotFound)?).await?;
     Ok(GetPullByBranchesResponse { pull: Some(encode::issue(pull)) })
 }
 
@@ -92,17 +69,17 @@ async fn get_pull_by_commit(
     state: &AppState,
     request: Request<GetPullByCommitRequest>,
 ) -> Result<GetPullByCommitResponse, IssueError> {
-    authorize(state, &request, request.get_ref().repository_id).await?;
+    state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let GetPullByCommitRequest { repository_id, commit_id } = request.into_inner();
     check_commit_id("sha", &commit_id)?;
     let repository = RepositoryId(repository_id);
     let number = state.store.pull_with_commit(repository, &commit_id.to_ascii_lowercase()).await?;
-    let pull = full_pull(state, repository, number.ok_or(IssueError::PullNotFound)?).await?;
+    let pull = state.full_pull(repository, number.ok_or(IssueError::PullNotFound)?).await?;
     Ok(GetPullByCommitResponse { pull: Some(encode::issue(pull)) })
 }
 
 async fn list_pulls(state: &AppState, request: Request<ListPullsRequest>) -> Result<ListPullsResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
     let (classes, order, page) = decode_list(&request)?;

@@ -10,7 +10,6 @@ use ferrite_proto::repo::{Reviewer, ReviewingTeam};
 use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
-use super::pulls::{authorize, full_pull};
 use super::reviews::retry_merge;
 use super::{require_author_or, user};
 use crate::encode;
@@ -26,13 +25,13 @@ pub(super) async fn request_reviews(
     state: &AppState,
     request: Request<RequestReviewsRequest>,
 ) -> Result<RequestReviewsResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "RequestReviews")?;
     let RequestReviewsRequest { repository_id, number, usernames, team_names } = request.into_inner();
     let repository = RepositoryId(repository_id);
     // Readers get a grant to ask too.
-    let full = full_pull(state, repository, number).await?;
+    let full = state.full_pull(repository, number).await?;
     let (author, id) = (full.issue.author, full.issue.id);
     require_author_or(&grant, author, Permission::Write)?;
     require_names(&usernames, &team_names)?;
@@ -64,12 +63,12 @@ pub(super) async fn remove_review_requests(
     state: &AppState,
     request: Request<RemoveReviewRequestsRequest>,
 ) -> Result<RemoveReviewRequestsResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "RemoveReviewRequests")?;
     let RemoveReviewRequestsRequest { repository_id, number, usernames, team_names } = request.into_inner();
     let repository = RepositoryId(repository_id);
-    full_pull(state, repository, number).await?;
+    state.full_pull(repository, number).await?;
     let own_name = grant.user.as_ref().map_or("", |user| user.username.as_str());
     let is_own = !usernames.is_empty() && usernames.iter().all(|name| name.eq_ignore_ascii_case(own_name));
     // Not its author: an open request can hold the merge back.

@@ -20,7 +20,6 @@ use self::comments::{
     update_review_comment,
 };
 use self::create::{create_review, submit_review};
-use super::pulls::{authorize, full_pull};
 use super::review_requests::{remove_review_requests, request_reviews};
 use crate::encode;
 use crate::error::IssueError;
@@ -78,18 +77,18 @@ async fn list_reviews(
     state: &AppState,
     request: Request<ListReviewsRequest>,
 ) -> Result<ListReviewsResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
-    let pull = full_pull(state, RepositoryId(request.repository_id), request.number).await?;
+    let pull = state.full_pull(RepositoryId(request.repository_id), request.number).await?;
     let (reviews, total_count) = state.store.list_reviews(pull.issue.id, viewer(&grant), page).await?;
     Ok(ListReviewsResponse { reviews: reviews.into_iter().map(encode::review).collect(), total_count })
 }
 
 async fn get_review(state: &AppState, request: Request<GetReviewRequest>) -> Result<GetReviewResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let GetReviewRequest { repository_id, number, review_id } = request.into_inner();
-    let pull = full_pull(state, RepositoryId(repository_id), number).await?;
+    let pull = state.full_pull(RepositoryId(repository_id), number).await?;
     let pull = (pull.issue.repository, pull.issue.number);
     let review = encode::review(find(state, pull, review_id, viewer(&grant)).await?);
     version::tell(&review);

@@ -13,7 +13,6 @@ use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Merged, PullRequest, check_commit_id};
 use crate::pulls::Update;
-use crate::rpc::pulls::{authorize, full_pull};
 use crate::rpc::user;
 use crate::state::AppState;
 
@@ -24,7 +23,7 @@ pub(in crate::rpc) async fn mark_merged(
     state: &AppState,
     request: Request<MarkMergedRequest>,
 ) -> Result<MarkMergedResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let user = user(&grant)?;
     let key = IdempotencyKey::of(&request, user.0, "MarkMerged")?;
     let request = request.into_inner();
@@ -63,7 +62,7 @@ pub(in crate::rpc) async fn mark_merged(
         Ok(response)
     };
     let rebuild = |number: i64| async move {
-        Ok(MarkMergedResponse { pull: Some(encode::issue(full_pull(state, repository, number).await?)) })
+        Ok(MarkMergedResponse { pull: Some(encode::issue(state.full_pull(repository, number).await?)) })
     };
     once_or_rebuild(state.store.db(), key.as_ref(), rebuild, mark).await
 }
@@ -82,7 +81,7 @@ async fn store_of(state: &AppState, repository: RepositoryId) -> Result<String, 
 }
 
 async fn open_pull(state: &AppState, repository: RepositoryId, number: i64) -> Result<PullRequest, IssueError> {
-    let full = full_pull(state, repository, number).await?;
+    let full = state.full_pull(repository, number).await?;
     let pull = full.pull_request.ok_or(IssueError::PullNotFound)?;
     match pull.merged_us {
         Some(_) => Err(IssueError::AlreadyMerged),

@@ -9,7 +9,6 @@ use tonic::Request;
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{check_commit_id, merge_style};
-use crate::rpc::pulls::authorize;
 use crate::rpc::user;
 use crate::state::AppState;
 
@@ -21,7 +20,7 @@ pub(in crate::rpc) async fn permit_merge(
     state: &AppState,
     request: Request<PermitMergeRequest>,
 ) -> Result<PermitMergeResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let user = user(&grant)?;
     let request = request.into_inner();
     let head_id = match request.head_id.as_str() {

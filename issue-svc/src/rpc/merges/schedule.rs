@@ -12,7 +12,6 @@ use crate::encode;
 use crate::error::IssueError;
 use crate::model::check_commit_id;
 use crate::pulls::Update;
-use crate::rpc::pulls::{authorize, full_pull};
 use crate::rpc::user;
 use crate::state::AppState;
 use crate::writer::NewScheduledMerge;
@@ -23,7 +22,7 @@ pub(in crate::rpc) async fn schedule_merge(
     state: &AppState,
     request: Request<ScheduleMergeRequest>,
 ) -> Result<ScheduleMergeResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let user = user(&grant)?;
     // Only a token can be asked about later.
     let token_id = grant.user.as_ref().map_or(0, |user| user.token_id);
@@ -66,7 +65,7 @@ pub(in crate::rpc) async fn schedule_merge(
         Ok(response)
     };
     let rebuild = |number: i64| async move {
-        Ok(ScheduleMergeResponse { pull: Some(encode::issue(full_pull(state, repository, number).await?)) })
+        Ok(ScheduleMergeResponse { pull: Some(encode::issue(state.full_pull(repository, number).await?)) })
     };
     once_or_rebuild(state.store.db(), key.as_ref(), rebuild, schedule).await
 }
@@ -75,7 +74,7 @@ pub(in crate::rpc) async fn cancel_merge(
     state: &AppState,
     request: Request<CancelMergeRequest>,
 ) -> Result<CancelMergeResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let user = user(&grant)?;
     let key = IdempotencyKey::of(&request, user.0, "CancelMerge")?;
     let CancelMergeRequest { repository_id, number } = request.into_inner();

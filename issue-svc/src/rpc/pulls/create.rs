@@ -10,7 +10,6 @@ use ferrite_proto::operation::GET_BRANCH;
 use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
-use super::{authorize, full_pull};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Body, NewIssue, NewPullRequest, PullEnds, Title, check_branch};
@@ -27,7 +26,7 @@ pub(super) async fn create_pull(
     state: &AppState,
     mut request: Request<CreatePullRequest>,
 ) -> Result<CreatePullResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let author = user(&grant)?;
     // A repeated request has another grant.
     let head_grant = std::mem::take(&mut request.get_mut().head_grant);
@@ -68,7 +67,7 @@ pub(super) async fn create_pull(
         Ok(response)
     };
     let rebuild = |number: i64| async move {
-        Ok(CreatePullResponse { pull: Some(encode::issue(full_pull(state, repository, number).await?)) })
+        Ok(CreatePullResponse { pull: Some(encode::issue(state.full_pull(repository, number).await?)) })
     };
     once_or_rebuild(state.store.db(), key.as_ref(), rebuild, create).await
 }

@@ -9,7 +9,6 @@ use ferrite_proto::issue::*;
 use tonic::Request;
 
 use super::create::same_ends;
-use super::{authorize, full_pull};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Body, IssueChange, PullEnds, Title, check_branch};
@@ -33,13 +32,13 @@ pub(super) async fn update_pull(
     state: &AppState,
     request: Request<UpdatePullRequest>,
 ) -> Result<UpdatePullResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "UpdatePull")?;
     let request = request.into_inner();
     let (repository, number) = (RepositoryId(request.repository_id), request.number);
     // Readers get a grant to edit too. Check who may edit this one even if the request is a repeat.
-    let full = full_pull(state, repository, number).await?;
+    let full = state.full_pull(repository, number).await?;
     require_author_or(&grant, full.issue.author, Permission::Write)?;
     let update = async {
         let change = decode(state, &grant, request).await?;
@@ -80,7 +79,7 @@ pub(super) async fn update_pull(
         Ok(response)
     };
     let rebuild = |number: i64| async move {
-        Ok(UpdatePullResponse { pull: Some(encode::issue(full_pull(state, repository, number).await?)) })
+        Ok(UpdatePullResponse { pull: Some(encode::issue(state.full_pull(repository, number).await?)) })
     };
     once_or_rebuild(state.store.db(), key.as_ref(), rebuild, update).await
 }
@@ -137,7 +136,7 @@ async fn new_base(
     number: i64,
     branch: String,
 ) -> Result<Option<(String, StagedHead)>, IssueError> {
-    let full = full_pull(state, repository, number).await?;
+    let full = state.full_pull(repository, number).await?;
     let pull = full.pull_request.ok_or(IssueError::PullNotFound)?;
     if pull.base_branch == branch {
         return Ok(None);

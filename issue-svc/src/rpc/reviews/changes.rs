@@ -6,7 +6,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::*;
 use tonic::Request;
 
-use super::{authorize, find, retry_merge};
+use super::{find, retry_merge};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::check_dismissal;
@@ -17,7 +17,7 @@ pub(super) async fn delete_review(
     state: &AppState,
     request: Request<DeleteReviewRequest>,
 ) -> Result<DeleteReviewResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "DeleteReview")?;
     let request = request.into_inner();
@@ -41,7 +41,7 @@ pub(super) async fn dismiss_review(
     state: &AppState,
     request: Request<DismissReviewRequest>,
 ) -> Result<DismissReviewResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "DismissReview")?;
     let request = request.into_inner();
@@ -68,7 +68,7 @@ pub(super) async fn undismiss_review(
     state: &AppState,
     request: Request<UndismissReviewRequest>,
 ) -> Result<UndismissReviewResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "UndismissReview")?;
     let request = request.into_inner();

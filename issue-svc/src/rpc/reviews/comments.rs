@@ -9,7 +9,7 @@ use ferrite_proto::issue::*;
 use ferrite_rpc::version;
 use tonic::Request;
 
-use super::{MAX_PAGE_SIZE, authorize, find, full_pull, viewer};
+use super::{MAX_PAGE_SIZE, find, viewer};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::Body;
@@ -33,11 +33,11 @@ pub(super) async fn list_review_comments(
     state: &AppState,
     request: Request<ListReviewCommentsRequest>,
 ) -> Result<ListReviewCommentsResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
     let repository = RepositoryId(request.repository_id);
-    let pull = full_pull(state, repository, request.number).await?.pull_request.ok_or(IssueError::PullNotFound)?;
+    let pull = state.full_pull(repository, request.number).await?.pull_request.ok_or(IssueError::PullNotFound)?;
     let review = find(state, (repository, request.number), request.review_id, viewer(&grant)).await?;
     let comments = state.store.list_review_comments(review.id, page).await?;
     Ok(ListReviewCommentsResponse {
@@ -52,7 +52,7 @@ pub(super) async fn get_review_comment(
     state: &AppState,
     request: Request<GetReviewCommentRequest>,
 ) -> Result<GetReviewCommentResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let GetReviewCommentRequest { repository_id, comment_id } = request.into_inner();
     let found = find_comment(state, RepositoryId(repository_id), comment_id, viewer(&grant)).await?;
     let comment = encode::review_comment(found.comment);
@@ -65,7 +65,7 @@ pub(super) async fn update_review_comment(
     state: &AppState,
     request: Request<UpdateReviewCommentRequest>,
 ) -> Result<UpdateReviewCommentResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "UpdateReviewComment")?;
     let request = request.into_inner();
@@ -106,7 +106,7 @@ pub(super) async fn delete_review_comment(
     state: &AppState,
     request: Request<DeleteReviewCommentRequest>,
 ) -> Result<DeleteReviewCommentResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "DeleteReviewComment")?;
     let request = request.into_inner();
@@ -125,7 +125,7 @@ pub(super) async fn resolve_review_comment(
     state: &AppState,
     request: Request<ResolveReviewCommentRequest>,
 ) -> Result<ResolveReviewCommentResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "ResolveReviewComment")?;
     let ResolveReviewCommentRequest { repository_id, comment_id } = request.into_inner();
@@ -140,7 +140,7 @@ pub(super) async fn unresolve_review_comment(
     state: &AppState,
     request: Request<UnresolveReviewCommentRequest>,
 ) -> Result<UnresolveReviewCommentResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "UnresolveReviewComment")?;
     let UnresolveReviewCommentRequest { repository_id, comment_id } = request.into_inner();

@@ -11,7 +11,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::*;
 use tonic::Request;
 
-use super::{authorize, find, full_pull, retry_merge};
+use super::{find, retry_merge};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{self, Body, FullIssue, PullRequest, check_commit_id, position_field};
@@ -38,13 +38,13 @@ pub(super) async fn create_review(
     state: &AppState,
     request: Request<CreateReviewRequest>,
 ) -> Result<CreateReviewResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let author = user(&grant)?;
     let key = IdempotencyKey::of(&request, author.0, "CreateReview")?;
     let request = request.into_inner();
     let (repository, number) = (RepositoryId(request.repository_id), request.number);
     let create = async {
-        let full = full_pull(state, repository, number).await?;
+        let full = state.full_pull(repository, number).await?;
         let new = decode(request)?;
         require_reviewable(&full.issue, author, new.state)?;
         let text_bytes = new.comments.iter().map(|comment| comment.body.as_str().len()).sum::<usize>();
@@ -96,13 +96,13 @@ pub(super) async fn submit_review(
     state: &AppState,
     request: Request<SubmitReviewRequest>,
 ) -> Result<SubmitReviewResponse, IssueError> {
-    let grant = authorize(state, &request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let author = user(&grant)?;
     let key = IdempotencyKey::of(&request, author.0, "SubmitReview")?;
     let request = request.into_inner();
     let (repository, number, id) = (RepositoryId(request.repository_id), request.number, request.review_id);
     let submit = async {
-        let full = full_pull(state, repository, number).await?;
+        let full = state.full_pull(repository, number).await?;
         let seen = pending(find(state, (repository, number), id, author).await?)?;
         let (event, body) = match (outcome(request.state), Body::parse(request.body)) {
             (Ok(event), Ok(body)) => (event, body),
