@@ -17,6 +17,8 @@ on_profiles! {
         a_rejection_holds_a_merge_back
         an_open_request_holds_a_merge_back
         the_rule_of_the_base_counts_when_it_is_merged
+        a_change_of_the_base_costs_the_approvals
+        a_deleted_verdict_brings_no_earlier_one_back
     }
 }
 
@@ -186,4 +188,30 @@ async fn the_rule_of_the_base_counts_when_it_is_merged(cluster: &Cluster) {
     is_held_back(&work, second).await;
     work.owner.patch(&rule, &json!({"required_approvals": 0})).await.expect(200);
     merges(&work, second).await;
+}
+
+async fn a_change_of_the_base_costs_the_approvals(cluster: &Cluster) {
+    let (work, _, bob, _) = protected(cluster, "moved", json!({"required_approvals": 1})).await;
+    // What `side` has is not among the changes that are approved.
+    work.push_commit("side", "unreviewed", "x\n").await;
+    let number = work.open_from("topic", "side").await;
+    let approval = approve(&work, &bob, number).await;
+    work.edit(number, json!({"base": "side", "title": "same base"})).await;
+    assert_eq!(work.shown(number, &approval).await["dismissed"], false);
+    work.owner.patch(&work.pull_path(1, ""), &json!({"state": "closed"})).await.expect(201);
+    work.edit(number, json!({"base": "main"})).await;
+    assert_eq!(work.shown(number, &approval).await["dismissed"], true);
+    is_held_back(&work, number).await;
+    approve(&work, &bob, number).await;
+    merges(&work, number).await;
+}
+
+async fn a_deleted_verdict_brings_no_earlier_one_back(cluster: &Cluster) {
+    let (work, number, bob, _) = protected(cluster, "deleted", json!({"required_approvals": 1})).await;
+    approve(&work, &bob, number).await;
+    let second = approve(&work, &bob, number).await;
+    dismiss(&work, number, &second).await;
+    is_held_back(&work, number).await;
+    bob.delete(&work.review_path(number, &second, "")).await.expect(204);
+    is_held_back(&work, number).await;
 }
