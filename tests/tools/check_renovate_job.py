@@ -5,10 +5,10 @@ status of the commit, and then merges.
 import json
 import pathlib
 
-from fixture import commit, expect, from_environment, git, run
+from fixture import commit, expect, from_environment, git, run, wait_for
 
 PATTERN = "(?<depName>\\S+) (?<currentValue>\\S+)\n"
-site = from_environment()
+site, keeper = from_environment(), from_environment("ADMIN")
 settings = {
     "enabledManagers": ["custom.regex"],
     "customManagers": [
@@ -100,4 +100,17 @@ git("pull", "--quiet", "origin", "main", cwd="project")
 expect("versions", pathlib.Path("project/versions.txt").read_text(), f"{dependency} v1.2.0\n")
 renovate()
 expect("branches", [found["name"] for found in site.get(f"{project}/branches")], ["main"])
-print("opens a pull request, updates it, waits for a status and merges it")
+
+# With a required check, the merge can be left to the server.
+rule = {"rule_name": "main", "enable_push": True, "enable_status_check": True, "status_check_contexts": ["build"]}
+settings |= {"platformAutomerge": True, "reviewers": [keeper.user]}
+commit("project", "third", {"renovate.json": json.dumps(settings)})
+site.call("POST", f"{project}/branch_protections", rule)
+release(3)
+renovate()
+[scheduled] = pulls()
+expect("the schedule", scheduled["scheduled_merge"]["user"]["login"], site.user)
+expect("the reviewer", [found["login"] for found in scheduled["requested_reviewers"]], [keeper.user])
+site.call("POST", f"{project}/statuses/{scheduled['head']['sha']}", {"state": "success", "context": "build"})
+wait_for("the merge", lambda: site.get(f"{project}/pulls/{scheduled['number']}")["merged"])
+print("opens a pull request, updates it, asks for a review, waits for a status and merges it, or lets it be merged")

@@ -139,11 +139,11 @@ impl Pulls {
                 write.dismiss_stale_approvals(issue.id, &staged.head_id).await?;
             }
             let commits = (staged.head_id.as_str(), staged.merge_base_id.as_str());
-            let (id, now_us) = (issue.id, write.now_us());
+            let id = issue.id;
             let moved = pull.head_id != staged.head_id;
             write.move_head(issue, &pull, commits, claim.user).await?;
             if moved {
-                self.record_scheduled(write.tx(), (claim.repository, id, number), now_us).await?;
+                self.retry_merge(&mut write, (claim.repository, id, number)).await?;
             }
             write.commit(None, ()).await?;
         }

@@ -20,6 +20,7 @@ use super::worker::UpdateError;
 use crate::error::IssueError;
 use crate::model::{PullRequest, ScheduledMerge};
 use crate::upstream::MergeRefusal;
+use crate::writer::Write;
 
 const ROUND_INTERVAL: Duration = Duration::from_secs(60);
 /// A merge that was not tried for this long is tried again.
@@ -51,16 +52,15 @@ impl Pulls {
         Ok(())
     }
 
-    /// Tries the scheduled merge of a pull request again, if there is one. Call
-    /// [`PullQueue::wake`](super::PullQueue::wake) after the commit.
-    pub(crate) async fn record_scheduled(
+    /// Tries the scheduled merge of a pull request again, if there is one, after the write.
+    pub(crate) async fn retry_merge(
         &self,
-        tx: &mut Tx,
+        write: &mut Write<'_>,
         (repository, issue, number): (RepositoryId, IssueId, i64),
-        now_us: i64,
     ) -> Result<(), DbError> {
-        if self.writer.store.has_scheduled_merge(tx, issue).await? {
-            self.queue.record(tx, repository, &Update::Scheduled { number }, UserId(0), now_us).await?;
+        let now_us = write.now_us();
+        if self.writer.store.has_scheduled_merge(write.tx(), issue).await? {
+            self.queue.record(write.tx(), repository, &Update::Scheduled { number }, UserId(0), now_us).await?;
         }
         Ok(())
     }

@@ -10,7 +10,6 @@ use ferrite_proto::repo::{Reviewer, ReviewingTeam};
 use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
-use super::reviews::retry_merge;
 use super::{require_author_or, user};
 use crate::encode;
 use crate::error::IssueError;
@@ -93,7 +92,7 @@ pub(super) async fn remove_review_requests(
         };
         let mut removed = write.review_requests(issue.id).await?;
         removed.retain(|request| is_given(&request.requested));
-        retry_merge(state, &mut write, (repository, issue.id, number)).await?;
+        state.pulls.retry_merge(&mut write, (repository, issue.id, number)).await?;
         write.remove_review_requests(issue, removed, actor).await?;
         write.commit(key.as_ref(), RemoveReviewRequestsResponse {}).await
     };

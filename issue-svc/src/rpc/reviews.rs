@@ -8,7 +8,7 @@ mod create;
 use ferrite_core::page::Page;
 use ferrite_listener::service;
 use ferrite_proto::grant::Grant;
-use ferrite_proto::id::{IssueId, RepositoryId, UserId};
+use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::review_service_server::ReviewService;
 use ferrite_proto::issue::*;
 use ferrite_rpc::version;
@@ -25,7 +25,6 @@ use crate::encode;
 use crate::error::IssueError;
 use crate::model;
 use crate::state::AppState;
-use crate::writer::Write;
 
 const MAX_PAGE_SIZE: i32 = 1000;
 
@@ -46,16 +45,6 @@ service!(ReviewService for AppState {
     resolve_review_comment(ResolveReviewCommentRequest) -> ResolveReviewCommentResponse;
     unresolve_review_comment(UnresolveReviewCommentRequest) -> UnresolveReviewCommentResponse;
 });
-
-/// Tries a scheduled merge again that may have waited for a review.
-pub(super) async fn retry_merge(
-    state: &AppState,
-    write: &mut Write<'_>,
-    (repository, issue, number): (RepositoryId, IssueId, i64),
-) -> Result<(), IssueError> {
-    let now_us = write.now_us();
-    Ok(state.pulls.record_scheduled(write.tx(), (repository, issue, number), now_us).await?)
-}
 
 /// Returns who asks; zero, who has no pending review, without credentials.
 fn viewer(grant: &Grant) -> UserId {

@@ -6,7 +6,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::*;
 use tonic::Request;
 
-use super::{find, retry_merge};
+use super::find;
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::check_dismissal;
@@ -30,7 +30,7 @@ pub(super) async fn delete_review(
         }
         require_author_or(&grant, review.user, Permission::Admin)?;
         write.require_review(&review)?;
-        retry_merge(state, &mut write, (RepositoryId(request.repository_id), issue.id, request.number)).await?;
+        state.pulls.retry_merge(&mut write, (RepositoryId(request.repository_id), issue.id, request.number)).await?;
         write.delete_review(issue, review).await?;
         write.commit(key.as_ref(), DeleteReviewResponse {}).await
     };
@@ -53,7 +53,7 @@ pub(super) async fn dismiss_review(
         let (issue, _) = write.pull(number).await?;
         let review = write.review(number, request.review_id, actor).await?;
         write.require_review(&review)?;
-        retry_merge(state, &mut write, (repository, issue.id, number)).await?;
+        state.pulls.retry_merge(&mut write, (repository, issue.id, number)).await?;
         let review = write.dismiss_review(&issue, review, (&message, request.with_priors), actor).await?;
         let (id, response) = (review.id, DismissReviewResponse { review: Some(encode::review(review)) });
         write.commit_with_subject(key.as_ref(), response, id).await
@@ -79,7 +79,7 @@ pub(super) async fn undismiss_review(
         let (issue, _) = write.pull(number).await?;
         let review = write.review(number, request.review_id, actor).await?;
         write.require_review(&review)?;
-        retry_merge(state, &mut write, (repository, issue.id, number)).await?;
+        state.pulls.retry_merge(&mut write, (repository, issue.id, number)).await?;
         let review = write.undismiss_review(&issue, review).await?;
         let (id, response) = (review.id, UndismissReviewResponse { review: Some(encode::review(review)) });
         write.commit_with_subject(key.as_ref(), response, id).await

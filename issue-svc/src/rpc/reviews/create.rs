@@ -11,7 +11,7 @@ use ferrite_proto::id::{RepositoryId, UserId};
 use ferrite_proto::issue::*;
 use tonic::Request;
 
-use super::{find, retry_merge};
+use super::find;
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{self, Body, FullIssue, PullRequest, check_commit_id, position_field};
@@ -75,7 +75,7 @@ pub(super) async fn create_review(
         let review = write.draft_review(&issue, &pull.head_id, pending, &draft).await?;
         let review = match submission {
             Some(submission) => {
-                retry_merge(state, &mut write, (repository, issue.id, number)).await?;
+                state.pulls.retry_merge(&mut write, (repository, issue.id, number)).await?;
                 write.submit_review(issue, review, submission).await?
             }
             None => {
@@ -124,7 +124,7 @@ pub(super) async fn submit_review(
         let review = pending(write.review(number, id, author).await?)?;
         write.require_review(&review)?;
         require_same(Some(&seen), Some(&review))?;
-        retry_merge(state, &mut write, (repository, issue.id, number)).await?;
+        state.pulls.retry_merge(&mut write, (repository, issue.id, number)).await?;
         let review = write.submit_review(issue, with_body(review), submission).await?;
         let response = SubmitReviewResponse { review: Some(encode::review(review)) };
         write.commit_with_subject(key.as_ref(), response, id).await
