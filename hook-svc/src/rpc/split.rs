@@ -99,7 +99,7 @@ fn whole(event: &Event, is_told: bool, name: &'static str) -> Vec<(&'static str,
 
 fn review_parts(event: &Event, reviewed: &PullReviewed) -> Vec<(&'static str, Fact)> {
     let is_of_pull = reviewed.pull.as_ref().is_some_and(|pull| pull.pull_request.is_some());
-    let state = reviewed.review.as_ref().map_or(ReviewState::Unspecified, |review| review.state());
+    let state = reviewed.review.as_ref().map_or(ReviewState::Unspecified, ferrite_proto::issue::Review::state);
     let name = match state {
         ReviewState::Approved => "pull_request_approved",
         ReviewState::ChangesRequested => "pull_request_rejected",
