@@ -328,7 +328,7 @@ async fn heads_that_a_push_brings_into_a_branch_are_found() {
         };
         f.client().find_merged(request).await.map(|found| found.into_inner().head_ids)
     };
-    assert_eq!(of_branch("main", "").await.unwrap(), [topic.clone()]);
+    assert_eq!(of_branch("main", "").await.unwrap(), std::slice::from_ref(&topic));
     assert_eq!(reason(&of_branch("none", "").await.unwrap_err()), "BRANCH_NOT_FOUND");
     assert_eq!(of_branch("main", &new).await.unwrap_err().code(), tonic::Code::InvalidArgument);
     let head_ids = vec![topic.clone(); 1001];
