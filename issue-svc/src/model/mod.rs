@@ -5,7 +5,6 @@ mod pull;
 mod reaction;
 mod review;
 mod review_request;
-mod scheduled_merge;
 mod text;
 pub(crate) mod words;
 
@@ -14,11 +13,10 @@ pub(crate) use issue::{
     NewLabel,
 };
 pub(crate) use pull::{
-    Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, Verdict, check_branch, check_commit_id, is_draft,
-    merge_style,
+    Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, ScheduledMerge, ShownSchedule, Verdict, check_branch,
+    check_commit_id, is_draft, merge_style,
 };
 pub(crate) use reaction::{Reaction, ReactionContent, ReactionSubject, ReactionTarget};
 pub(crate) use review::{NewReviewComment, Review, ReviewComment, is_verdict, position_field};
 pub(crate) use review_request::{NewReviewRequest, Requested, ReviewRequest};
-pub(crate) use scheduled_merge::{ScheduledMerge, ShownSchedule};
 pub(crate) use text::{Body, Color, Description, LabelDescription, LabelName, MilestoneTitle, Title, check_dismissal};
