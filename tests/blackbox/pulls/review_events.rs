@@ -34,7 +34,7 @@ fn told(received: &[Received], path: &str) -> Vec<(String, String)> {
     told
 }
 
-fn names<'a>(told: &'a [(String, String)]) -> Vec<(&'a str, &'a str)> {
+fn names(told: &[(String, String)]) -> Vec<(&str, &str)> {
     told.iter().map(|(event, action)| (event.as_str(), action.as_str())).collect()
 }
 
