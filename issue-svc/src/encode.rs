@@ -34,6 +34,7 @@ pub(crate) fn issue(full: FullIssue) -> issue::Issue {
         create_time: Some(timestamp(issue.created_us)),
         update_time: Some(timestamp(issue.updated_us)),
         close_time: issue.closed_us.map(timestamp),
+        due_time: issue.due_us.map(timestamp),
         assignee_id: issue.assignees.first().map_or(0, |user| user.0),
         other_assignee_ids: issue.assignees.iter().skip(1).map(|user| user.0).collect(),
         milestone: full.milestone.map(milestone),
@@ -197,8 +198,8 @@ pub(crate) fn review_comment(comment: ReviewComment) -> issue::ReviewComment {
 /// Encodes an entry in the timeline of an issue in `repository`.
 pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEntry {
     use issue::TimelineAction::{
-        Demilestoned, HeadMoved, Labeled, MergeCancelled, Milestoned, Renamed, ReviewDismissed, ReviewRequestRemoved,
-        ReviewRequested, Unlabeled,
+        Demilestoned, DueDateAdded, DueDateChanged, DueDateRemoved, HeadMoved, Labeled, MergeCancelled, Milestoned,
+        Renamed, ReviewDismissed, ReviewRequestRemoved, ReviewRequested, Unlabeled,
     };
     let action = i32::try_from(entry.action).ok().and_then(|action| issue::TimelineAction::try_from(action).ok());
     let is_label = matches!(action, Some(Labeled | Unlabeled));
@@ -220,6 +221,8 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         Some(action) if actions.contains(&action) => entry.old_text.clone(),
         _ => String::new(),
     };
+    let is_due_date = matches!(action, Some(DueDateAdded | DueDateChanged | DueDateRemoved));
+    let due_time = |text: &str| text.parse().ok().filter(|_| is_due_date).map(timestamp);
     issue::TimelineEntry {
         id: entry.id,
         action: action.unwrap_or_default().into(),
@@ -232,7 +235,9 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         old_title: old_text(&[Renamed]),
         team_name: old_text(&[ReviewRequested, ReviewRequestRemoved]),
         message: old_text(&[ReviewDismissed, MergeCancelled]),
-        new_title: entry.new_text,
+        old_due_time: due_time(&entry.old_text),
+        new_due_time: due_time(&entry.new_text),
+        new_title: if action == Some(Renamed) { entry.new_text } else { String::new() },
         commit_id: entry.commit_id,
         source_repository_id: entry.source_repository_id,
         source_number: entry.source_number,
@@ -244,6 +249,26 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
 /// Converts a time to microseconds since 1970. Clamps times that are out of range.
 pub(crate) fn micros(time: Timestamp) -> i64 {
     time.seconds.saturating_mul(MICROS_PER_SECOND).saturating_add(i64::from(time.nanos) / 1_000)
+}
+
+/// Converts the due date of an issue to microseconds since 1970, in whole seconds. Clamps times that
+/// are out of range.
+pub(crate) fn due_us(time: Timestamp) -> i64 {
+    time.seconds.saturating_mul(MICROS_PER_SECOND)
+}
+
+/// Parses the change of a due date. Returns `None` if it stays, and `Some(None)` if it is removed.
+pub(crate) fn due_change(
+    field: &str,
+    due_time: Option<Timestamp>,
+    is_cleared: bool,
+) -> Result<Option<Option<Timestamp>>, FieldViolation> {
+    match (due_time, is_cleared) {
+        (Some(_), true) => Err(FieldViolation::new(field, "invalid", "cannot be set and removed in the same request")),
+        (Some(time), false) => Ok(Some(Some(time))),
+        (None, true) => Ok(Some(None)),
+        (None, false) => Ok(None),
+    }
 }
 
 /// Parses the state in a request. Returns `None` if it is not set.

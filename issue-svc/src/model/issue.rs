@@ -51,6 +51,8 @@ pub(crate) struct Issue {
     pub(crate) assignees: Vec<UserId>,
     /// Zero for none. The milestone may just have been deleted.
     pub(crate) milestone_id: i64,
+    /// In whole seconds.
+    pub(crate) due_us: Option<i64>,
     pub(crate) comment_count: i64,
     pub(crate) created_us: i64,
     pub(crate) updated_us: i64,
@@ -82,6 +84,8 @@ pub(crate) struct NewIssue {
     pub(crate) assignees: Vec<UserId>,
     /// Zero for none.
     pub(crate) milestone_id: i64,
+    /// In whole seconds.
+    pub(crate) due_us: Option<i64>,
     /// Without duplicates.
     pub(crate) label_ids: Vec<i64>,
     /// Set for a pull request.
@@ -97,6 +101,8 @@ pub(crate) struct IssueChange {
     pub(crate) assignees: Option<Vec<UserId>>,
     /// Zero removes the milestone.
     pub(crate) milestone_id: Option<i64>,
+    /// In whole seconds. The inner `None` removes the date.
+    pub(crate) due_us: Option<Option<i64>>,
     pub(crate) is_closed: Option<bool>,
 }
 

@@ -52,6 +52,7 @@ async fn open(pulls: &Pulls) {
         is_closed: false,
         assignees: Vec::new(),
         milestone_id: 0,
+        due_us: None,
         label_ids: Vec::new(),
         pull_request: Some(NewPullRequest {
             head_repository: REPOSITORY,

@@ -23,7 +23,7 @@ use futures_util::future::try_join_all;
 use tonic::Request;
 
 use self::search::search_issues;
-use super::{require_author_or, user};
+use super::{due_change, require_author_or, user};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::words;
@@ -83,6 +83,7 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
     // Ignore the values of other callers, so that they do not learn what exists.
     let is_writer = grant.permission >= Permission::Write;
     let milestone_id = if is_writer { request.milestone_id } else { 0 };
+    let due_us = request.due_time.filter(|_| is_writer).map(encode::due_us);
     let mut label_ids = if is_writer { request.label_ids } else { Vec::new() };
     label_ids.sort_unstable();
     label_ids.dedup();
@@ -105,6 +106,7 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
             is_closed: request.is_closed,
             assignees,
             milestone_id,
+            due_us,
             label_ids,
             pull_request: None,
         }),
@@ -348,7 +350,7 @@ async fn update_issue(
         state.limits.count_text(&grant, change.body.as_ref().map_or(0, |body| body.as_str().len())).await?;
         let mut write = state.writer.begin(RepositoryId(request.repository_id), CounterChange::default()).await?;
         let issue = write.issue(request.number).await?;
-        require_author_or(&grant, issue.author, Permission::Write)?;
+        require_update(&grant, &request, issue.author)?;
         write.require_issue(&issue).await?;
         let actor = user(&grant)?;
         let reopens_pull = issue.class.is_pull_request && issue.class.is_closed && change.is_closed == Some(false);
@@ -371,7 +373,15 @@ async fn update_issue(
 /// Checks that the issue exists and that the caller may change it.
 async fn check_update(state: &AppState, grant: &Grant, request: &UpdateIssueRequest) -> Result<(), IssueError> {
     let issue = state.issue(RepositoryId(request.repository_id), request.number).await?;
-    require_author_or(grant, issue.author, Permission::Write)
+    require_update(grant, request, issue.author)
+}
+
+fn require_update(grant: &Grant, request: &UpdateIssueRequest, author: UserId) -> Result<(), IssueError> {
+    let needed = Permission::Write;
+    if request.requires_write && grant.permission < needed {
+        return Err(AuthError::PermissionRequired { needed }.into());
+    }
+    require_author_or(grant, author, needed)
 }
 
 /// Returns the change and the references in its body.
@@ -399,14 +409,17 @@ async fn decode_change(
         }
         false => Ok(None),
     };
-    let change = match (title, body, is_closed, assignees) {
-        (Ok(title), Ok(body), Ok(is_closed), Ok(assignees)) => {
-            IssueChange { title, body, is_closed, assignees, milestone_id }
+    let due_us = due_change(grant, request.due_time, request.clear_due_time);
+    let change = match (title, body, is_closed, assignees, due_us) {
+        (Ok(title), Ok(body), Ok(is_closed), Ok(assignees), Ok(due_us)) => {
+            IssueChange { title, body, is_closed, assignees, milestone_id, due_us }
         }
-        (title, body, is_closed, assignees) => {
+        (title, body, is_closed, assignees, due_us) => {
             let (store, id) = (&state.store, milestone_id.unwrap_or(0));
             let milestone = unknown_milestone(store, store.reader(), repository, id).await?;
-            return Err(IssueError::invalid([title.err(), body.err(), assignees.err(), milestone, is_closed.err()]));
+            let texts = [title.err(), body.err()];
+            let others = [assignees.err(), milestone, due_us.err(), is_closed.err()];
+            return Err(IssueError::invalid(texts.into_iter().chain(others)));
         }
     };
     let targets = match &change.body {

@@ -1,7 +1,6 @@
 use ferrite_core::page::Page;
 use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_listener::service;
-use ferrite_proto::error::FieldViolation;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::milestone_service_server::MilestoneService;
 use ferrite_proto::issue::*;
@@ -103,14 +102,8 @@ fn decode_change(request: UpdateMilestoneRequest) -> Result<MilestoneChange, Iss
     let title = request.title.as_deref().map(MilestoneTitle::parse).transpose();
     let description = request.description.map(Description::parse).transpose();
     let is_closed = encode::is_closed(request.state);
-    let due_us = match (request.due_time, request.clear_due_time) {
-        (Some(_), true) => {
-            Err(FieldViolation::new("due_on", "invalid", "cannot be set and removed in the same request"))
-        }
-        (Some(time), false) => Ok(Some(Some(encode::micros(time)))),
-        (None, true) => Ok(Some(None)),
-        (None, false) => Ok(None),
-    };
+    let due_us = encode::due_change("due_on", request.due_time, request.clear_due_time)
+        .map(|change| change.map(|due_time| due_time.map(encode::micros)));
     match (title, description, is_closed, due_us) {
         (Ok(title), Ok(description), Ok(is_closed), Ok(due_us)) => {
             Ok(MilestoneChange { title, description, is_closed, due_us })

@@ -14,10 +14,13 @@ mod reviews;
 mod tests;
 
 use ferrite_proto::Permission;
+use ferrite_proto::error::FieldViolation;
 use ferrite_proto::grant::Grant;
 use ferrite_proto::id::UserId;
 use ferrite_rpc::auth::AuthError;
+use prost_types::Timestamp;
 
+use crate::encode;
 use crate::error::IssueError;
 
 /// Returns the user of a grant. Fails with [`AuthError::CredentialsRequired`] if there is none.
@@ -31,4 +34,18 @@ fn require_author_or(grant: &Grant, author: UserId, needed: Permission) -> Resul
         return Ok(());
     }
     Err(AuthError::PermissionRequired { needed }.into())
+}
+
+/// Parses the change of an issue's due date, in microseconds. It stays for callers without write
+/// permission.
+fn due_change(
+    grant: &Grant,
+    due_time: Option<Timestamp>,
+    is_cleared: bool,
+) -> Result<Option<Option<i64>>, FieldViolation> {
+    if grant.permission < Permission::Write {
+        return Ok(None);
+    }
+    let change = encode::due_change("due_date", due_time, is_cleared)?;
+    Ok(change.map(|due_time| due_time.map(encode::due_us)))
 }

@@ -14,22 +14,22 @@ use crate::model::{Class, FullIssue, Issue, NewIssue};
 
 const COLUMNS: &str = "issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, issues.body, \
      issues.class, issues.assignee_id, issues.other_assignees, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
-     issues.closed_us";
+     issues.closed_us, issues.due_us";
 /// The columns of a list, with the first 65,536 bytes of the body
 /// ([`MAX_LISTED_TEXT_BYTES`](super::listed_texts::MAX_LISTED_TEXT_BYTES)).
 const LISTED_POSTGRES: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
      SUBSTR(CONVERT_TO(issues.body, 'UTF8'), 1, 65536) AS text_head, CAST(OCTET_LENGTH(issues.body) AS BIGINT) AS text_bytes, \
      issues.class, issues.assignee_id, issues.other_assignees, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
-     issues.closed_us";
+     issues.closed_us, issues.due_us";
 const LISTED_SQLITE: &str = "SELECT issues.id, issues.repository_id, issues.number, issues.user_id, issues.title, '' AS body, \
      SUBSTR(CAST(issues.body AS BLOB), 1, 65536) AS text_head, OCTET_LENGTH(issues.body) AS text_bytes, \
      issues.class, issues.assignee_id, issues.other_assignees, issues.milestone_id, issues.comment_count, issues.created_us, issues.updated_us, \
-     issues.closed_us";
+     issues.closed_us, issues.due_us";
 const INSERT: &str = "INSERT INTO issues (repository_id, number, user_id, title, body, class, assignee_id, other_assignees, \
-     milestone_id, comment_count, created_us, updated_us, closed_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, $10, $10, $11) \
+     milestone_id, comment_count, created_us, updated_us, closed_us, due_us) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0, $10, $10, $11, $12) \
      RETURNING id";
 const UPDATE: &str = "UPDATE issues SET class = $2, assignee_id = $3, other_assignees = $4, milestone_id = $5, updated_us = $6, \
-     closed_us = $7 WHERE id = $1";
+     closed_us = $7, due_us = $8 WHERE id = $1";
 const UPDATE_TEXTS: &str = "UPDATE issues SET title = $2, body = $3 WHERE id = $1";
 const TOUCH: &str = "UPDATE issues SET comment_count = comment_count + $2, updated_us = $3 WHERE id = $1";
 
@@ -49,6 +49,7 @@ pub(super) struct IssueRow {
     created_us: i64,
     updated_us: i64,
     closed_us: Option<i64>,
+    due_us: Option<i64>,
     #[sqlx(flatten)]
     head: TextHead,
 }
@@ -67,6 +68,7 @@ impl From<IssueRow> for Issue {
             class: Class::from_number(row.class),
             assignees: assignees::of_row(row.assignee_id, &row.other_assignees),
             milestone_id: row.milestone_id,
+            due_us: row.due_us,
             comment_count: row.comment_count,
             created_us: row.created_us,
             updated_us: row.updated_us,
@@ -108,6 +110,7 @@ impl IssueTable {
             class,
             assignees: new.assignees.clone(),
             milestone_id: new.milestone_id,
+            due_us: new.due_us,
             comment_count: 0,
             created_us: now_us,
             updated_us: now_us,
@@ -126,7 +129,8 @@ impl IssueTable {
             others.as_str(),
             issue.milestone_id,
             now_us,
-            issue.closed_us
+            issue.closed_us,
+            issue.due_us
         ];
         let (id,): (i64,) = tx.one(INSERT, &args).await?;
         if let Some(pull) = &new.pull_request {
@@ -147,7 +151,8 @@ impl IssueTable {
             others.as_str(),
             issue.milestone_id,
             issue.updated_us,
-            issue.closed_us
+            issue.closed_us,
+            issue.due_us
         ];
         tx.execute(UPDATE, &args).await.map(|_| ())
     }

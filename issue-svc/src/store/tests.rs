@@ -21,6 +21,7 @@ fn new(title: &str, is_closed: bool) -> NewIssue {
         is_closed,
         assignees: Vec::new(),
         milestone_id: 0,
+        due_us: None,
         label_ids: Vec::new(),
         pull_request: None,
     }
@@ -43,7 +44,9 @@ async fn open(db: &Db, new: &NewIssue, now_us: i64) -> Option<Issue> {
 async fn an_issue_is_read_as_it_was_written() {
     on_each_schema(&crate::migrations(), |db| async move {
         let title = "'; DROP TABLE issues; -- \"\u{1f600}\\ %s $1";
-        let issue = open(&db, &new(title, true), 5).await.unwrap();
+        let new = NewIssue { due_us: Some(-1_000_000), ..new(title, true) };
+        let issue = open(&db, &new, 5).await.unwrap();
+        assert_eq!(issue.due_us, Some(-1_000_000));
         assert_eq!((issue.title.as_str(), issue.created_us, issue.closed_us), (title, 5, Some(5)));
         let store = IssueTable::new(db);
         assert_eq!(store.find(store.reader(), REPOSITORY, 1).await.unwrap(), Some(issue));

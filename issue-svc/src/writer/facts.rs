@@ -121,7 +121,9 @@ impl Write<'_> {
 
 /// Returns the kinds of differences between two states of an issue, in timeline order.
 fn changes(old: &Issue, new: &Issue) -> Vec<IssueAction> {
-    let text = ((&old.title, &old.body) != (&new.title, &new.body)).then_some(IssueAction::Edited);
+    // There is no action of its own for the due date.
+    let is_edited = (&old.title, &old.body, old.due_us) != (&new.title, &new.body, new.due_us);
+    let edit = is_edited.then_some(IssueAction::Edited);
     let is_assigned = new.assignees.iter().any(|user| !old.assignees.contains(user));
     let assignee = (old.assignees != new.assignees).then_some(match is_assigned {
         true => IssueAction::Assigned,
@@ -135,7 +137,7 @@ fn changes(old: &Issue, new: &Issue) -> Vec<IssueAction> {
         true => IssueAction::Closed,
         false => IssueAction::Reopened,
     });
-    [text, assignee, milestone, state].into_iter().flatten().collect()
+    [edit, assignee, milestone, state].into_iter().flatten().collect()
 }
 
 fn snapshot(full: &FullIssue) -> issue::Issue {

@@ -36,6 +36,16 @@ fn is_same_set(some: &[UserId], others: &[UserId]) -> bool {
     some.len() == others.len() && some.iter().all(|user| others.contains(user))
 }
 
+/// Returns the kind of a change of the due date; `None` if it stayed.
+fn due_action(old: Option<i64>, new: Option<i64>) -> Option<TimelineAction> {
+    match (old, new) {
+        _ if old == new => None,
+        (None, _) => Some(TimelineAction::DueDateAdded),
+        (Some(_), Some(_)) => Some(TimelineAction::DueDateChanged),
+        (Some(_), None) => Some(TimelineAction::DueDateRemoved),
+    }
+}
+
 /// Returns the lists that contain an issue.
 pub(super) fn lists(issue: &Issue, labels: &[i64]) -> Vec<List> {
     let mut lists = vec![List::All, List::Creator(issue.author), List::Milestone(issue.milestone_id)];
@@ -121,6 +131,7 @@ impl Write<'_> {
             new.assignees = assignees;
         }
         new.milestone_id = change.milestone_id.unwrap_or(old.milestone_id);
+        new.due_us = change.due_us.unwrap_or(old.due_us);
         new.class.is_closed = change.is_closed.unwrap_or(old.class.is_closed);
         let issue = self.replace(&old, new, actor, Cause::Change).await?;
         if issue.body != old.body {
@@ -227,6 +238,11 @@ impl Write<'_> {
                     entries.push(TimelineEntry { old_text: milestone.title, ..entry(action) });
                 }
             }
+        }
+        if let Some(action) = due_action(old.due_us, new.due_us) {
+            let text = |due_us: Option<i64>| due_us.map(|due_us| due_us.to_string()).unwrap_or_default();
+            let (old_text, new_text) = (text(old.due_us), text(new.due_us));
+            entries.push(TimelineEntry { old_text, new_text, ..entry(action) });
         }
         if old.class != new.class {
             let action = if new.class.is_closed { TimelineAction::Closed } else { TimelineAction::Reopened };

@@ -28,6 +28,7 @@ async fn open(writer: &IssueWriter, author: i64) {
         is_closed: false,
         assignees: Vec::new(),
         milestone_id: 0,
+        due_us: None,
         label_ids: Vec::new(),
         pull_request: None,
     };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ferrite_proto::error::violations;
-use ferrite_proto::operation::{CREATE_ISSUE, GET_ISSUE, LIST_ISSUES};
+use ferrite_proto::operation::{CREATE_ISSUE, GET_ISSUE, LIST_ISSUES, UPDATE_ISSUE};
 use futures_util::future::join_all;
 use tonic::Code;
 
@@ -109,6 +109,40 @@ async fn all_invalid_fields_are_reported() {
         assert!(service.sent_changes().await.is_empty());
         // These fields are ignored for readers.
         assert!(service.create(&TestCaller::user(7, Permission::Read), unknown("a")).await.is_ok());
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_due_date_counts_from_write_permission_on_in_whole_seconds() {
+    on_each_url(|url| async move {
+        let service = Service::start(&url).await;
+        let (reader, writer) = (TestCaller::user(7, Permission::Read), TestCaller::user(8, Permission::Write));
+        let at = |seconds, nanos| Some(prost_types::Timestamp { seconds, nanos });
+        let new = CreateIssueRequest { due_time: at(5, 999_999_999), ..request("title") };
+        assert_eq!(service.create(&reader, new.clone()).await.unwrap().due_time, None);
+        assert_eq!(service.create(&writer, new).await.unwrap().due_time, at(5, 0));
+        let update = async |caller: &TestCaller, change: UpdateIssueRequest| {
+            let change = UpdateIssueRequest { repository_id: REPOSITORY, number: 1, ..change };
+            let mut client = issue_service_client::IssueServiceClient::new(service.channel.clone());
+            let response = client.update_issue(caller.request(UPDATE_ISSUE, change)).await?;
+            Ok::<_, tonic::Status>(response.into_inner().issue.unwrap().due_time)
+        };
+        let due = |due_time| UpdateIssueRequest { due_time, ..Default::default() };
+        assert_eq!(update(&writer, due(at(7, 1))).await.unwrap(), at(7, 0));
+        // The author changes other fields, but not this one.
+        let both = UpdateIssueRequest { clear_due_time: true, ..due(at(9, 0)) };
+        assert_eq!(update(&reader, both.clone()).await.unwrap(), at(7, 0));
+        let strict = UpdateIssueRequest { requires_write: true, ..due(at(9, 0)) };
+        let status = update(&reader, strict.clone()).await.unwrap_err();
+        assert_eq!((status.code(), reason(&status).as_str()), (Code::PermissionDenied, "PERMISSION_REQUIRED"));
+        let status = update(&writer, both).await.unwrap_err();
+        assert_eq!(violations(&status)[0].0, "due_date");
+        assert_eq!(update(&writer, due(None)).await.unwrap(), at(7, 0));
+        assert_eq!(update(&writer, strict).await.unwrap(), at(9, 0));
+        let removed = UpdateIssueRequest { clear_due_time: true, ..Default::default() };
+        assert_eq!(update(&writer, removed).await.unwrap(), None);
         service.stop().await;
     })
     .await;

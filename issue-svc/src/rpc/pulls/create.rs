@@ -103,6 +103,7 @@ async fn decode(
     // Ignore the values of other callers, so that they do not learn what exists.
     let is_writer = grant.permission >= Permission::Write;
     let milestone_id = if is_writer { request.milestone_id } else { 0 };
+    let due_us = request.due_time.filter(|_| is_writer).map(encode::due_us);
     let mut label_ids = if is_writer { request.label_ids } else { Vec::new() };
     label_ids.sort_unstable();
     label_ids.dedup();
@@ -133,6 +134,7 @@ async fn decode(
                 is_closed: false,
                 assignees,
                 milestone_id,
+                due_us,
                 label_ids,
                 pull_request: None,
             };

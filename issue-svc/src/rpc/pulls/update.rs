@@ -14,7 +14,7 @@ use crate::error::IssueError;
 use crate::model::{Body, IssueChange, PullEnds, Title, check_branch};
 use crate::pulls::Update;
 use crate::rpc::issues::{assignees, owners_of_labels};
-use crate::rpc::{require_author_or, user};
+use crate::rpc::{due_change, require_author_or, user};
 use crate::state::AppState;
 use crate::upstream::StagedHead;
 use crate::writer::{IssueLabelChange, MAX_ISSUE_LABELS, TextTargets, known_labels, unknown_milestone};
@@ -107,14 +107,15 @@ async fn decode(state: &AppState, grant: &Grant, request: UpdatePullRequest) -> 
     let body = request.body.map(Body::parse).transpose();
     let is_closed = encode::is_closed(request.state);
     let branch = request.base_branch.as_deref().map(|branch| check_branch("base", branch)).transpose();
-    let (issue, labels) = match (title, body, is_closed, assignees, labels, branch) {
-        (Ok(title), Ok(body), Ok(is_closed), Ok(assignees), Ok(labels), Ok(_)) => {
-            (IssueChange { title, body, is_closed, assignees, milestone_id }, labels)
+    let due_us = due_change(grant, request.due_time, request.clear_due_time);
+    let (issue, labels) = match (title, body, is_closed, assignees, labels, branch, due_us) {
+        (Ok(title), Ok(body), Ok(is_closed), Ok(assignees), Ok(labels), Ok(_), Ok(due_us)) => {
+            (IssueChange { title, body, is_closed, assignees, milestone_id, due_us }, labels)
         }
-        (title, body, is_closed, assignees, labels, branch) => {
+        (title, body, is_closed, assignees, labels, branch, due_us) => {
             let milestone = unknown_milestone(store, store.reader(), repository, milestone_id.unwrap_or(0)).await?;
             let found = [title.err(), body.err(), branch.err(), assignees.err()];
-            let others = [milestone, labels.err(), is_closed.err()];
+            let others = [milestone, due_us.err(), labels.err(), is_closed.err()];
             return Err(IssueError::invalid(found.into_iter().chain(others)));
         }
     };

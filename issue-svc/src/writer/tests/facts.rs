@@ -135,6 +135,14 @@ async fn each_kind_of_change_is_told_once_with_the_issue_after_all_of_them() {
         assert!(changed(&writer, 1, all).await.is_empty(), "setting the current values changes nothing");
         let facts = changed(&writer, 1, IssueChange { title: title("title"), ..IssueChange::default() }).await;
         assert_eq!((facts[0].old_title.as_deref(), facts[0].old_body.as_deref()), (Some("new"), None));
+        let due = IssueChange { due_us: Some(Some(1_000_000)), ..IssueChange::default() };
+        let facts = changed(&writer, 1, due.clone()).await;
+        assert_eq!(
+            (actions(&facts), &facts[0].old_title, &facts[0].old_body),
+            (vec![IssueAction::Edited], &None, &None)
+        );
+        assert_eq!(facts[0].issue.as_ref().unwrap().due_time, Some(ferrite_core::timestamp(1_000_000)));
+        assert!(changed(&writer, 1, due).await.is_empty());
         let both = |ids: [i64; 2]| IssueChange { assignees: Some(ids.map(UserId).to_vec()), ..IssueChange::default() };
         let facts = changed(&writer, 1, both([9, 8])).await;
         assert_eq!(actions(&facts), [IssueAction::Assigned]);

@@ -36,6 +36,7 @@ fn issue(title: &str, body: &str) -> NewIssue {
         is_closed: false,
         assignees: Vec::new(),
         milestone_id: 0,
+        due_us: None,
         label_ids: Vec::new(),
         pull_request: None,
     }

@@ -43,12 +43,43 @@ async fn a_change_to_what_is_there_is_none() {
             body: Some(Body::parse("body".to_owned()).unwrap()),
             assignees: Some(Vec::new()),
             milestone_id: Some(0),
+            due_us: Some(None),
             is_closed: Some(false),
         };
         assert_eq!(change(&writer, 1, same).await.issue, before);
         assert!(actions(&writer, 1).await.is_empty());
         let kinds: Vec<(String,)> = db.all("SELECT kind FROM outbox", &[]).await.unwrap();
         assert!(kinds.is_empty(), "only a commit of the service writes events");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_due_date_is_set_replaced_and_removed_and_the_timeline_has_the_dates() {
+    on_each_schema(&crate::migrations(), |db| async move {
+        let writer = writer(&db);
+        open(&writer, &NewIssue { due_us: Some(1_000_000), ..issue("dated", "") }).await;
+        open(&writer, &issue("t", "")).await;
+        assert_eq!(find(&writer, 1).await.due_us, Some(1_000_000));
+        let due = |due_us| IssueChange { due_us: Some(due_us), ..Default::default() };
+        let kept = IssueChange { title: Some(Title::parse("u").unwrap()), ..Default::default() };
+        let changes =
+            [due(None), due(Some(1_000_000)), due(Some(1_000_000)), kept, due(Some(2_000_000)), due(None), due(None)];
+        let mut shown = Vec::new();
+        for next in changes {
+            shown.push(change(&writer, 2, next).await.issue.due_us);
+        }
+        let one = Some(1_000_000);
+        assert_eq!(shown, [None, one, one, one, Some(2_000_000), None, None]);
+        let page = Page::parse(1, 100, 100).unwrap();
+        let (entries, _) = writer.store.timeline(find(&writer, 2).await.id, &[REPOSITORY], page).await.unwrap();
+        use TimelineAction::{DueDateAdded, DueDateChanged, DueDateRemoved, Renamed};
+        let actions = [DueDateAdded, Renamed, DueDateChanged, DueDateRemoved].map(i32::from);
+        assert_eq!(entries.iter().map(|entry| entry.action).collect::<Vec<_>>(), actions.map(i64::from));
+        let entries = entries.into_iter().map(|entry| crate::encode::entry(entry, REPOSITORY.0));
+        let seconds = |time: Option<prost_types::Timestamp>| time.map(|time| time.seconds);
+        let dates: Vec<_> = entries.map(|entry| (seconds(entry.old_due_time), seconds(entry.new_due_time))).collect();
+        assert_eq!(dates, [(None, Some(1)), (None, None), (Some(1), Some(2)), (Some(2), None)]);
     })
     .await;
 }
