@@ -31,6 +31,7 @@ crate::shape! {
         created_at: Time,
         updated_at: Time,
         closed_at: Option<Time>,
+        due_date: Option<Time>,
         html_url: String,
         repository: IssueRepository,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,6 +118,7 @@ impl Issue {
             created_at: Time::new(issue.create_time, "create_time")?,
             updated_at: Time::new(issue.update_time, "update_time")?,
             closed_at: Time::optional(issue.close_time, "close_time")?,
+            due_date: Time::optional(issue.due_time, "due_time")?,
             html_url,
             repository: IssueRepository::new(issue.repository_id, urls),
             pull_request,
@@ -192,6 +194,7 @@ mod tests {
             create_time: Some(timestamp(0)),
             update_time: Some(timestamp(0)),
             close_time: Some(timestamp(1_000_000)),
+            due_time: Some(timestamp(2_000_000)),
             ..Default::default()
         };
         assert_eq!(Issue::account_ids(&plain).collect::<Vec<_>>(), [3, 4, 3]);
@@ -202,6 +205,7 @@ mod tests {
             (&json!("closed"), &json!("1970-01-01T00:00:01Z"), &json!("http://h/bob/demo/issues/2"))
         );
         assert_eq!((shown.get("pull_request"), shown.get("truncated")), (None, None));
+        assert_eq!(shown["due_date"], "1970-01-01T00:00:02Z");
         let names: Vec<_> = shown["assignees"].as_array().unwrap().iter().map(|user| &user["username"]).collect();
         assert_eq!(names, ["ghost", "bob"]);
         let repository = json!({"id": 7, "name": "demo", "owner": "bob", "full_name": "bob/demo"});

@@ -24,7 +24,7 @@ pub use issue::{Issue, Label};
 pub use milestone::Milestone;
 pub use pull::PullRequest;
 pub use repository::{Permissions, Repository, Viewer};
-pub use review::{Review, ReviewComment, ReviewTeam};
+pub use review::{Review, ReviewComment, ReviewState, ReviewTeam};
 pub use user::{Accounts, User, Visibility};
 
 /// A shape with long texts, which lists may cut off.

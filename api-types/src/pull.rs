@@ -71,6 +71,7 @@ crate::shape! {
         created_at: Time,
         updated_at: Time,
         closed_at: Option<Time>,
+        due_date: Option<Time>,
     }
 }
 
@@ -224,6 +225,7 @@ impl PullRequest {
             created_at: Time::new(pull.create_time, "create_time")?,
             updated_at: Time::new(pull.update_time, "update_time")?,
             closed_at: Time::optional(pull.close_time, "close_time")?,
+            due_date: Time::optional(pull.due_time, "due_time")?,
         })
     }
 }
@@ -302,7 +304,7 @@ mod tests {
         assert_eq!((&draft["draft"], &draft["mergeable"]), (&json!(true), &json!(false)));
         let unasked = shown(ends(), None);
         assert_eq!((unasked.get("mergeable"), &unasked["base"]["sha"]), (None, &json!("fork point")));
-        assert_eq!(unasked.get("additions"), None);
+        assert_eq!((unasked.get("additions"), &unasked["due_date"]), (None, &json!(null)));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::links::RepositoryLinks;
 crate::word_shape! {
     /// What a review says.
     #[derive(Clone, Copy, Debug)]
-    enum ReviewState {
+    pub enum ReviewState {
         /// Not submitted yet; shown to its author alone.
         Pending = "PENDING",
         Comment = "COMMENT",
@@ -115,7 +115,11 @@ crate::shape! {
 }
 
 impl ReviewState {
-    fn new(state: issue::ReviewState) -> Result<Self, MissingField> {
+    /// Converts a state.
+    ///
+    /// # Errors
+    /// If it is missing.
+    pub fn new(state: issue::ReviewState) -> Result<Self, MissingField> {
         Ok(match state {
             issue::ReviewState::Pending => Self::Pending,
             issue::ReviewState::Commented => Self::Comment,

@@ -124,7 +124,7 @@ filters! {
 }
 
 fields! {
-    /// A new issue. Assignees, milestone and labels are ignored if the caller has no write
+    /// A new issue. Assignees, milestone, labels and due date are ignored if the caller has no write
     /// permission.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct NewIssue {
@@ -140,6 +140,8 @@ fields! {
         milestone: OrDefault<Integer> = 2,
         /// The ids of labels of the repository; to add labels by name, use `POST …/labels` of the issue.
         labels: OrDefault<Integers<100>> = [5, 6],
+        /// The due date; absent or empty for none.
+        due_date: NonEmpty<Time> = "2026-03-01T00:00:00Z",
     }
 }
 
@@ -158,6 +160,10 @@ fields! {
         milestone: Optional<Integer> = 2,
         /// The new state. An empty text changes nothing. That of a merged pull request cannot change.
         state: NonEmpty<Word<NewState>> = "closed",
+        /// The new due date. An empty text changes nothing.
+        due_date: NonEmpty<Time> = "2026-04-01T00:00:00Z",
+        /// Whether to remove the due date.
+        unset_due_date: OrDefault<Flag> = false,
     }
 }
 
@@ -231,8 +237,8 @@ async fn accounts_of_filters(
     Ok((assignee, if creator.is_empty() { 0 } else { id_of(creator) }))
 }
 
-/// Opens an issue. issue-svc ignores assignees, milestone and labels of callers without write
-/// permission, so that they do not learn what exists; a wrong type is an error for every caller.
+/// Opens an issue. issue-svc ignores assignees, milestone, labels and due date of callers without
+/// write permission, so that they do not learn what exists; a wrong type is an error for every caller.
 async fn create(
     Authenticated(call): Authenticated,
     path: RepoPath,
@@ -252,6 +258,7 @@ async fn create(
         assignees: new.assignees,
         milestone_id: new.milestone,
         label_ids: new.labels,
+        due_time: new.due_date,
     };
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.issues().create_issue(request).await?.into_inner();
@@ -289,6 +296,8 @@ async fn update(
         assignees: changed.assignees.map(|usernames| UserNames { usernames }),
         milestone_id: changed.milestone,
         state: changed.state.unwrap_or_default().into(),
+        due_time: changed.due_date,
+        clear_due_time: changed.unset_due_date,
         ..Default::default()
     };
     let request = call.request_with_grant(&access.grant, request);

@@ -1,4 +1,5 @@
 mod comments;
+mod deadlines;
 mod issues;
 pub(super) mod labels;
 mod milestones;
@@ -20,7 +21,7 @@ use crate::http::error::ApiError;
 use crate::http::words::words;
 use ferrite_api_types::links::{Links, RepositoryLinks};
 
-groups! { comments issues labels milestones reactions settings timeline }
+groups! { comments deadlines issues labels milestones reactions settings timeline }
 
 words! {
     pub(super) enum ListedState: IssueState {

@@ -1,8 +1,9 @@
-use ferrite_api_types::convert::MissingField;
+use ferrite_api_types::convert::{MissingField, time};
 use ferrite_api_types::links::RepositoryLinks;
-use ferrite_api_types::{Accounts, Label, Time, User};
-use ferrite_proto::issue::{self, ListTimelineRequest, ReviewState, TimelineAction};
+use ferrite_api_types::{Accounts, Label, ReviewState, Time, User};
+use ferrite_proto::issue::{self, ListTimelineRequest, TimelineAction};
 use ferrite_proto::operation;
+use prost_types::Timestamp;
 use serde::Serialize;
 
 use super::RepositoryUrls;
@@ -11,6 +12,9 @@ use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
 use crate::http::response::List;
+
+/// The length of the date at the beginning of a time.
+const DATE_BYTES: usize = "2026-03-01".len();
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/issues/{index}/timeline" => get list as operation::LIST_TIMELINE;
@@ -48,8 +52,9 @@ ferrite_api_types::shape! {
         updated_at: Time,
         /// The web page of the issue.
         issue_url: String,
-        /// `1` if a label was added, else empty.
-        body: &'static str,
+        /// `1` if a label was added. The due date that was added or removed, as in `2026-03-01`, or the
+        /// new and the old one with `|` between them. Else empty.
+        body: String,
         /// Whether the assignee, or the request for a review, was removed. Present only if true.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         removed_assignee: bool,
@@ -66,7 +71,7 @@ ferrite_api_types::shape! {
         review_id: Option<i64>,
         /// What the submitted review says.
         #[serde(skip_serializing_if = "Option::is_none")]
-        review_state: Option<Verdict>,
+        review_state: Option<ReviewState>,
         /// The name of the team that was asked for a review.
         #[serde(skip_serializing_if = "Option::is_none")]
         requested_team: Option<String>,
@@ -94,6 +99,9 @@ ferrite_api_types::word_shape! {
         ReviewRequest = "review_request",
         PullScheduledMerge = "pull_scheduled_merge",
         PullCancelScheduledMerge = "pull_cancel_scheduled_merge",
+        AddedDeadline = "added_deadline",
+        ModifiedDeadline = "modified_deadline",
+        RemovedDeadline = "removed_deadline",
     }
 }
 
@@ -120,16 +128,9 @@ ferrite_api_types::word_shape! {
         ReviewRequestRemoved = "review_request_removed",
         MergeScheduled = "merge_scheduled",
         MergeCancelled = "merge_cancelled",
-    }
-}
-
-ferrite_api_types::word_shape! {
-    /// What a review says.
-    #[derive(Clone, Copy, Debug)]
-    enum Verdict {
-        Comment = "COMMENT",
-        Approved = "APPROVED",
-        RequestChanges = "REQUEST_CHANGES",
+        DueDateAdded = "due_date_added",
+        DueDateChanged = "due_date_changed",
+        DueDateRemoved = "due_date_removed",
     }
 }
 
@@ -213,7 +214,13 @@ impl TimelineEntry {
         urls: &RepositoryLinks,
     ) -> Result<Self, MissingField> {
         let user = |id| accounts.by_id(id, urls.site());
-        let (action, review_state) = (entry.action(), Verdict::new(entry.review_state()));
+        let (action, review_state) = (entry.action(), entry.review_state());
+        let review_state = match review_state {
+            issue::ReviewState::Unspecified => None,
+            state => Some(ReviewState::new(state)?),
+        };
+        let due_dates = [entry.new_due_time, entry.old_due_time].into_iter().flatten().map(date);
+        let due_dates = due_dates.collect::<Result<Vec<_>, _>>()?.join("|");
         let source = sources.of(entry.source_repository_id);
         let (commit_id, source_number) = (entry.commit_id, entry.source_number);
         let milestone =
@@ -252,10 +259,16 @@ impl TimelineEntry {
             }),
             updated_at: Time::new(entry.create_time, "create_time")?,
             issue_url: urls.issue_html(number, false),
-            body: if action == TimelineAction::Labeled { "1" } else { "" },
+            body: if action == TimelineAction::Labeled { "1".to_owned() } else { due_dates },
             removed_assignee: matches!(action, TimelineAction::Unassigned | TimelineAction::ReviewRequestRemoved),
         })
     }
+}
+
+fn date(at: Timestamp) -> Result<String, MissingField> {
+    let mut text = time(Some(at), "due_time")?;
+    text.truncate(DATE_BYTES);
+    Ok(text)
 }
 
 impl CommentKind {
@@ -275,18 +288,10 @@ impl CommentKind {
             TimelineAction::ReviewRequested | TimelineAction::ReviewRequestRemoved => Some(Self::ReviewRequest),
             TimelineAction::MergeScheduled => Some(Self::PullScheduledMerge),
             TimelineAction::MergeCancelled => Some(Self::PullCancelScheduledMerge),
+            TimelineAction::DueDateAdded => Some(Self::AddedDeadline),
+            TimelineAction::DueDateChanged => Some(Self::ModifiedDeadline),
+            TimelineAction::DueDateRemoved => Some(Self::RemovedDeadline),
             TimelineAction::Edited | TimelineAction::HeadMoved | TimelineAction::Unspecified => None,
-        }
-    }
-}
-
-impl Verdict {
-    fn new(state: ReviewState) -> Option<Self> {
-        match state {
-            ReviewState::Commented => Some(Self::Comment),
-            ReviewState::Approved => Some(Self::Approved),
-            ReviewState::ChangesRequested => Some(Self::RequestChanges),
-            ReviewState::Unspecified | ReviewState::Pending | ReviewState::Requested => None,
         }
     }
 }
@@ -313,6 +318,9 @@ impl Action {
             TimelineAction::ReviewRequestRemoved => Self::ReviewRequestRemoved,
             TimelineAction::MergeScheduled => Self::MergeScheduled,
             TimelineAction::MergeCancelled => Self::MergeCancelled,
+            TimelineAction::DueDateAdded => Self::DueDateAdded,
+            TimelineAction::DueDateChanged => Self::DueDateChanged,
+            TimelineAction::DueDateRemoved => Self::DueDateRemoved,
             TimelineAction::Unspecified => return Err(MissingField("action")),
         })
     }
@@ -373,12 +381,33 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_of_a_due_date_has_the_dates_as_gitea_writes_them() {
+        let at = |days: i64| Some(timestamp(days * 86_400_000_000 + 7_000_000));
+        for (action, old_due_time, new_due_time, shown_action, kind, body) in [
+            (TimelineAction::DueDateAdded, None, at(0), "due_date_added", "added_deadline", "1970-01-01"),
+            (
+                TimelineAction::DueDateChanged,
+                at(0),
+                at(20_513),
+                "due_date_changed",
+                "modified_deadline",
+                "2026-03-01|1970-01-01",
+            ),
+            (TimelineAction::DueDateRemoved, at(20_513), None, "due_date_removed", "removed_deadline", "2026-03-01"),
+        ] {
+            let entry =
+                issue::TimelineEntry { action: action.into(), old_due_time, new_due_time, ..Default::default() };
+            assert_eq!(shown(entry), json!({"action": shown_action, "type": kind, "body": body}));
+        }
+    }
+
+    #[test]
     fn an_entry_of_a_review_says_whose_and_what_it_was() {
         let entry = |action: TimelineAction| issue::TimelineEntry { action: action.into(), ..Default::default() };
         for (state, word) in [
-            (ReviewState::Commented, "COMMENT"),
-            (ReviewState::Approved, "APPROVED"),
-            (ReviewState::ChangesRequested, "REQUEST_CHANGES"),
+            (issue::ReviewState::Commented, "COMMENT"),
+            (issue::ReviewState::Approved, "APPROVED"),
+            (issue::ReviewState::ChangesRequested, "REQUEST_CHANGES"),
         ] {
             let review_state = state.into();
             let reviewed = issue::TimelineEntry { review_id: 12, review_state, ..entry(TimelineAction::Reviewed) };

@@ -29,7 +29,7 @@ use crate::http::page::{PullList, Total};
 use crate::http::path::{Params, RepoPath, number};
 use crate::http::request::{
     Checked, Flag, Integer, Integers, LongText, NonBlank, NonEmpty, Optional, OrDefault, RequestBody, Required, Text,
-    Texts, Unsupported, WithoutEffect, Word, fields,
+    Texts, Time, Unsupported, Word, fields,
 };
 use crate::http::response::{Created, Either, File, Json, TextList};
 use crate::http::words::words;
@@ -81,8 +81,8 @@ filters! {
 }
 
 fields! {
-    /// A new pull request. Assignees, milestone and labels are ignored if the caller has no write
-    /// permission.
+    /// A new pull request. Assignees, milestone, labels and due date are ignored if the caller has no
+    /// write permission.
     #[max_bytes = MAX_TEXT_BODY_BYTES]
     struct NewPull {
         /// The branch with the changes: `branch`, or `owner:branch` for the fork of an owner, the
@@ -106,8 +106,8 @@ fields! {
         reviewers: OrDefault<Texts<50>> = ["eve"],
         /// The names of teams to ask for a review, at most 10.
         team_reviewers: OrDefault<Texts<10>> = ["maintainers"],
-        /// Not supported: must be absent.
-        due_date: Unsupported<Text>,
+        /// The due date; absent or empty for none.
+        due_date: NonEmpty<Time> = "2026-03-01T00:00:00Z",
         /// Not supported: must be false.
         allow_maintainer_edit: Unsupported<Flag> = false,
     }
@@ -133,10 +133,10 @@ fields! {
         milestone: NonEmpty<Integer> = 2,
         /// The ids of all labels, in place of those before; an empty list for none.
         labels: Optional<Integers<100>> = [5, 6],
-        /// Not supported: must be absent.
-        due_date: Unsupported<Text>,
-        /// Not used: no pull request has a due date.
-        unset_due_date: WithoutEffect<Flag> = true,
+        /// The new due date. An empty text changes nothing.
+        due_date: NonEmpty<Time> = "2026-04-01T00:00:00Z",
+        /// Whether to remove the due date.
+        unset_due_date: OrDefault<Flag> = false,
         /// Not supported: must be false.
         allow_maintainer_edit: Unsupported<Flag> = false,
     }
@@ -179,8 +179,8 @@ async fn user_named(call: &ApiCall, name: String) -> ApiResult<i64> {
     Ok(users.first().map_or(NO_USER, |user| user.id))
 }
 
-/// Opens a pull request. issue-svc ignores assignees, milestone and labels of callers without write
-/// permission, as for an issue.
+/// Opens a pull request. issue-svc ignores assignees, milestone, labels and due date of callers
+/// without write permission, as for an issue.
 async fn create(
     Authenticated(call): Authenticated,
     path: RepoPath,
@@ -191,7 +191,7 @@ async fn create(
     let check = async { call.clients.pulls().create_pull(call.blank_with_grant(&access.grant, blank)).await };
     let (new, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::CREATE_PULL).await?;
-    let NewPull { due_date: (), allow_maintainer_edit: (), .. } = new;
+    let NewPull { allow_maintainer_edit: (), .. } = new;
     let head = HeadName::of_family(&new.head);
     let head_repository_id = head.repository_id(&call, &access).await?;
     let head_grant = head_access(&call, head_repository_id).await?.grant.text();
@@ -208,6 +208,7 @@ async fn create(
         label_ids: new.labels,
         reviewers: new.reviewers,
         reviewing_teams: new.team_reviewers,
+        due_time: new.due_date,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), CREATE_TIMEOUT);
     let made = call.clients.pulls().create_pull(request).await.map_err(refused)?.into_inner().pull;
@@ -325,7 +326,7 @@ async fn update(
     let check = async { call.clients.pulls().update_pull(call.blank_with_grant(&access.grant, blank)).await };
     let (changed, _permit) = after_refusal(check, body.read(&call.body_limits).await).await?;
     let access = call.confirm(access, operation::UPDATE_PULL).await?;
-    let ChangedPull { due_date: (), unset_due_date: (), allow_maintainer_edit: (), .. } = changed;
+    let ChangedPull { allow_maintainer_edit: (), .. } = changed;
     let assignees = match (changed.assignee, changed.assignees) {
         (None, None) => None,
         (first, others) => Some(names(first.unwrap_or_default(), others.unwrap_or_default())),
@@ -340,6 +341,8 @@ async fn update(
         assignees: assignees.map(|usernames| UserNames { usernames }),
         milestone_id: changed.milestone,
         labels: changed.labels.map(|ids| LabelIds { ids }),
+        due_time: changed.due_date,
+        clear_due_time: changed.unset_due_date,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), CREATE_TIMEOUT);
     let pull = call.clients.pulls().update_pull(request).await.map_err(refused)?.into_inner().pull;

@@ -286,6 +286,7 @@ async fn conditions_of_every_post_are_refused_after_its_caller() {
     // Blank requests, which only check the caller.
     for rpc in [
         "IssueService/CreateIssue",
+        "IssueService/UpdateIssue",
         "CommentService/CreateComment",
         "LabelService/ChangeIssueLabels",
         "PullService/CreatePull",

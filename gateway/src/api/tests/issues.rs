@@ -1,7 +1,9 @@
 use ferrite_core::timestamp;
+use ferrite_proto::Permission;
 use ferrite_proto::issue::assignee_filter::Condition;
 use ferrite_proto::issue::{self, AssigneeFilter, IssueKind, IssueSort, IssueState, ListIssuesRequest, TimelineAction};
 use ferrite_proto::repo::GetUsersRequest;
+use ferrite_rpc::auth::AuthError;
 use serde_json::json;
 
 use super::GOOD;
@@ -47,6 +49,7 @@ async fn an_issue_has_the_shape_of_the_contract() {
         milestone: Some(milestone),
         labels: vec![label()],
         comment_count: 6,
+        due_time: Some(timestamp(3_000_000)),
         ..open_issue()
     };
     let expected = issue::GetIssueRequest { repository_id: 7, number: 2 };
@@ -66,6 +69,7 @@ async fn an_issue_has_the_shape_of_the_contract() {
         "id": 11, "number": 2, "user": shown_bob(), "title": "t", "body": "", "labels": [shown_label()],
         "milestone": milestone, "assignee": ghost, "assignees": [ghost], "state": "open", "comments": 6,
         "created_at": "1970-01-01T00:00:00Z", "updated_at": "1970-01-01T00:00:00Z", "closed_at": null,
+        "due_date": "1970-01-01T00:00:03Z",
         "html_url": "http://git.example.com/Bob/Demo/issues/2",
         "repository": {"id": 7, "name": "Demo", "owner": "Bob", "full_name": "Bob/Demo"},
     });
@@ -239,7 +243,7 @@ async fn a_new_issue_is_what_its_body_says() {
     let plain = issue::CreateIssueRequest { repository_id: 7, title: "t".into(), ..Default::default() };
     for body in [
         r#"{"title":"t"}"#,
-        r#"{"title":"t","body":null,"assignee":null,"milestone":null,"labels":null,"closed":null}"#,
+        r#"{"title":"t","body":null,"assignee":null,"milestone":null,"labels":null,"closed":null,"due_date":""}"#,
         r#"{"title":"t","body":"","assignee":"","milestone":0,"labels":[],"assignees":[],"closed":false,"state":"closed"}"#,
     ] {
         let (status, shown) = tracker.check(("POST", PATH, body), &rpc, plain.clone(), response.clone()).await;
@@ -252,10 +256,11 @@ async fn a_new_issue_is_what_its_body_says() {
         assignees: vec!["ann".into()],
         milestone_id: 9,
         label_ids: vec![5, 6],
+        due_time: Some(timestamp(1_767_315_845_000_000)),
         ..plain
     };
-    let body =
-        r#"{"title":"t","body":"b","assignee":"eve","assignees":["ann"],"milestone":9,"labels":[5,6],"closed":true}"#;
+    let body = r#"{"title":"t","body":"b","assignee":"eve","assignees":["ann"],"milestone":9,"labels":[5,6],
+                   "closed":true,"due_date":"2026-01-02T02:04:05+01:00"}"#;
     tracker.check(("POST", PATH, body), &rpc, expected, response).await;
 }
 
@@ -268,19 +273,22 @@ async fn an_issue_is_changed_only_where_the_body_says_so() {
     for (body, expected) in [
         ("", unchanged.clone()),
         (r#"{"title":"","state":"","body":null,"assignee":null,"milestone":null,"labels":["x"]}"#, unchanged.clone()),
-        (r#"{"title":" \t "}"#, unchanged.clone()),
+        (r#"{"title":" \t ","due_date":"","unset_due_date":false}"#, unchanged.clone()),
+        (r#"{"unset_due_date":true}"#, issue::UpdateIssueRequest { clear_due_time: true, ..unchanged.clone() }),
         (
             r#"{"body":"","assignee":"","milestone":0}"#,
             issue::UpdateIssueRequest { body: empty(), assignee: empty(), milestone_id: Some(0), ..unchanged.clone() },
         ),
         (
-            r#"{"title":"n","body":"b","assignee":"eve","milestone":9,"state":"closed"}"#,
+            r#"{"title":"n","body":"b","assignee":"eve","milestone":9,"state":"closed",
+                "due_date":"2026-01-02T01:04:05Z"}"#,
             issue::UpdateIssueRequest {
                 title: Some("n".into()),
                 body: Some("b".into()),
                 assignee: Some("eve".into()),
                 milestone_id: Some(9),
                 state: IssueState::Closed.into(),
+                due_time: Some(timestamp(1_767_315_845_000_000)),
                 ..unchanged.clone()
             },
         ),
@@ -294,6 +302,35 @@ async fn an_issue_is_changed_only_where_the_body_says_so() {
         let (status, shown) = tracker.check(("PATCH", &path, body), &rpc, expected, response).await;
         assert_eq!((status, &shown["number"]), (200, &json!(2)), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_deadline_is_set_or_removed_and_needs_write_permission() {
+    let tracker = Tracker::new().await;
+    let (path, rpc) = (format!("{PATH}/2/deadline"), format!("{ISSUES}/UpdateIssue"));
+    let unchanged =
+        issue::UpdateIssueRequest { repository_id: 7, number: 2, requires_write: true, ..Default::default() };
+    let due_time = Some(timestamp(1_767_315_845_000_000));
+    let removed = issue::UpdateIssueRequest { clear_due_time: true, ..unchanged.clone() };
+    for (body, expected, due_time, shown) in [
+        (
+            r#"{"due_date":"2026-01-02T01:04:05Z"}"#,
+            issue::UpdateIssueRequest { due_time, ..unchanged.clone() },
+            due_time,
+            json!("2026-01-02T01:04:05Z"),
+        ),
+        (r#"{"due_date":null}"#, removed.clone(), None, json!(null)),
+        (r#"{"due_date":""}"#, removed, None, json!(null)),
+    ] {
+        let response = issue::UpdateIssueResponse { issue: Some(issue::Issue { due_time, ..open_issue() }) };
+        let (status, found) = tracker.check(("POST", &path, body), &rpc, expected, response).await;
+        assert_eq!((status, found), (201, json!({ "due_date": shown })), "{body}");
+    }
+    // A mistake is told only to those who may set one.
+    let blank = issue::UpdateIssueRequest { title: Some(String::new()), ..unchanged };
+    tracker.script.fail(&rpc, AuthError::PermissionRequired { needed: Permission::Write });
+    assert_eq!(tracker.send("POST", &path, r#"{"due_date":7}"#).await.0, 403);
+    assert_eq!(tracker.script.take_request(&rpc), Some(blank));
 }
 
 #[tokio::test]

@@ -206,6 +206,7 @@ async fn a_new_pull_request_is_what_its_body_says() {
         label_ids: vec![5],
         reviewers: vec!["bob".into()],
         reviewing_teams: vec!["devs".into()],
+        due_time: Some(timestamp(1_767_315_845_000_000)),
         ..plain.clone()
     };
     for (body, expected, owner) in [
@@ -213,7 +214,7 @@ async fn a_new_pull_request_is_what_its_body_says() {
         (
             json!({"head": "eve:feature/one", "base": "main", "title": "t", "body": "b", "assignee": "ann",
                    "assignees": ["eve"], "milestone": 9, "labels": [5], "reviewers": ["bob"], "team_reviewers": ["devs"],
-                   "due_date": null}),
+                   "due_date": "2026-01-02T01:04:05Z"}),
             full,
             Some("eve"),
         ),
@@ -229,7 +230,7 @@ async fn a_new_pull_request_is_what_its_body_says() {
         ("base", Value::Null),
         ("reviewers", json!("eve")),
         ("team_reviewers", json!([5])),
-        ("due_date", json!("2026-01-02T03:04:05Z")),
+        ("due_date", json!("2026-01-02")),
         ("allow_maintainer_edit", json!(true)),
     ] {
         let mut body = json!({"head": "topic", "base": "main", "title": "t"});
@@ -321,6 +322,7 @@ async fn a_pull_request_is_changed_only_where_the_body_says_so() {
         assignees: names(&["ann", "eve"]),
         milestone_id: Some(9),
         labels: Some(issue::LabelIds { ids: vec![5] }),
+        due_time: Some(timestamp(1_767_315_845_000_000)),
         ..unchanged.clone()
     };
     for (body, expected) in [
@@ -336,8 +338,12 @@ async fn a_pull_request_is_changed_only_where_the_body_says_so() {
         ),
         (
             json!({"title": "n", "body": "", "base": "next", "state": "closed", "assignee": "ann",
-                   "assignees": ["eve"], "milestone": 9, "labels": [5]}),
+                   "assignees": ["eve"], "milestone": 9, "labels": [5], "due_date": "2026-01-02T01:04:05Z"}),
             full,
+        ),
+        (
+            json!({"due_date": "", "unset_due_date": true}),
+            issue::UpdatePullRequest { clear_due_time: true, ..unchanged.clone() },
         ),
     ] {
         let (status, shown, _) = case.send("PATCH", "/pulls/2", &body).await;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 105] = [
+const SUMMARIES: [(&str, &str); 106] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
@@ -167,6 +167,7 @@ const SUMMARIES: [(&str, &str); 105] = [
     ("ChangeIssueLabelsReplace", "Replaces the labels of an issue."),
     ("ChangeIssueLabelsClear", "Removes all labels of an issue."),
     ("ChangeIssueLabelsRemove", "Removes a label of an issue."),
+    ("UpdateIssueDeadline", "Sets or removes the due date of an issue or a pull request. Needs write permission."),
     ("ListReactionsOfIssue", "Returns the reactions to an issue or a pull request, oldest first."),
     ("ListReactionsOfComment", "Returns the reactions to a comment, oldest first."),
     (

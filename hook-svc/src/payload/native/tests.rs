@@ -187,6 +187,7 @@ fn issue_differences() -> Vec<Difference<'static>> {
     vec![
         ("/issue/pull_request", None),
         ("/issue/closed_at", Some(json!(null))),
+        ("/issue/due_date", Some(json!(null))),
         ("/issue/html_url", Some(json!("http://git.example.com/bob/hooked/issues/1"))),
         ("/issue/assignees", Some(json!([]))),
         ("/issue/repository", Some(json!({"id": 16, "name": "hooked", "owner": "bob", "full_name": "bob/hooked"}))),
@@ -348,6 +349,12 @@ fn a_pull_request_has_both_ends_and_what_was_before() {
     };
     let changes = &pull_payload(&edited, None)["changes"];
     assert_eq!(*changes, json!({"title": {"from": "old"}, "ref": {"from": "dev"}}));
+
+    let due_time = Some(at("2030-03-01T00:00:00Z"));
+    let dated = issue::Issue { due_time, ..pull(issue::PullRequest::default()) };
+    let dated = pull_payload(&updated(IssueAction::Edited, dated), None);
+    assert_eq!((&dated["action"], dated.get("changes")), (&json!("edited"), None));
+    assert_eq!(dated["pull_request"]["due_date"], "2030-03-01T00:00:00Z");
 
     let merged = issue::PullRequest {
         is_merged: true,
