@@ -38,6 +38,7 @@ async fn post_issues_responds_with_the_issue_as_it_is_read(cluster: &Cluster) {
         "id": issue["id"], "number": 1, "user": ada.profile().await, "title": "It breaks",
         "body": "Badly.", "labels": [], "milestone": null, "assignee": null, "assignees": [], "state": "open", "comments": 0,
         "created_at": issue["created_at"], "updated_at": issue["created_at"], "closed_at": null,
+        "due_date": null,
         "html_url": format!("{}/{}/tracker/issues/1", cluster.url, ada.name), "repository": issue["repository"],
     });
     assert_eq!(issue, expected);

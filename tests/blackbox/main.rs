@@ -43,6 +43,7 @@ mod deploy_keys;
 mod diffs;
 mod direct;
 mod disk;
+mod due_dates;
 mod durability;
 mod emails;
 mod events;

@@ -398,6 +398,7 @@ async fn issues_have_every_field(cluster: &Cluster) {
                 ("created_at", "time"),
                 ("updated_at", "time"),
                 ("closed_at", "null"),
+                ("due_date", "null"),
                 ("html_url", "url"),
             ],
         );

@@ -54,11 +54,27 @@ pub(super) static ROWS: &[Row] = &[
     .keeps(&[("issue", "/number")]),
     post(
         "/repos/{owner}/{repo}/issues",
-        r#"{"title":"Another","body":"Text","ref":"","assignees":null,"due_date":null,"milestone":0,"labels":null,
-            "closed":false}"#,
+        r#"{"title":"Another","body":"Text","ref":"","assignees":null,"due_date":"2030-01-01T00:00:00Z","milestone":0,
+            "labels":null,"closed":false}"#,
     )
     .is(&[201])
-    .reads(&[("/assignees", Empty), ("/labels", Empty), ("/milestone", Null)]),
+    .decodes(One(&ISSUE))
+    .reads(&[
+        ("/assignees", Empty),
+        ("/labels", Empty),
+        ("/milestone", Null),
+        ("/due_date", Is("2030-01-01T00:00:00Z")),
+    ])
+    .keeps(&[("dated", "/number")]),
+    patch(
+        "/repos/{owner}/{repo}/issues/{dated}",
+        r#"{"title":"","body":null,"ref":null,"assignees":null,"milestone":null,"state":null,"due_date":null,
+            "unset_due_date":true}"#,
+    )
+    .reads(&[("/title", Is("Another")), ("/due_date", Null)]),
+    post("/repos/{owner}/{repo}/issues/{dated}/deadline", r#"{"due_date":"2031-02-03T04:05:06Z"}"#)
+        .is(&[201])
+        .reads(&[("/due_date", Is("2031-02-03T04:05:06Z"))]),
     get("/repos/{owner}/{repo}/issues?limit=20&page=1&state=open&type=issues").decodes(Many(&ISSUE)).reads(&[
         ("/?/number", Is("{issue}")),
         ("/*/user/login", Is("{owner}")),

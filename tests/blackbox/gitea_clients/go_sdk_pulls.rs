@@ -110,11 +110,12 @@ pub(super) static ROWS: &[Row] = &[
     patch(
         "/repos/{owner}/{repo}/pulls/{pull}",
         r#"{"title":"One","body":null,"base":"","assignee":"","assignees":null,"milestone":0,"labels":null,
-            "state":null,"due_date":null,"unset_due_date":null,"allow_maintainer_edit":null}"#,
+            "state":null,"due_date":"2030-01-01T00:00:00Z","unset_due_date":null,"allow_maintainer_edit":null}"#,
     )
     .decodes(One(&PULL))
     .reads(&[
         ("/title", Is("One")),
+        ("/due_date", Is("2030-01-01T00:00:00Z")),
         ("/body", Is("Text")),
         ("/base/ref", Is("main")),
         ("/draft", False),
