@@ -131,6 +131,12 @@ impl Authorized {
         if self.viewer.scopes().contain(scope) { Ok(()) } else { Err(AuthError::InsufficientScope { scope }.into()) }
     }
 
+    /// Fails unless the token, if there is one, has the scope that the operation needs in addition.
+    fn require_further_scope(&self) -> Result<(), RepoError> {
+        let scope = self.operation.further_scope.filter(|_| !self.viewer.is_anonymous());
+        scope.map_or(Ok(()), |scope| self.require_scope(scope))
+    }
+
     pub(crate) fn operation(&self) -> &'static str {
         self.operation.name
     }
@@ -230,13 +236,15 @@ impl Authorized {
             return Err(self.unlisted());
         };
         // A fact about the token alone, so it tells nothing about the repository.
-        if let Some(scope) = self.operation.further_scope
-            && !self.viewer.is_anonymous()
-        {
-            self.require_scope(scope)?;
+        if !anonymous {
+            self.require_further_scope()?;
         }
         let found = self.find_visible(repositories, by, way).await?;
-        require_level(&self.viewer, self.access(&found), unit, level, anonymous)?;
+        let access = self.access(&found);
+        require_level(&self.viewer, access, unit, level, anonymous)?;
+        if !is_open(&self.viewer, access, level, anonymous) {
+            self.require_further_scope()?;
+        }
         if self.is_wiki && !found.has_wiki() {
             return Err(AuthError::RepositoryNotFound.into());
         }
@@ -394,6 +402,12 @@ pub(crate) fn repository_key(by: &repository_ref::By) -> Option<RepositoryKey> {
     }
 }
 
+/// Whether `anonymous` opens `level` of a repository to the viewer, so that no role and no scope
+/// counts.
+fn is_open(viewer: &Viewer, access: RepositoryAccess, level: Permission, anonymous: bool) -> bool {
+    anonymous && level <= access.public_level(viewer)
+}
+
 /// Checks that the viewer has `level` on a part of a repository. With `anonymous`, what is open to
 /// the viewer needs no scope.
 fn require_level(
@@ -403,11 +417,10 @@ fn require_level(
     level: Permission,
     anonymous: bool,
 ) -> Result<(), AuthError> {
-    let is_open = anonymous && level <= access.public_level(viewer);
     if !access.is_visible(viewer) {
         return Err(AuthError::RepositoryNotFound);
     }
-    if is_open || access.token_level(viewer, unit) >= level {
+    if is_open(viewer, access, level, anonymous) || access.token_level(viewer, unit) >= level {
         return Ok(());
     }
     if viewer.is_anonymous() {

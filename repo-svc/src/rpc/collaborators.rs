@@ -51,13 +51,16 @@ async fn list_assignees(
     request: Request<ListAssigneesRequest>,
 ) -> Result<ListAssigneesResponse, RepoError> {
     let request = request.into_inner();
-    let (viewer, caller) = (authorized.viewer(), authorized.user()?);
+    let viewer = authorized.viewer();
     let repository = authorized.repository(&state.repositories, request.repository).await?;
     let with_private_members = match repository.organization() {
         None => false,
         Some(_) if authorized.level(&repository) >= Permission::Write => true,
         Some(_) if !viewer.scopes().contain(Scope::Org) => false,
-        Some(_) => state.organizations.membership(UserId(repository.owner_id), caller).await?.is_some(),
+        Some(_) => {
+            let (organization, caller) = (UserId(repository.owner_id), authorized.user()?);
+            state.organizations.membership(organization, caller).await?.is_some()
+        }
     };
     let page = lookup::page(request.page, request.page_size);
     let (rows, total_count) = state.repositories.assignees(&repository, with_private_members, page).await?;

@@ -49,12 +49,11 @@ async fn list_organizations(
     request: Request<ListOrganizationsRequest>,
 ) -> Result<ListOrganizationsResponse, RepoError> {
     let request = request.into_inner();
-    let caller = authorized.user()?;
     let member = lookup::user_or_caller(state, &authorized, &request.username).await?;
     let viewer = authorized.viewer();
     let seen = match sees_own_private(viewer) {
         _ if viewer.is_site_administrator() => MembershipFilter::All,
-        true if member == caller => MembershipFilter::All,
+        true if viewer.user() == Some(member) => MembershipFilter::All,
         true => MembershipFilter::PublicAndShared,
         false => MembershipFilter::Public,
     };

@@ -63,18 +63,24 @@ pub(super) async fn list_repositories(
     request: Request<ListRepositoriesRequest>,
 ) -> Result<ListRepositoriesResponse, RepoError> {
     let request = request.into_inner();
+    let viewer = authorized.viewer();
     let owner = match request.owner.as_str() {
-        "" => None,
-        name if request.is_organization => Some(lookup::organization(state, name, authorized.viewer()).await?.id()),
+        "" => {
+            authorized.user()?;
+            authorized.require_scope(Scope::RepoRead)?;
+            None
+        }
+        name if request.is_organization => Some(lookup::organization(state, name, viewer).await?.id()),
         name => {
-            let account = lookup::account(state, name, authorized.viewer()).await?.id;
-            // Callers list everything they can reach of their own.
-            Some(account).filter(|account| authorized.user().ok() != Some(*account))
+            let account = lookup::account(state, name, viewer).await?.id;
+            // Callers list everything they can reach of their own, if the token opens that.
+            let is_own = viewer.user() == Some(account) && viewer.scopes().contain(Scope::RepoRead);
+            (!is_own).then_some(account)
         }
     };
     let page = lookup::page(request.page, request.page_size);
-    let (rows, total_count) = state.repositories.list(owner, authorized.viewer(), page).await?;
-    let repositories = encode::repositories(&state.repositories, rows, authorized.viewer()).await?;
+    let (rows, total_count) = state.repositories.list(owner, viewer, page).await?;
+    let repositories = encode::repositories(&state.repositories, rows, viewer).await?;
     Ok(ListRepositoriesResponse { repositories, total_count })
 }
 
@@ -85,7 +91,7 @@ pub(super) async fn search_repositories(
 ) -> Result<SearchRepositoriesResponse, RepoError> {
     let request = request.into_inner();
     let search = RepositorySearch::check(&request)?;
-    if !sees_filters(state, &authorized, &search).await? {
+    if !sees_team(state, &authorized, &search).await? {
         return Ok(SearchRepositoriesResponse::default());
     }
     let page = Page::nearest(request.page, request.page_size, MAX_SEARCH_PAGE_SIZE);
@@ -94,12 +100,9 @@ pub(super) async fn search_repositories(
     Ok(SearchRepositoriesResponse { repositories, total_count: found.total, is_partial: found.is_partial })
 }
 
-/// Whether the caller may see the stars and the team that a search filters by, as in their own lists.
-async fn sees_filters(state: &AppState, authorized: &Authorized, search: &RepositorySearch) -> Result<bool, RepoError> {
+/// Whether the caller may see the team that a search filters by, if it does.
+async fn sees_team(state: &AppState, authorized: &Authorized, search: &RepositorySearch) -> Result<bool, RepoError> {
     let viewer = authorized.viewer();
-    if search.starred_by.is_some() && viewer.is_anonymous() {
-        return Ok(false);
-    }
     let Some(team) = search.team else { return Ok(true) };
     if !viewer.scopes().contain(Scope::Org) {
         return Ok(false);

@@ -181,7 +181,10 @@ async fn users_follow_users_and_nothing_else() {
     assert_eq!(following("ada", &bob).await.unwrap(), only_bob);
     assert_eq!(refusal(followers("acme", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
     assert_eq!(refusal(following("unknown", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
-    assert_eq!(refusal(followers("bob", "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    assert_eq!((followers("bob", "").await.unwrap(), following("ada", "").await.unwrap()), (only_ada, only_bob));
+    for outcome in [followers("", "").await, following("", "").await] {
+        assert_eq!(refusal(outcome), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    }
 
     let is = async |username: &str, target: &str| {
         let request = IsFollowingRequest { username: username.into(), target: target.into() };

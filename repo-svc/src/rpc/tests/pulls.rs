@@ -117,19 +117,26 @@ async fn settings_are_changed_recorded_kept_by_a_transfer_and_not_taken_by_a_for
 }
 
 #[tokio::test]
-async fn a_token_needs_both_scopes() {
+async fn a_token_needs_both_scopes_unless_everybody_may_read() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
-    harness.create(&ada, "demo", false).await.unwrap();
+    harness.create(&ada, "demo", true).await.unwrap();
+    let refusal_of = async |token: &str| {
+        let outcome = harness.access().resolve_access(with_token(of_demo(LIST_PULLS), token)).await;
+        outcome.err().map(|status| refusal::<()>(Err(status)))
+    };
     let refusal_with = async |scopes: &[Scope]| {
         narrow(&harness, "test", scopes).await;
-        let outcome = harness.access().resolve_access(with_token(of_demo(LIST_PULLS), &ada)).await;
-        outcome.err().map(|status| refusal::<()>(Err(status)))
+        refusal_of(&ada).await
     };
     let missing = Some(refused(Code::PermissionDenied, "INSUFFICIENT_SCOPE"));
     assert_eq!(refusal_with(&[Scope::Issue]).await, missing);
     assert_eq!(refusal_with(&[Scope::RepoRead]).await, missing);
     assert_eq!(refusal_with(&[Scope::RepoRead, Scope::Issue]).await, None);
+    let hidden = Some(refused(Code::NotFound, "REPOSITORY_NOT_FOUND"));
+    assert_eq!((refusal_of("").await, refusal_with(&[Scope::User]).await), (hidden.clone(), hidden));
+    harness.db().await.execute("UPDATE repositories SET is_private = $1", &args![false]).await.unwrap();
+    assert_eq!((refusal_of("").await, refusal_with(&[Scope::Issue]).await), (None, None));
 }
 
 #[tokio::test]

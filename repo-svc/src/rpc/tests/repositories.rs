@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ferrite_db::args;
 use ferrite_db::testing::on_each_url;
-use ferrite_proto::ServiceRole;
 use ferrite_proto::error::violations;
 use ferrite_proto::events::event::Fact;
 use ferrite_proto::repo::access_service_client::AccessServiceClient;
@@ -13,8 +12,10 @@ use ferrite_proto::repo::{
     AutoInit, CreateRepositoryRequest, DeleteRepositoryRequest, DescribeRepositoriesRequest, GetRepositoryRequest,
     LabelSet, ListRepositoriesRequest, Permission, SearchRepositoriesRequest,
 };
+use ferrite_proto::{Scope, ServiceRole};
 use tonic::{Code, Request};
 
+use super::organizations::narrow;
 use super::{by_id, by_name, refusal, refused};
 use crate::background::Sweeper;
 use crate::testing::{Harness, StoreMode, with_token};
@@ -321,7 +322,12 @@ async fn lists_and_searches_hide_what_the_caller_may_not_see() {
     assert_eq!(list("ADA", &ada).await.unwrap(), [row("closed", Permission::Owner), row("open", Permission::Owner)]);
     assert_eq!(list("", &bob).await.unwrap(), [row("bobs", Permission::Owner)]);
     assert_eq!(refusal(list("unknown", &ada).await), refused(Code::NotFound, "USER_NOT_FOUND"));
-    assert_eq!(refusal(list("ada", "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    assert_eq!(list("ada", "").await.unwrap(), [row("open", Permission::Read)]);
+    assert_eq!(refusal(list("", "").await), refused(Code::Unauthenticated, "CREDENTIALS_REQUIRED"));
+    narrow(&harness, "test", &[Scope::Issue]).await;
+    assert_eq!(list("ada", &ada).await.unwrap(), [row("open", Permission::Read)]);
+    assert_eq!(refusal(list("", &ada).await), refused(Code::PermissionDenied, "INSUFFICIENT_SCOPE"));
+    narrow(&harness, "test", &Scope::ALL).await;
 
     let search = async |query: &str, token: &str| {
         let request = SearchRepositoriesRequest { query: query.into(), page: 1, page_size: 2, ..Default::default() };

@@ -6,8 +6,9 @@ use ferrite_proto::repo::star_service_client::StarServiceClient;
 use ferrite_proto::repo::topic_service_client::TopicServiceClient;
 use ferrite_proto::repo::watch_service_client::WatchServiceClient;
 use ferrite_proto::repo::{
-    AddTopicRequest, GetWatchRequest, IsStarredRequest, ListStargazersRequest, ListTopicsRequest, RemoveTopicRequest,
-    SetTopicsRequest, StarRepositoryRequest, UnwatchRepositoryRequest, WatchRepositoryRequest,
+    AddTopicRequest, GetWatchRequest, IsStarredRequest, ListStargazersRequest, ListStarredRepositoriesRequest,
+    ListTopicsRequest, RemoveTopicRequest, SetTopicsRequest, StarRepositoryRequest, UnwatchRepositoryRequest,
+    WatchRepositoryRequest,
 };
 use tonic::Code;
 
@@ -32,9 +33,19 @@ async fn a_star_takes_a_repository_that_the_token_shows_and_the_scope_of_profile
         assert_eq!(refusal(stars.is_starred(with_token(is_starred, &bob)).await), missing);
     }
     assert_eq!(refusal(stars.star_repository(star(open)).await).0, Code::Unauthenticated);
-    let list = ListStargazersRequest { repository: by_id(open), page: 1, page_size: 10 };
-    let response = stars.list_stargazers(with_token(list, &ada)).await.unwrap().into_inner();
-    assert_eq!((response.users.len(), response.total_count, response.users[0].username.as_str()), (1, 1, "bob"));
+    let list = |id| ListStargazersRequest { repository: by_id(id), page: 1, page_size: 10 };
+    for (token, email) in [(ada.as_str(), "bob@example.com"), ("", "")] {
+        let response = stars.list_stargazers(with_token(list(open), token)).await.unwrap().into_inner();
+        let [user] = response.users.as_slice() else { panic!("{response:?}") };
+        assert_eq!((response.total_count, user.username.as_str(), user.email.as_str()), (1, "bob", email));
+    }
+    assert_eq!(refusal(stars.list_stargazers(list(hidden)).await), missing);
+    let starred = |username: &str| ListStarredRepositoriesRequest { username: username.into(), page: 1, page_size: 10 };
+    for (username, expected) in [("ada", 0), ("bob", 1)] {
+        let response = stars.list_starred_repositories(starred(username)).await.unwrap().into_inner();
+        assert_eq!(response.total_count, expected, "{username}");
+    }
+    assert_eq!(refusal(stars.list_starred_repositories(starred("")).await).0, Code::Unauthenticated);
     let profile = harness.token("ada", "profile").await;
     narrow(&harness, "profile", &[Scope::User]).await;
     stars.star_repository(with_token(star(open), &profile)).await.unwrap();
