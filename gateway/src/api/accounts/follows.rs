@@ -4,7 +4,7 @@ use ferrite_proto::repo::{
     FollowUserRequest, IsFollowingRequest, ListFollowersRequest, ListFollowingRequest, UnfollowUserRequest,
 };
 
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::FollowList;
 use crate::http::path::Params;
@@ -24,14 +24,22 @@ operations! {
         get is_following as variant(operation::IS_FOLLOWING, "ByUser");
 }
 
-async fn followers(Authenticated(call): Authenticated, path: Params, query: FollowList) -> ApiResult<List<User>> {
+async fn followers(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: Params,
+    query: FollowList,
+) -> ApiResult<List<User>> {
     let (username, page) = (path.optional_name("username").unwrap_or_default(), query.page);
     let request = call.request(ListFollowersRequest { username, page: page.number, page_size: page.size });
     let response = call.clients.profiles().list_followers(request).await?.into_inner();
     Ok(query.list(call.users(response.users), response.total_count, &call.links))
 }
 
-async fn following(Authenticated(call): Authenticated, path: Params, query: FollowList) -> ApiResult<List<User>> {
+async fn following(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: Params,
+    query: FollowList,
+) -> ApiResult<List<User>> {
     let (username, page) = (path.optional_name("username").unwrap_or_default(), query.page);
     let request = call.request(ListFollowingRequest { username, page: page.number, page_size: page.size });
     let response = call.clients.profiles().list_following(request).await?.into_inner();

@@ -9,7 +9,7 @@ use ferrite_proto::operation;
 
 use super::list_error;
 use crate::api::access::{ResolvedAccess, after_refusal};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, filters};
@@ -59,7 +59,7 @@ fields! {
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: WholeList,
@@ -81,7 +81,7 @@ async fn list(
     Ok(query.text_list(comments, Total::counted(response.total_count, response.is_partial), &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Comment>> {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult<Json<Comment>> {
     let access = call.access(&path, operation::GET_COMMENT).await?;
     let request = GetCommentRequest {
         repository_id: access.id,

@@ -10,7 +10,7 @@ use ferrite_proto::repo::GetUsersRequest;
 
 use super::{ListedState, NewState, RepositoryUrls, change_error, list_error};
 use crate::api::access::{PermissionCheck, ResolvedAccess, after_refusal};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, Search, filters};
@@ -168,7 +168,7 @@ fields! {
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: LargeList,
     filters: QueryOf<IssueFilters>,
@@ -267,7 +267,7 @@ async fn create(
     Ok(Created::at(location, convert_issue(&call, &access, Some(made)).await?))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Issue>> {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult<Json<Issue>> {
     let access = call.access(&path, operation::GET_ISSUE).await?;
     let request = GetIssueRequest { repository_id: access.id, number: params.id("index") };
     let response = call.clients.issues().get_issue(call.request_with_grant(&access.grant, request)).await?.into_inner();

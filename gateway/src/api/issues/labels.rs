@@ -9,7 +9,7 @@ use ferrite_proto::operation;
 use serde_json::{Value, json};
 
 use crate::api::access::{ResolvedAccess, after_refusal};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
@@ -99,7 +99,11 @@ fn labels(labels: Vec<issue::Label>, access: &ResolvedAccess) -> Vec<Label> {
     labels.into_iter().map(|label| Label::new(label, &access.urls)).collect()
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Label>> {
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    query: WholeList,
+) -> ApiResult<List<Label>> {
     let access = call.access(&path, operation::LIST_LABELS).await?;
     let request = ListLabelsRequest { repository_id: access.id, page: query.page.number, page_size: query.page.size };
     let request = call.request_with_grant(&access.grant, request);
@@ -108,7 +112,7 @@ async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeLi
 }
 
 /// Responds with a label, found by its id or its name.
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Label>> {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult<Json<Label>> {
     let access = call.access(&path, operation::GET_LABEL).await?;
     let request = GetLabelRequest { repository_id: access.id, label: params.name("id") };
     let request = call.request_with_grant(&access.grant, request);
@@ -153,7 +157,7 @@ async fn remove(Authenticated(call): Authenticated, path: RepoPath, params: Para
 }
 
 async fn list_of_issue(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
 ) -> ApiResult<Json<Vec<Label>>> {

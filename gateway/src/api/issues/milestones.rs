@@ -7,7 +7,7 @@ use ferrite_proto::issue::{
 use ferrite_proto::operation;
 
 use super::{ListedState, NewState, list_error};
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, filters};
 use crate::http::page::WholeList;
@@ -67,7 +67,7 @@ fn milestone(milestone: Option<issue::Milestone>) -> ApiResult<Milestone> {
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: WholeList,
     filters: QueryOf<MilestoneFilters>,
@@ -86,7 +86,11 @@ async fn list(
     Ok(query.text_list(milestones, response.total_count, &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Milestone>> {
+async fn get(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    params: Params,
+) -> ApiResult<Json<Milestone>> {
     let access = call.access(&path, operation::GET_MILESTONE).await?;
     let (milestone_id, or_title) = named(&params);
     let request = GetMilestoneRequest { repository_id: access.id, milestone_id, or_title };

@@ -8,7 +8,7 @@ use ferrite_proto::operation;
 use serde::Serialize;
 
 use crate::api::access::{ResolvedAccess, after_refusal};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::{Total, WholeList};
 use crate::http::path::{Params, RepoPath};
@@ -88,7 +88,7 @@ fn named(subject: Subject) -> Option<ReactionSubject> {
 }
 
 async fn list_of_issue(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: WholeList,
@@ -97,7 +97,7 @@ async fn list_of_issue(
 }
 
 async fn list_of_comment(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: WholeList,

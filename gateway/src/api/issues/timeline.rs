@@ -7,7 +7,7 @@ use prost_types::Timestamp;
 use serde::Serialize;
 
 use super::RepositoryUrls;
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
@@ -175,7 +175,7 @@ ferrite_api_types::shape! {
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: WholeList,

@@ -9,7 +9,7 @@ use ferrite_proto::repo::{
 use serde::Serialize;
 
 use crate::api::access::PermissionCheck;
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::WholeList;
 use crate::http::path::Params;
@@ -76,11 +76,15 @@ fields! {
     }
 }
 
-async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<User>> {
+async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: Params, query: WholeList) -> ApiResult<List<User>> {
     list_of(&call, &path, &query, false).await
 }
 
-async fn list_public(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<User>> {
+async fn list_public(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: Params,
+    query: WholeList,
+) -> ApiResult<List<User>> {
     list_of(&call, &path, &query, true).await
 }
 

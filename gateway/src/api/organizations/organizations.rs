@@ -111,7 +111,11 @@ fields! {
     }
 }
 
-async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<Organization>> {
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: Params,
+    query: WholeList,
+) -> ApiResult<List<Organization>> {
     let username = path.optional_name("username").unwrap_or_default();
     let request = ListOrganizationsRequest { username, page: query.page.number, page_size: query.page.size };
     let response = call.clients.organizations().list_organizations(call.request(request)).await?.into_inner();

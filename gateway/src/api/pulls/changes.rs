@@ -12,7 +12,7 @@ use ferrite_rpc::grpc::with_timeout;
 use serde::Serialize;
 
 use crate::api::access::{Emails, ResolvedAccess};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::api::git::commits::{Commit, Shown};
 use crate::api::git::diffs::{CHANGES_TIMEOUT, ChangeFilters, ComparedFile, DiffText, WantedText, text_of};
 use crate::api::git::response::read_error;
@@ -158,7 +158,7 @@ async fn compare(
 }
 
 async fn files(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: ExtensionList,
@@ -178,7 +178,7 @@ async fn files(
 }
 
 async fn commits(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: CommitList,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::MERGE_TIMEOUT;
 use super::changes::find;
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::api::git::response::read_error;
 use crate::http::error::ApiResult;
 use crate::http::path::{Params, RepoPath};
@@ -74,7 +74,7 @@ impl FileConflict {
 }
 
 async fn conflicts(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
 ) -> ApiResult<Json<PullConflicts>> {

@@ -18,7 +18,7 @@ use super::MERGE_TIMEOUT;
 use super::changes::find;
 use super::conflicts::conflicts_of;
 use crate::api::access::ResolvedAccess;
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::api::git::response::read_error;
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::path::{Params, RepoPath};
@@ -96,7 +96,11 @@ fields! {
     }
 }
 
-async fn is_merged(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<NoContent> {
+async fn is_merged(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    params: Params,
+) -> ApiResult<NoContent> {
     let access = call.access(&path, operation::GET_PULL).await?;
     let (_, ends) = find(&call, &access, params.id("index")).await?;
     if ends.is_merged { Ok(NoContent) } else { Err(ApiError::not_found("pull request is not merged")) }

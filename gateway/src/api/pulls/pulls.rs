@@ -18,7 +18,7 @@ use super::changes::{self, TextFilters};
 use super::heads::{HeadName, head_access};
 use super::shown::Reader;
 use crate::api::access::{ResolvedAccess, after_refusal};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::api::git::diffs::{DiffText, split_name};
 use crate::api::issues::{ListedState, NewState, change_error};
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
@@ -143,7 +143,7 @@ fields! {
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: PullList,
     filters: QueryOf<PullFilters>,
@@ -254,7 +254,7 @@ pub(super) fn refused(status: Status) -> ApiError {
 
 /// Returns a pull request, or with `.diff` or `.patch` behind the number its changes as text.
 async fn get(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     filters: QueryOf<TextFilters>,
@@ -275,7 +275,7 @@ async fn get(
 }
 
 async fn get_by_branches(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
 ) -> ApiResult<Json<PullRequest>> {
@@ -302,7 +302,7 @@ fn branches(base: &[u8], rest: &[u8]) -> (String, String) {
 }
 
 async fn get_by_commit(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
 ) -> ApiResult<Json<PullRequest>> {

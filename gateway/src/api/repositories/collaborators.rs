@@ -8,7 +8,7 @@ use ferrite_proto::repo::{
 use ferrite_proto::{Permission, operation};
 use serde::Serialize;
 
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
@@ -94,7 +94,11 @@ async fn permission(
 }
 
 /// The lists of users who can be assigned, and of those who can be asked for a review.
-async fn assignees(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<User>> {
+async fn assignees(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    query: WholeList,
+) -> ApiResult<List<User>> {
     let repository = Some(path.repository());
     let request = ListAssigneesRequest { repository, page: query.page.number, page_size: query.page.size };
     let response = call.clients.collaborators().list_assignees(call.request(request)).await?.into_inner();

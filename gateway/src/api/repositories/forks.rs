@@ -5,7 +5,7 @@ use ferrite_proto::operation;
 use ferrite_proto::repo::{ForkRepositoryRequest, ListForksRequest};
 use ferrite_rpc::grpc::with_timeout;
 
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::RepoPath;
@@ -42,7 +42,11 @@ async fn create(
     call.created_repository(response.repository)
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<Repository>> {
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    query: WholeList,
+) -> ApiResult<List<Repository>> {
     let repository = Some(path.repository());
     let request = ListForksRequest { repository, page: query.page.number, page_size: query.page.size };
     let response = call.clients.repositories().list_forks(call.request(request)).await?.into_inner();

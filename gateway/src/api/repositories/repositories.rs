@@ -95,7 +95,7 @@ filters! {
         is_private: OptionalFlag = false,
         /// `false` leaves private repositories out. The default is true.
         private: OptionalFlag = true,
-        /// The id of a user who starred them. Zero means any. Needs a token.
+        /// The id of a user who starred them. Zero means any.
         starred_by as "starredBy": Integer = 7,
         /// The id of a team that has them. Zero means any. Only for those who may see the team.
         team_id: Integer = 3,
@@ -217,7 +217,11 @@ async fn remove(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult
 
 /// Lists the repositories that the caller can access, or those of the user or organization in the
 /// path.
-async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<Repository>> {
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: Params,
+    query: WholeList,
+) -> ApiResult<List<Repository>> {
     let (username, organization) = (path.optional_name("username"), path.optional_name("org"));
     let request = call.request(ListRepositoriesRequest {
         is_organization: organization.is_some(),

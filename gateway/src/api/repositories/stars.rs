@@ -5,7 +5,7 @@ use ferrite_proto::repo::{
     UnstarRepositoryRequest,
 };
 
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult};
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
@@ -27,7 +27,11 @@ fn repository(path: &Params) -> RepositoryRef {
     RepositoryRef::by_name(path.name("owner"), path.name("repo"))
 }
 
-async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList) -> ApiResult<List<Repository>> {
+async fn list(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: Params,
+    query: WholeList,
+) -> ApiResult<List<Repository>> {
     let username = path.optional_name("username").unwrap_or_default();
     let request = ListStarredRepositoriesRequest { username, page: query.page.number, page_size: query.page.size };
     let response = call.clients.stars().list_starred_repositories(call.request(request)).await?.into_inner();
@@ -35,7 +39,11 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList
     Ok(query.list(repositories, response.total_count, &call.links))
 }
 
-async fn stargazers(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<User>> {
+async fn stargazers(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    query: WholeList,
+) -> ApiResult<List<User>> {
     let repository = Some(path.repository());
     let request = ListStargazersRequest { repository, page: query.page.number, page_size: query.page.size };
     let response = call.clients.stars().list_stargazers(call.request(request)).await?.into_inner();

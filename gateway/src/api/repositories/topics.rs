@@ -2,7 +2,7 @@ use ferrite_proto::operation;
 use ferrite_proto::repo::{AddTopicRequest, ListTopicsRequest, RemoveTopicRequest, SetTopicsRequest};
 use serde::Serialize;
 
-use crate::api::call::{Authenticated, operations};
+use crate::api::call::{Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{Present, RequestBody, Texts, fields};
@@ -31,7 +31,7 @@ fields! {
     }
 }
 
-async fn list(Authenticated(call): Authenticated, path: RepoPath) -> ApiResult<Json<Topics>> {
+async fn list(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath) -> ApiResult<Json<Topics>> {
     let request = call.request(ListTopicsRequest { repository: Some(path.repository()) });
     let response = call.clients.topics().list_topics(request).await?.into_inner();
     Ok(Json(Topics { topics: response.topics }))

@@ -12,7 +12,7 @@ use ferrite_proto::repo::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::path::{Params, RepoPath};
@@ -77,7 +77,11 @@ async fn list(Authenticated(call): Authenticated, path: Params, query: WholeList
     Ok(query.list(repositories, response.total_count, &call.links))
 }
 
-async fn subscribers(Authenticated(call): Authenticated, path: RepoPath, query: WholeList) -> ApiResult<List<User>> {
+async fn subscribers(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    query: WholeList,
+) -> ApiResult<List<User>> {
     let repository = Some(path.repository());
     let request = ListWatchersRequest { repository, page: query.page.number, page_size: query.page.size };
     let response = call.clients.watches().list_watchers(call.request(request)).await?.into_inner();

@@ -15,7 +15,7 @@ use ferrite_proto::repo::RepositoryRef;
 use ferrite_rpc::grpc::with_timeout;
 
 use crate::api::access::{ResolvedAccess, after_refusal};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::api::git::response::read_error;
 use crate::http::body::NoBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
@@ -53,7 +53,7 @@ struct Ends {
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: WholeList,
@@ -73,7 +73,11 @@ async fn list(
     Ok(query.text_list(comments, Total::counted(response.total_count, false), &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<ReviewComment>> {
+async fn get(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    params: Params,
+) -> ApiResult<Json<ReviewComment>> {
     let access = call.access(&path, operation::GET_REVIEW_COMMENT).await?;
     let request = GetReviewCommentRequest { repository_id: access.id, comment_id: params.id("id") };
     let request = call.request_with_grant(&access.grant, request);

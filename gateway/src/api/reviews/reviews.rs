@@ -9,7 +9,7 @@ use ferrite_rpc::grpc::with_timeout;
 use serde_json::json;
 
 use crate::api::access::{ResolvedAccess, after_refusal};
-use crate::api::call::{ApiCall, Authenticated, operations};
+use crate::api::call::{ApiCall, Authenticated, MaybeAuthenticated, operations};
 use crate::http::body::NoBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::{ApiError, ApiResult, FieldError};
@@ -150,7 +150,7 @@ impl NewReviewComment {
 }
 
 async fn list(
-    Authenticated(call): Authenticated,
+    MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     params: Params,
     query: WholeList,
@@ -168,7 +168,7 @@ async fn list(
     Ok(query.text_list(reviews, Total::counted(response.total_count, false), &call.links))
 }
 
-async fn get(Authenticated(call): Authenticated, path: RepoPath, params: Params) -> ApiResult<Json<Review>> {
+async fn get(MaybeAuthenticated(call): MaybeAuthenticated, path: RepoPath, params: Params) -> ApiResult<Json<Review>> {
     let access = call.access(&path, operation::GET_REVIEW).await?;
     let request = GetReviewRequest { repository_id: access.id, number: params.id("index"), review_id: params.id("id") };
     let request = call.request_with_grant(&access.grant, request);

@@ -34,13 +34,22 @@ const WITHOUT_KEY: [&str; 11] = [
     operation::SYNC_MIRROR,
 ];
 
-fn table_row(route: &Route) -> &'static Operation {
+/// Returns the row of a route. What anyone may read of an account needs a token if that is the caller's
+/// own, which the path does not name.
+fn table_row(route: &Route) -> Operation {
     let capacity = match route.capacity {
         Capacity::Own => ferrite_proto::Capacity::Own,
         Capacity::Organization => ferrite_proto::Capacity::Organization,
         Capacity::Administrator => ferrite_proto::Capacity::Administrator,
     };
-    Operation::find(route.operation, capacity).expect("every route names an operation of the table")
+    let row = Operation::find(route.operation, capacity).expect("every route names an operation of the table");
+    let rule = match (row.rule, row.name) {
+        (Rule::Anyone, _) if !route.path.starts_with("/api/v1/user/") => Rule::Anyone,
+        (Rule::Anyone, operation::LIST_REPOSITORIES) => Rule::User(Some(Scope::RepoRead)),
+        (Rule::Anyone, _) => Rule::User(None),
+        (rule, _) => rule,
+    };
+    Operation { rule, ..*row }
 }
 
 /// Returns the conditional request parameters that the gateway accepts on the route.
@@ -227,9 +236,9 @@ pub(super) fn document(routes: &[Route]) -> Value {
             "tags": [group(route.operation)],
             "summary": summary(&id).or(rpc.about.first().map(String::as_str)),
             "x-rpc": route.operation,
-            "security": security(row),
-            "parameters": parameters(route, &id, row, &about, &conditions(route, routes)),
-            "responses": responses(route, row, &rpc, &about, &mut schemas),
+            "security": security(&row),
+            "parameters": parameters(route, &id, &row, &about, &conditions(route, routes)),
+            "responses": responses(route, &row, &rpc, &about, &mut schemas),
         });
         if rpc.about.len() > 1 {
             operation["description"] = rpc.about[1..].join("\n\n").into();
