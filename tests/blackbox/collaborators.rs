@@ -241,12 +241,12 @@ async fn get_repos_assignees_and_reviewers_lists_the_users_with_a_role(cluster: 
     ada.put(&format!("{tools}/collaborators/{}", carol.name), &json!({"permission": "read"})).await.empty(204);
     for list in ["assignees", "reviewers"] {
         let list = format!("{tools}/{list}");
-        for (reader, expected) in [(&bob, &[&ada, &bob, &carol][..]), (&eve, &[&carol])] {
+        let all = [&ada, &bob, &carol];
+        for (reader, expected) in [(&bob, &all[..]), (&eve, &[&carol]), (&cluster.anonymous(), &[&carol])] {
             let names: Vec<_> = expected.iter().map(|user| user.name.as_str()).collect();
             assert_eq!(reader.get(&list).await.expect(200).each("login"), names, "{list}");
         }
         let page = bob.get(&format!("{list}?limit=1&page=2")).await.expect(200);
         assert_eq!((page.each("login"), page.header("x-total-count")), (vec![bob.name.clone()], "3".to_owned()));
-        cluster.anonymous().get(&list).await.refused(401);
     }
 }

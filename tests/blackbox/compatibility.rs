@@ -51,7 +51,7 @@ async fn a_token_in_the_query_is_ignored(cluster: &Cluster) {
     let anonymous = cluster.anonymous();
     for name in ["token", "access_token", "%74oken"] {
         anonymous.get(&format!("/user?{name}={token}")).await.refused(401);
-        anonymous.get(&ada.repo("open", &format!("/issues?{name}={token}"))).await.refused(401);
+        anonymous.get(&ada.repo("open", &format!("/collaborators?{name}={token}"))).await.refused(401);
         anonymous.get(&ada.repo("hidden", &format!("?{name}={token}"))).await.refused(404);
         anonymous.post(&format!("/user/repos?{name}={token}"), &json!({"name": "x"})).await.refused(401);
         anonymous.get(&ada.repo("open", &format!("?{name}={token}"))).await.expect(200);

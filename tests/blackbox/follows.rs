@@ -10,7 +10,7 @@ on_profiles! {
         get_users_following_name_responds_for_any_user
         delete_user_following_is_idempotent
         get_followers_and_following_list_users_with_links
-        following_needs_a_token
+        following_needs_a_token_and_the_lists_of_others_none
     }
 }
 
@@ -96,12 +96,13 @@ async fn get_followers_and_following_list_users_with_links(cluster: &Cluster) {
     assert_eq!(ada.get("/user/following").await.expect(200).each("login"), both[..1]);
 }
 
-async fn following_needs_a_token(cluster: &Cluster) {
+async fn following_needs_a_token_and_the_lists_of_others_none(cluster: &Cluster) {
     let (anonymous, ada) = (cluster.anonymous(), cluster.user("ada").await);
-    for path in
-        ["/user/followers", "/user/following", "/user/following/x", "/users/x/followers", "/users/x/following/y"]
-    {
+    for path in ["/user/followers", "/user/following", "/user/following/x", "/users/x/following/y"] {
         anonymous.get(path).await.refused(401);
+    }
+    for list in ["followers", "following"] {
+        anonymous.get(&format!("/users/{}/{list}", ada.name)).await.expect(200);
     }
     anonymous.put_nothing(&format!("/user/following/{}", ada.name)).await.refused(401);
     anonymous.delete(&format!("/user/following/{}", ada.name)).await.refused(401);

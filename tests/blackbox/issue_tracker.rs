@@ -205,7 +205,7 @@ async fn issues_that_are_off_or_elsewhere_are_hidden_and_come_back(cluster: &Clu
         // Field errors are not reported for a hidden tracker.
         ada.post(&format!("{repo}/issues"), &json!({"title": ""})).await.refused(404);
         ada.get(&format!("{repo}/issues?sort=nonsense")).await.refused(404);
-        cluster.anonymous().get(&format!("{repo}/issues")).await.refused(401);
+        cluster.anonymous().get(&format!("{repo}/issues")).await.refused(404);
         ada.get(&repo).await.expect(200);
         set(&ada, &repo, show).await;
         assert_eq!(state().await, before);

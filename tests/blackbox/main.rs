@@ -9,6 +9,7 @@ mod json_schema;
 
 mod accounts;
 mod administration;
+mod anonymous_reads;
 mod api_examples;
 mod api_page;
 mod archives;

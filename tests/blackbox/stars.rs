@@ -64,7 +64,7 @@ async fn stars_are_given_and_taken_and_lists_show_what_the_caller_may_see(cluste
     ada.share(&ada.repo("open", ""), &bob, "read").await;
     assert_eq!(bob.get("/user/starred").await.expect(200).each("name"), ["Open"]);
     cluster.anonymous().get("/user/starred").await.refused(401);
-    cluster.anonymous().get(&ada.repo("open", "/stargazers")).await.refused(401);
+    cluster.anonymous().get(&ada.repo("open", "/stargazers")).await.refused(404);
 }
 
 async fn stars_are_counted_while_accounts_and_repositories_come_and_go(cluster: &Cluster) {
@@ -175,7 +175,7 @@ async fn topics_are_set_added_and_removed(cluster: &Cluster) {
     ada.share(&ada.repo("demo", ""), &bob, "write").await;
     bob.put(&path, &json!({"topics": ["x"]})).await.refused(403);
     bob.delete(&format!("{path}/x")).await.refused(403);
-    cluster.anonymous().get(&path).await.refused(401);
+    assert_eq!(cluster.anonymous().get(&path).await.expect(200).json(), json!({"topics": []}));
 }
 
 async fn a_search_has_the_order_the_kind_and_the_topic_that_it_asks_for(cluster: &Cluster) {

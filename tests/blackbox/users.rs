@@ -182,18 +182,22 @@ async fn get_users_repos_lists_what_the_caller_may_see(cluster: &Cluster) {
     let collaborator = ada.repo("shared", &format!("/collaborators/{}", bob.name));
     ada.put(&collaborator, &json!({"permission": "admin"})).await.expect(204);
     let path = format!("/users/{}/repos", ada.name);
-    let admin = cluster.admin().await;
+    let (admin, anonymous) = (cluster.admin().await, cluster.anonymous());
     let all = vec!["hidden", "shared", "open"];
-    for (caller, expected) in
-        [(&ada, all.clone()), (&bob, vec!["shared", "open"]), (&outsider, vec!["open"]), (&admin, all)]
-    {
+    for (caller, expected) in [
+        (&ada, all.clone()),
+        (&bob, vec!["shared", "open"]),
+        (&outsider, vec!["open"]),
+        (&anonymous, vec!["open"]),
+        (&admin, all),
+    ] {
         assert_eq!(caller.get(&path).await.expect(200).each("name"), expected, "{}", caller.name);
     }
     let seen = bob.get(&path).await.expect(200).json();
     assert_eq!(seen[0]["permissions"], json!({"admin": true, "push": true, "pull": true}));
     assert_eq!(seen[1]["permissions"], json!({"admin": false, "push": false, "pull": true}));
+    assert_eq!(anonymous.get(&path).await.json()[0]["owner"]["email"], ada.no_reply_address());
     outsider.get("/users/no-such-user/repos").await.refused(404);
-    cluster.anonymous().get(&path).await.refused(401);
     let organization = ada.new_organization("listed").await;
     ada.new_repository_of(&organization, "tools", false).await;
     assert_eq!(outsider.get(&format!("/users/{organization}/repos")).await.expect(200).each("name"), ["tools"]);

@@ -1,7 +1,7 @@
 //! The expected response to a caller according to the permission table, computed without the
 //! service's code.
 
-use ferrite_proto::{Permission, Scope};
+use ferrite_proto::{Permission, Scope, operation};
 use repo_svc::access::{Operation, RequiredRole, Rule, Unit};
 
 use super::callers::{Caller, Credential, OrgRole, TokenReach};
@@ -27,6 +27,18 @@ pub(super) enum Interface {
 }
 
 use Expected::{Allowed, Forbidden, Hidden, Unauthenticated};
+
+/// The operation of a route. What anyone may read of an account needs a token if that is the caller's
+/// own, which the path does not name.
+pub(super) fn of_route(operation: &Operation, path: &str) -> Operation {
+    let rule = match (operation.rule, operation.name) {
+        (Rule::Anyone, _) if !path.starts_with("/api/v1/user/") => Rule::Anyone,
+        (Rule::Anyone, operation::LIST_REPOSITORIES) => Rule::User(Some(Scope::RepoRead)),
+        (Rule::Anyone, _) => Rule::User(None),
+        (rule, _) => rule,
+    };
+    Operation { rule, ..*operation }
+}
 
 /// Expectation for an operation that is not about a repository. `exists` tells whether its
 /// organization or team exists.

@@ -233,8 +233,12 @@ fn expected_on(operation: &Operation, caller: &Caller, repo: &Repo) -> Expected 
     let Rule::Repository { unit, level, anonymous } = operation.rule else { panic!("{:?}", operation.rule) };
     let level = level.max(level_on_others(operation));
     match on_repo(unit, level, anonymous, caller, repo, Interface::Api) {
-        // A further scope is a fact about the token alone, so it is checked first.
         Expected::Unauthenticated => Expected::Unauthenticated,
+        // What is open to everybody needs no scope. Otherwise only those who see the repository learn
+        // which scope is missing.
+        Expected::Allowed if anonymous && repo.private == Some(false) => Expected::Allowed,
+        Expected::Hidden if anonymous => Expected::Hidden,
+        // Of other operations a further scope is a fact about the token alone, so it is checked first.
         _ if lacks_further_scope(operation, caller) => Expected::Forbidden,
         expected => expected,
     }

@@ -6,7 +6,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 
 use super::callers::Caller;
-use super::expected::{Expected, Interface, of_operation, on_repo};
+use super::expected::{Expected, Interface, of_operation, of_route, on_repo};
 use super::fixture::{ABSENT_ID, Fixture, NO_TRACKER, Repo};
 use super::{AT_ONCE, Question, Selection, expected_on, questions, routes};
 use crate::harness::concurrent::for_each;
@@ -149,7 +149,8 @@ pub(super) async fn every_route_responds_to_every_caller_by_the_table(cluster: &
                 .await;
                 continue;
             }
-            let targets = match operation.rule {
+            let row = of_route(operation, &path);
+            let targets = match row.rule {
                 Rule::Organization(..) | Rule::Team(_) => &[true, false][..],
                 _ => &[true],
             };
@@ -157,7 +158,7 @@ pub(super) async fn every_route_responds_to_every_caller_by_the_table(cluster: &
                 for exists in targets {
                     let response = case(caller, Target::Other { exists: *exists }).send(&fixture).await;
                     let what = format!("{method} {path} by {} (target exists: {exists})", caller.title);
-                    check(&response, of_operation(operation, caller, *exists), operation.rule, &what);
+                    check(&response, of_operation(&row, caller, *exists), row.rule, &what);
                 }
             })
             .await;

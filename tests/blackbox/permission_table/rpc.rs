@@ -162,6 +162,10 @@ impl Services {
                 ("owner", Kind::String) if operation.name.ends_with("/GetFork") => {
                     Value::String(repo.map_or_else(String::new, |repo| repo.owner_name.clone()))
                 }
+                // Without a name the list is the caller's own, which needs a scope.
+                ("owner", Kind::String) if operation.name.ends_with("/ListRepositories") => {
+                    Value::String(fixture.owner.name.clone())
+                }
                 ("owner", _) if operation.capacity == Capacity::Organization => Value::String(organization.to_owned()),
                 // A key for another user is refused for a different reason.
                 ("username", _) if operation.name.ends_with("PublicKey") => continue,

@@ -258,6 +258,8 @@ async fn reviews_need_the_scopes_of_pull_requests(cluster: &Cluster) {
     let (work, number) = opened(cluster, "scoped").await;
     let bob = writer(&work, cluster, "bob").await;
     let (reviews, remark) = (work.pull_path(number, "/reviews"), json!({"event": "COMMENT", "body": "x"}));
+    cluster.anonymous().get(&reviews).await.expect(200);
+    work.owner.patch(&work.repo, &json!({"private": true})).await.expect(200);
     for scopes in [&["issue"][..], &["repo:write"]] {
         let narrow = bob.with_scopes(scopes).await;
         narrow.get(&reviews).await.refused(403);
@@ -265,5 +267,5 @@ async fn reviews_need_the_scopes_of_pull_requests(cluster: &Cluster) {
     }
     let enough = bob.with_scopes(&["issue", "repo:read"]).await;
     assert_eq!(work.review(&enough, number, json!({"event": "APPROVED"})).await["state"], "APPROVED");
-    cluster.anonymous().get(&reviews).await.refused(401);
+    cluster.anonymous().get(&reviews).await.refused(404);
 }
