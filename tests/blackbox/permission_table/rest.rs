@@ -172,6 +172,8 @@ fn with_pull<'a>(operation: &Operation, path: &str, question: Question<'a>) -> Q
     let row = OPERATIONS.iter().find(|row| row.name == operation::GET_PULL).expect("pull requests are read");
     match expected_on(row, question.caller, question.repo) {
         _ if !of_git.contains(&operation.name) || !path.contains("/pulls/") => question,
+        // A write asks for a token first.
+        _ if question.expected == Expected::Unauthenticated => question,
         Expected::Allowed => question,
         expected => {
             Question { expected, is_compared: question.is_compared && expected == Expected::Hidden, ..question }
