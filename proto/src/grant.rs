@@ -172,6 +172,8 @@ pub enum Credential {
         /// The digest.
         digest: String,
     },
+    /// An account with all its permissions, for what it asked for within a session.
+    Account(i64),
 }
 
 impl Reauthorization {
@@ -185,6 +187,7 @@ impl Reauthorization {
             Credential::Password { user, digest } => {
                 Some(Requested::Password(PasswordReference { user_id: user, digest }))
             }
+            Credential::Account(id) => Some(Requested::UserId(id)),
         };
         let Self { repository, is_wiki, is_git, .. } = self;
         ReauthorizeAccessRequest { repository_id: repository, is_wiki, operation, is_git, credential }
@@ -230,6 +233,9 @@ pub struct GrantUser {
     /// Zero for a password, for a key without a token, and in grants without this claim.
     #[serde(default)]
     pub token_id: i64,
+    /// True if `token_id` is a session.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub is_session: bool,
 }
 
 impl Grant {
@@ -278,6 +284,11 @@ fn yes() -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_yes(value: &bool) -> bool {
     *value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_no(value: &bool) -> bool {
+    !*value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

@@ -49,6 +49,7 @@ fn grant() -> Grant {
             full_name: "Ada".into(),
             email: "ada@example.org".into(),
             token_id: 9,
+            is_session: true,
         }),
         subject: Subject::Repository,
         repository: 42,
@@ -291,7 +292,7 @@ proptest! {
         mirror in any::<bool>(),
     ) {
         let keys = Keys::new(1);
-        let user = GrantUser { id: epoch, username, full_name: store.clone(), email: String::new(), token_id: repository };
+        let user = GrantUser { id: epoch, username, full_name: store.clone(), email: String::new(), token_id: repository, ..GrantUser::default() };
         let grant = Grant { user: Some(user), repository, operation, is_mirror: mirror, store, epoch, ..grant() };
         let token = keys.signer().sign(grant.clone(), NOW, MAX_GRANT_LIFETIME);
         prop_assert_eq!(keys.verifier().verify_at(&token, NOW), Ok((grant, NOW + 60)));
