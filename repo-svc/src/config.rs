@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser};
 use ferrite_core::config::{MAX_SECONDS, PlaintextAddress, SiteArgs, seconds_within, within};
+use ferrite_core::micros;
 use ferrite_core::net::{ServiceAddresses, StoreAddresses, StoreName};
 use ferrite_db::DatabaseArgs;
 use ferrite_listener::ProcessArgs;
@@ -68,6 +69,10 @@ pub struct Config {
     #[command(flatten)]
     pub sign_in: SignInArgs,
 
+    /// Sessions in the web pages.
+    #[command(flatten)]
+    pub sessions: SessionArgs,
+
     /// Limits on creations by one account.
     #[command(flatten)]
     pub creations: CreationArgs,
@@ -115,6 +120,29 @@ pub struct SignInArgs {
     /// Window for counting failed sign-ins, in seconds.
     #[arg(long, env = "FERRITE_REPO_SIGN_IN_WINDOW", default_value_t = 600, value_parser = within::<u32>(1..=86_400))]
     pub sign_in_window: u32,
+}
+
+/// Sessions of users in the web pages.
+#[derive(Args, Clone, Debug)]
+pub struct SessionArgs {
+    /// Idle timeout of a session, in seconds.
+    #[arg(long, env = "FERRITE_REPO_SESSION_IDLE_SECONDS", default_value = "604800", value_parser = seconds_within(3_600..=34_560_000))]
+    pub session_idle: Duration,
+
+    /// Lifetime of a session, in seconds; a change applies to new sessions.
+    #[arg(long, env = "FERRITE_REPO_SESSION_LIFETIME_SECONDS", default_value = "2592000", value_parser = seconds_within(3_600..=34_560_000))]
+    pub session_lifetime: Duration,
+}
+
+/// Longer than it takes until a use of a session is stored.
+const MAX_USE_DELAY: Duration = Duration::from_secs(60);
+
+impl SessionArgs {
+    /// The time without a stored use after which a session has ended. Uses of an identity that is
+    /// cached for `token_cache` are not seen.
+    pub(crate) fn idle_us(&self, token_cache: Duration) -> i64 {
+        micros(self.session_idle + token_cache + MAX_USE_DELAY)
+    }
 }
 
 /// Choice of a git store for new repositories.

@@ -26,6 +26,8 @@ pub enum RepoError {
     /// Also if the membership is hidden from the caller.
     #[error("member does not exist")]
     MemberNotFound,
+    #[error("session does not exist")]
+    SessionNotFound,
     #[error("key does not exist")]
     KeyNotFound,
     #[error("collaborator does not exist")]
@@ -205,6 +207,7 @@ impl ServiceError for RepoError {
             Self::OrganizationNotFound => (Kind::NotFound, "ORGANIZATION_NOT_FOUND"),
             Self::TeamNotFound => (Kind::NotFound, "TEAM_NOT_FOUND"),
             Self::MemberNotFound => (Kind::NotFound, "MEMBER_NOT_FOUND"),
+            Self::SessionNotFound => (Kind::NotFound, "SESSION_NOT_FOUND"),
             Self::KeyNotFound => (Kind::NotFound, "KEY_NOT_FOUND"),
             Self::CollaboratorNotFound => (Kind::NotFound, "COLLABORATOR_NOT_FOUND"),
             Self::WatchNotFound => (Kind::NotFound, "WATCH_NOT_FOUND"),

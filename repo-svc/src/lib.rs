@@ -39,7 +39,8 @@ pub use error::RepoError;
 pub use model::{may_be_account_name, may_be_repository_name};
 
 use crate::background::{
-    AuditPurge, DownloadWriter, FileSweeper, ImportSweeper, LastUseWriter, StorePoller, Sweeper, TransferSweeper,
+    AuditPurge, DownloadWriter, FileSweeper, ImportSweeper, LastUseWriter, SessionSweeper, StorePoller, Sweeper,
+    TransferSweeper,
 };
 use crate::state::AppState;
 
@@ -83,6 +84,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let stores = state.stores.table().clone();
     FileSweeper::new(state.releases.clone(), stores, state.storage.clone(), state.clock.clone()).start(&life);
     AuditPurge::new(state.audit.clone(), state.config.audit_days, state.clock.clone()).start(&life);
+    SessionSweeper::new(state.sessions.clone(), state.clock.clone()).start(&life);
     let download_writer = DownloadWriter::new(Arc::clone(&state.downloads), state.releases.clone());
     download_writer.clone().start(&life);
     let last_use_writer = LastUseWriter::new(Arc::clone(&state.last_use), state.tokens.clone());

@@ -22,7 +22,7 @@ use crate::placement::GitStores;
 use crate::store::{
     AccountTable, AuditTable, AvatarTable, CollaboratorTable, DeployKeyTable, GitStoreTable, ImportTable,
     OrganizationTable, ProfileTable, PublicKeyTable, QuotaTable, RelationTable, ReleaseTable, RepositoryTable,
-    SignInAddressTable, TeamTable, TokenTable, TransferTable,
+    SessionTable, SignInAddressTable, TeamTable, TokenTable, TransferTable,
 };
 
 /// Clones share one [`Parts`].
@@ -33,6 +33,7 @@ pub(crate) struct Parts {
     pub(crate) db: Db,
     pub(crate) accounts: AccountTable,
     pub(crate) tokens: TokenTable,
+    pub(crate) sessions: SessionTable,
     pub(crate) repositories: RepositoryTable,
     pub(crate) transfers: TransferTable,
     pub(crate) relations: RelationTable,
@@ -100,7 +101,8 @@ impl AppState {
         let repositories = RepositoryTable::new(db.clone());
         let heads = HeadMover::new(db.clone(), repositories.clone(), storage.clone(), clock.clone());
         let accounts = AccountTable::new(db.clone());
-        let tokens = TokenTable::new(db.clone());
+        let session_idle_us = config.sessions.idle_us(config.token_cache);
+        let tokens = TokenTable::new(db.clone(), session_idle_us);
         let passwords = Passwords::new();
         let last_use = Arc::new(LastUse::default());
         // All replicas have the key of grants, which no backup of the database contains.
@@ -121,6 +123,7 @@ impl AppState {
             ),
             accounts,
             tokens,
+            sessions: SessionTable::new(db.clone(), session_idle_us),
             relations: RelationTable::new(db.clone()),
             repositories,
             transfers: TransferTable::new(db.clone(), config.transfers.limits()),

@@ -93,10 +93,16 @@ impl CredentialChecker {
         Ok((identity, credential))
     }
 
-    /// Fails if the token was deleted or has expired, or its owner is disabled.
+    /// Fails if the token was deleted or has expired, is an idle session, or its owner is disabled.
     pub(crate) async fn recheck_token(&self, token_id: i64) -> Result<Identity, RepoError> {
         let identity = self.tokens.identity_by_id(token_id).await?;
         identity.ok_or_else(|| AuthError::BadCredentials.into())
+    }
+
+    /// Fails if the account is disabled or gone.
+    pub(crate) async fn recheck_account(&self, user: UserId) -> Result<Identity, RepoError> {
+        let found = self.accounts.login_by_id(user).await?.filter(|found| found.is_active);
+        found.map(|found| identity_of(found.user)).ok_or_else(|| AuthError::BadCredentials.into())
     }
 
     /// Returns the identity of an account whose password was checked before, without hashing again.

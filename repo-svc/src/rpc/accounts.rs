@@ -227,7 +227,7 @@ fn token_details(row: &TokenRow) -> [(&'static str, String); 4] {
 }
 
 /// 160 random bits from the operating system as 40 lower-case hexadecimal digits.
-fn new_token() -> Result<String, RepoError> {
+pub(super) fn new_token() -> Result<String, RepoError> {
     let mut bytes = [0; 20];
     OsRng.try_fill_bytes(&mut bytes).map_err(|error| RepoError::Hashing(error.to_string()))?;
     Ok(hex::encode(bytes))

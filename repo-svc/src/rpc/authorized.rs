@@ -78,6 +78,12 @@ impl Authorized {
         Self { viewer: Viewer::of(Some(&identity)), identity: Some(identity), ..self }
     }
 
+    /// Replaces the caller with an account and all its roles.
+    pub(crate) fn for_account(self, identity: Identity) -> Self {
+        let viewer = Viewer::account(UserId(identity.user_id), identity.is_admin);
+        Self { viewer, identity: Some(identity), ..self }
+    }
+
     /// Replaces the caller with a user who authenticated to git, and reduces the rights to git's.
     pub(crate) fn for_git(self, identity: Identity) -> Self {
         Self { viewer: Viewer::for_git(&identity), identity: Some(identity), ..self }
@@ -173,9 +179,12 @@ impl Authorized {
 
     /// The caller's token if it is limited: not all scopes, an expiry, or a list of repositories.
     /// Anything created with such a token that outlives the request must not grant more than the
-    /// token does.
+    /// token does. A session is as good as the password, and what is created with it stays.
     pub(crate) fn limited_token(&self) -> Result<Option<TokenId>, AuthError> {
         let identity = self.identity()?;
+        if identity.is_session {
+            return Ok(None);
+        }
         let has_limits = !self.viewer.scopes().is_all() || identity.expire_us != 0 || identity.is_limited;
         Ok((identity.token_id != 0 && has_limits).then_some(TokenId(identity.token_id)))
     }

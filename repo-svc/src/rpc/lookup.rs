@@ -89,7 +89,7 @@ pub(super) fn is_for_caller(authorized: &Authorized, username: &str) -> Result<b
     if authorized.capacity() == Capacity::Administrator { Ok(false) } else { Err(AuthError::AdminRequired) }
 }
 
-/// The owner of the tokens that a request is about, authenticated by password.
+/// The owner of the tokens or the session that a request is about, authenticated by password.
 #[derive(Debug)]
 pub(super) struct TokenOwner(PasswordProof);
 
@@ -121,12 +121,21 @@ pub(super) async fn token_owner(
     address: &ClientAddress,
     username: &str,
 ) -> Result<TokenOwner, RepoError> {
-    let credential = credential.ok_or(AuthError::CredentialsRequired)?;
-    let proof = state.credentials.check_password(&credential, address).await?;
-    let owner = account(state, username, &Viewer::of(Some(&proof.identity))).await?;
-    if owner.id.0 != proof.identity.user_id {
-        return Err(RepoError::NotYourTokens);
+    let owner = password_owner(state, credential, address).await?;
+    match account(state, username, &Viewer::of(Some(owner.identity()))).await? {
+        named if named.id == owner.id() => Ok(owner),
+        _ => Err(RepoError::NotYourTokens),
     }
-    dispatch::write_as(state, owner.id, proof.identity.is_admin).await?;
-    Ok(TokenOwner(proof))
+}
+
+/// Authenticates a user by password, as the owner of what the request makes.
+pub(super) async fn password_owner(
+    state: &AppState,
+    credential: Option<BasicCredential>,
+    address: &ClientAddress,
+) -> Result<TokenOwner, RepoError> {
+    let credential = credential.ok_or(AuthError::CredentialsRequired)?;
+    let owner = TokenOwner(state.credentials.check_password(&credential, address).await?);
+    dispatch::write_as(state, owner.id(), owner.identity().is_admin).await?;
+    Ok(owner)
 }

@@ -27,6 +27,7 @@ mod repeat;
 mod repositories;
 mod repository_teams;
 mod reviewers;
+mod sessions;
 mod stars;
 mod team_members;
 mod teams;
@@ -67,6 +68,7 @@ pub(crate) fn register(server: GrpcServer, state: &AppState) -> GrpcServer {
         repo::release_service_server::ReleaseServiceServer,
         repo::repository_service_server::RepositoryServiceServer,
         repo::transfer_service_server::TransferServiceServer,
+        repo::session_service_server::SessionServiceServer,
         repo::star_service_server::StarServiceServer,
         repo::watch_service_server::WatchServiceServer,
         repo::topic_service_server::TopicServiceServer,

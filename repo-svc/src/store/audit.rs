@@ -132,6 +132,10 @@ actions! {
     QuotaUpdate = "quota.update";
     TokenCreate = "token.create";
     TokenDelete = "token.delete";
+    /// A sign-in to the web pages.
+    SessionCreate = "session.create";
+    /// By its user: a sign-out, or the end of another session.
+    SessionDelete = "session.delete";
     EmailAdd = "email.add";
     EmailRemove = "email.remove";
     /// By an administrator.

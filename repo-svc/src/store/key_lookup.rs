@@ -9,7 +9,8 @@ use ferrite_proto::repo::Identity;
 use super::tokens::IdentityRow;
 
 /// A key bound to a token expires with the token, and is deleted with it.
-const USER: &str = "SELECT u.id AS user_id, u.name, u.full_name, u.email, u.is_admin, k.token_id, t.scopes, t.expire_us, t.repository_ids \
+const USER: &str = "SELECT u.id AS user_id, u.name, u.full_name, u.email, u.is_admin, k.token_id, t.scopes, t.expire_us, t.repository_ids, \
+     t.is_session \
      FROM public_keys k JOIN users u ON u.id = k.user_id LEFT JOIN access_tokens t ON t.id = k.token_id \
      WHERE k.fingerprint = $1 AND u.is_active AND (k.token_id IS NULL OR t.expire_us = 0 OR t.expire_us > $2)";
 /// The user who added the key counts only while able to administer the repository, by the rules of

@@ -30,6 +30,7 @@ mod repository_sizes;
 mod repository_teams;
 mod reviewers;
 mod search;
+mod sessions;
 mod sign_in_addresses;
 mod sql;
 mod stars_and_watches;
@@ -65,6 +66,7 @@ pub(crate) use repositories::{CreatedOnDisk, NewRepository, Repository, Reposito
 pub(crate) use repository_lists::RepositoryName;
 pub(crate) use repository_sizes::SizeChange;
 pub(crate) use reviewers::Reviewer;
+pub(crate) use sessions::{NewSession, SessionRow, SessionTable};
 pub(crate) use sign_in_addresses::SignInAddressTable;
 pub(crate) use sql::or_missing;
 pub(crate) use stars_and_watches::{Relation, RelationTable};

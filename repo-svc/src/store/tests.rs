@@ -10,6 +10,7 @@ mod quotas;
 mod relations;
 mod repository_teams;
 mod reviewers;
+mod sessions;
 mod teams;
 mod visibility;
 
@@ -33,6 +34,8 @@ use crate::testing::{default_store, on_both};
 mod tokens;
 
 const NOW: i64 = 1_000_000;
+/// A session ends after this time without a use.
+const IDLE_US: i64 = 500;
 fn all() -> Page {
     Page::nearest(1, 100, 100)
 }

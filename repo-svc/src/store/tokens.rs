@@ -13,21 +13,21 @@ use super::key_fingerprints::release_token_keys;
 use super::sql::{Locking, locking};
 use crate::model::Title;
 
-const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
-     u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
-     WHERE t.hash = $1 AND u.is_active AND (t.expire_us = 0 OR t.expire_us > $2)";
-const IDENTITY_BY_ID: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, u.id AS user_id, u.name, u.full_name, \
-     u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
-     WHERE t.id = $1 AND u.is_active AND (t.expire_us = 0 OR t.expire_us > $2)";
+const IDENTITY: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, t.is_session, u.id AS user_id, u.name, \
+     u.full_name, u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
+     WHERE t.hash = $1 AND u.is_active AND (t.expire_us = 0 OR t.expire_us > $2) AND (NOT t.is_session OR t.last_use_us > $3)";
+const IDENTITY_BY_ID: &str = "SELECT t.id AS token_id, t.scopes, t.expire_us, t.repository_ids, t.is_session, u.id AS user_id, u.name, \
+     u.full_name, u.email, u.is_admin FROM access_tokens t JOIN users u ON u.id = t.user_id \
+     WHERE t.id = $1 AND u.is_active AND (t.expire_us = 0 OR t.expire_us > $2) AND (NOT t.is_session OR t.last_use_us > $3)";
 const INSERT: &str = "INSERT INTO access_tokens (user_id, hash, name, name_key, digest, created_us, scopes, expire_us, repository_ids, \
      last_eight) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING \
      RETURNING id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids, last_eight";
 const LIST: &str = "SELECT id, name, digest, created_us, scopes, expire_us, last_use_us, repository_ids, last_eight FROM access_tokens \
-     WHERE user_id = $1 ORDER BY id DESC LIMIT $2 OFFSET $3";
-const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1";
+     WHERE user_id = $1 AND NOT is_session ORDER BY id DESC LIMIT $2 OFFSET $3";
+const COUNT: &str = "SELECT COUNT(*) FROM access_tokens WHERE user_id = $1 AND NOT is_session";
 /// Locks the tokens, so that no key is bound to one after its keys were released.
 const LOCK: Locking = locking!(
-    "SELECT id, name FROM access_tokens WHERE user_id = $1 AND (id = $2 OR name_key = $3) ORDER BY id",
+    "SELECT id, name FROM access_tokens WHERE user_id = $1 AND NOT is_session AND (id = $2 OR name_key = $3) ORDER BY id",
     " FOR UPDATE"
 );
 const DELETE: &str = "DELETE FROM access_tokens WHERE id = $1 RETURNING name, hash";
@@ -58,11 +58,13 @@ pub(super) struct IdentityRow {
     scopes: Option<i64>,
     expire_us: Option<i64>,
     repository_ids: Option<String>,
+    is_session: Option<bool>,
 }
 
 impl From<IdentityRow> for Identity {
     fn from(row: IdentityRow) -> Self {
-        let is_bound = row.token_id.is_some();
+        let is_session = row.is_session.unwrap_or_default();
+        let is_bound = row.token_id.is_some() && !is_session;
         let scopes = if is_bound { Scopes::from_bits(row.scopes.unwrap_or_default()) } else { Scopes::all() };
         Self {
             user_id: row.user_id,
@@ -75,6 +77,7 @@ impl From<IdentityRow> for Identity {
             expire_us: row.expire_us.unwrap_or_default(),
             is_limited: row.repository_ids.is_some(),
             repository_ids: ids(row.repository_ids.as_deref()),
+            is_session,
         }
     }
 }
@@ -140,15 +143,18 @@ pub(crate) struct DeletedToken {
 #[derive(Clone, Debug)]
 pub(crate) struct TokenTable {
     db: Db,
+    /// Ends the sessions that were not used for this long.
+    session_idle_us: i64,
     cache: QueryCache<TokenHash, Option<Identity>>,
 }
 
 impl TokenTable {
-    pub(crate) fn new(db: Db) -> Self {
-        Self { db, cache: QueryCache::new("tokens", MAX_CACHED_IDENTITIES) }
+    pub(crate) fn new(db: Db, session_idle_us: i64) -> Self {
+        Self { db, session_idle_us, cache: QueryCache::new("tokens", MAX_CACHED_IDENTITIES) }
     }
 
-    /// Returns `None` if there is no such token, it has expired, or its owner is disabled.
+    /// Returns `None` if there is no such token, it has expired, its owner is disabled, or it is a
+    /// session that was not used for too long.
     pub(crate) async fn identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
         let identity = self.cache.get_or_query(&self.db, *hash, self.find_identity(hash, now_us)).await?;
         // A cached identity may have expired.
@@ -156,14 +162,20 @@ impl TokenTable {
     }
 
     async fn find_identity(&self, hash: &TokenHash, now_us: i64) -> Result<Option<Identity>, DbError> {
-        let row: Option<IdentityRow> = self.db.lookup(IDENTITY, &args![hash.0.as_slice(), now_us]).await?;
+        let row: Option<IdentityRow> =
+            self.db.lookup(IDENTITY, &args![hash.0.as_slice(), now_us, self.idle_since(now_us)]).await?;
         Ok(row.map(Identity::from))
     }
 
     /// Like [`TokenTable::identity`], by id.
     pub(crate) async fn identity_by_id(&self, token: TokenId, now_us: i64) -> Result<Option<Identity>, DbError> {
-        let row: Option<IdentityRow> = self.db.lookup(IDENTITY_BY_ID, &args![token, now_us]).await?;
+        let row: Option<IdentityRow> =
+            self.db.lookup(IDENTITY_BY_ID, &args![token, now_us, self.idle_since(now_us)]).await?;
         Ok(row.map(Identity::from))
+    }
+
+    fn idle_since(&self, now_us: i64) -> i64 {
+        now_us.saturating_sub(self.session_idle_us)
     }
 
     /// Stores the hash of a token in the caller's transaction. Returns `None` if the user already has one with

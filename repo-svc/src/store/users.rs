@@ -33,6 +33,8 @@ const REMOVE_EMAIL: &str = "DELETE FROM emails WHERE user_id = $1 AND email_key 
 const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
      ON CONFLICT (email_key) DO UPDATE SET email = excluded.email WHERE emails.user_id = excluded.user_id";
 const TOKENS: &str = "SELECT hash FROM access_tokens WHERE user_id = $1";
+/// Sessions are proof of the password.
+const END_SESSIONS: &str = "DELETE FROM access_tokens WHERE user_id = $1 AND is_session";
 const OWNS: &str = "SELECT id FROM repositories WHERE owner_id = $1 LIMIT 1";
 const BELONGS: &str = "SELECT organization_id FROM memberships WHERE user_id = $1 LIMIT 1";
 const NAME: &str = "SELECT name FROM users WHERE id = $1 AND kind = 'user'";
@@ -103,8 +105,8 @@ pub(crate) async fn token_hashes(tx: &mut Tx, user: UserId) -> Result<Vec<TokenH
     Ok(rows.into_iter().filter_map(|(hash,)| hash.try_into().ok()).map(TokenHash).collect())
 }
 
-/// Changes a locked user, and the password if `password_hash` is given. Fails if no administrator
-/// would be left.
+/// Changes a locked user, and the password if `password_hash` is given. A new password and the
+/// disabling of the account end all sessions. Fails if no administrator would be left.
 pub(crate) async fn change_user(
     tx: &mut Tx,
     before: &UserRecord,
@@ -115,6 +117,7 @@ pub(crate) async fn change_user(
     if before.is_administrator() && !after.is_administrator() {
         require_other_administrator(tx, before.id()).await?;
     }
+    let ends_sessions = password_hash.is_some() || !after.is_active;
     let (key, old_key) = (after.email.to_lowercase(), before.email.to_lowercase());
     let full_name_key = after.full_name.to_lowercase();
     let args = args![
@@ -133,6 +136,9 @@ pub(crate) async fn change_user(
     // Write the account before its addresses, like account creation does, so that this waits for a
     // concurrent creation with the same address instead of deadlocking.
     tx.execute(UPDATE, &args).await.map_err(or_taken(|| RepoError::EmailUsed))?;
+    if ends_sessions {
+        tx.execute(END_SESSIONS, &args![before.id]).await?;
+    }
     if after.email != before.email {
         if key != old_key {
             tx.execute(REMOVE_EMAIL, &args![before.id, old_key]).await?;

@@ -24,6 +24,7 @@ use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
 use ferrite_proto::repo::profile_service_client::ProfileServiceClient;
 use ferrite_proto::repo::public_key_service_client::PublicKeyServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
+use ferrite_proto::repo::session_service_client::SessionServiceClient;
 use ferrite_proto::repo::{BasicCredential, CreateAccessTokenRequest, CreateRepositoryRequest, Repository};
 use ferrite_rpc::grpc::{Channel, channel};
 use ferrite_rpc::testing::ServiceKeys;
@@ -223,6 +224,10 @@ impl Harness {
 
     pub(crate) fn public_keys(&self) -> PublicKeyServiceClient<Channel> {
         PublicKeyServiceClient::new(self.service.clone())
+    }
+
+    pub(crate) fn sessions(&self) -> SessionServiceClient<Channel> {
+        SessionServiceClient::new(self.service.clone())
     }
 
     pub(crate) fn imports(&self) -> MigrationServiceClient<Channel> {

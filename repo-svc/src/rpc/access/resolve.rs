@@ -142,6 +142,7 @@ fn grant_user(identity: &Identity) -> GrantUser {
         full_name: identity.full_name.clone(),
         email: identity.email.clone(),
         token_id: identity.token_id,
+        is_session: identity.is_session,
     }
 }
 
@@ -169,15 +170,23 @@ pub(super) async fn renew_access(
     _: Authorized,
     request: Request<RenewAccessRequest>,
 ) -> Result<RenewAccessResponse, RepoError> {
-    let RenewAccessRequest { repository_id, operation, token_id } = request.get_ref().clone();
-    let credential = Some(CredentialId::TokenId(token_id));
+    let RenewAccessRequest { repository_id, operation, token_id, user_id } = request.get_ref().clone();
+    let credential = Some(if token_id == 0 { CredentialId::UserId(user_id) } else { CredentialId::TokenId(token_id) });
     let access = ReauthorizeAccessRequest { repository_id, operation, credential, ..Default::default() };
     if !RENEWED_OPERATIONS.contains(&access.operation.as_str()) {
         return Err(RepoError::field("operation", "invalid", "cannot be done later"));
     }
     let (authorized, repository) = decide(state, &request, &access).await?;
     let limits = limits::of(state, &authorized, &repository).await?;
-    let grant = state.grants.sign(Grant { limits, ..grant(&authorized, &repository, repository.id) });
+    // A grant of a token names it as its user's.
+    let reauthorization = (token_id == 0).then_some(Reauthorization {
+        repository: repository.id,
+        is_wiki: false,
+        is_git: false,
+        credential: Credential::Account(user_id),
+    });
+    let renewed = Grant { limits, reauthorization, ..grant(&authorized, &repository, repository.id) };
+    let grant = state.grants.sign(renewed);
     let store = repository.store.clone();
     let pulls = encode::repository(repository, authorized.viewer()).pulls;
     Ok(RenewAccessResponse { grant, store, pulls })
@@ -200,6 +209,7 @@ async fn decide<T>(
     let mut authorized = match &access.credential {
         None => authorized,
         Some(CredentialId::TokenId(id)) => with(authorized, state.credentials.recheck_token(*id).await?),
+        Some(CredentialId::UserId(id)) => authorized.for_account(state.credentials.recheck_account(UserId(*id)).await?),
         Some(CredentialId::SshFingerprint(fingerprint)) => for_ssh_key(state, authorized, fingerprint).await?,
         Some(CredentialId::Password(password)) => {
             let user = UserId(password.user_id);

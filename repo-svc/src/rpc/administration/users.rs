@@ -239,6 +239,10 @@ async fn update(
     fields.extend(hash.is_some().then_some("password"));
     dispatch::never_refuse_if(takes_only_access_away(&before, &fields));
     let mut hashes = Vec::new();
+    if fields.iter().any(|field| affects_identity(field)) {
+        // Before the change, which may end sessions.
+        hashes = token_hashes(&mut tx, before.id()).await?;
+    }
     if !fields.is_empty() {
         change_user(&mut tx, &before, &after, hash, now).await?;
         let (target, details) = (Target::user(before.id(), &before.name), [("fields", fields.join(","))]);
@@ -246,9 +250,6 @@ async fn update(
         if requested.may_remove_administrator() {
             lost_rights::end_waiting(state, &mut tx, authorized, before.id(), now).await?;
         }
-    }
-    if fields.iter().any(|field| affects_identity(field)) {
-        hashes = token_hashes(&mut tx, before.id()).await?;
     }
     let details = state.accounts.details_in(&mut tx, before.id()).await?;
     let details = details.as_ref().map(accounts::encode_details);

@@ -29,6 +29,7 @@ mod repositories;
 mod repository_settings;
 mod repository_teams;
 mod reviewers;
+mod sessions;
 mod ssh;
 mod stars;
 mod stores;

@@ -263,7 +263,7 @@ async fn changing_an_account_updates_its_addresses_and_its_index() {
 #[tokio::test]
 async fn a_user_is_deleted_with_all_its_rows() {
     on_both(async |db: Db| {
-        let (tokens, public_keys) = (TokenTable::new(db.clone()), PublicKeyTable::new(db.clone()));
+        let (tokens, public_keys) = (TokenTable::new(db.clone(), IDLE_US), PublicKeyTable::new(db.clone()));
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         add(&db, &ada, &["second@x"]).await.unwrap();
         let hash = TokenHash::of("one");

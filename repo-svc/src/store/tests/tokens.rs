@@ -18,14 +18,14 @@ fn token(name: &str) -> NewToken {
 
 async fn insert(db: &Db, user: &User, new: &NewToken, value: &str) -> Option<TokenRow> {
     let mut tx = db.begin().await.unwrap();
-    let row = TokenTable::new(db.clone()).insert(&mut tx, user.id, new, value, NOW).await.unwrap();
+    let row = TokenTable::new(db.clone(), IDLE_US).insert(&mut tx, user.id, new, value, NOW).await.unwrap();
     tx.commit().await.unwrap();
     row
 }
 
 async fn delete(db: &Db, user: &User, name: &str) -> Option<(String, TokenHash)> {
     let mut tx = db.begin().await.unwrap();
-    let deleted = TokenTable::new(db.clone()).delete(&mut tx, user.id, IdOrName::new(name)).await.unwrap();
+    let deleted = TokenTable::new(db.clone(), IDLE_US).delete(&mut tx, user.id, IdOrName::new(name)).await.unwrap();
     tx.commit().await.unwrap();
     deleted.map(|token| (token.name, token.hash))
 }
@@ -33,7 +33,7 @@ async fn delete(db: &Db, user: &User, name: &str) -> Option<(String, TokenHash)>
 #[tokio::test]
 async fn a_token_is_valid_until_it_is_deleted_or_its_owner_disabled() {
     on_both(async |db: Db| {
-        let store = TokenTable::new(db.clone());
+        let store = TokenTable::new(db.clone(), IDLE_US);
         let (ada, bob) = (user(&db, "ada").await, user(&db, "bob").await);
         let (one, two) = (TokenHash::of("one"), TokenHash::of("two"));
         let row = insert(&db, &ada, &token("Laptop"), "one").await.unwrap();
@@ -62,7 +62,7 @@ async fn a_token_is_valid_until_it_is_deleted_or_its_owner_disabled() {
 #[tokio::test]
 async fn scopes_expiry_and_repositories_are_stored_with_a_token() {
     on_both(async |db: Db| {
-        let store = TokenTable::new(db.clone());
+        let store = TokenTable::new(db.clone(), IDLE_US);
         let ada = user(&db, "ada").await;
         let hash = TokenHash::of("one");
         let scopes: Scopes = [Scope::RepoRead, Scope::Issue].into_iter().collect();
@@ -102,7 +102,7 @@ async fn of_two_concurrent_tokens_of_one_name_one_is_created() {
 #[tokio::test]
 async fn the_latest_use_of_a_token_stays() {
     on_both(async |db: Db| {
-        let store = TokenTable::new(db.clone());
+        let store = TokenTable::new(db.clone(), IDLE_US);
         let ada = user(&db, "ada").await;
         let one = insert(&db, &ada, &token("one"), "one").await.unwrap().id;
         let two = insert(&db, &ada, &token("two"), "two").await.unwrap().id;
@@ -119,7 +119,7 @@ async fn the_latest_use_of_a_token_stays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn uses_are_written_while_tokens_are_created_and_deleted() {
     on_both(async |db: Db| {
-        let store = TokenTable::new(db.clone());
+        let store = TokenTable::new(db.clone(), IDLE_US);
         let ada = user(&db, "ada").await;
         let mut uses = Vec::new();
         for number in 0..60 {
@@ -228,7 +228,7 @@ async fn no_token_is_created_by_an_old_password_after_its_change() {
                 let mut tx = db.begin().await.unwrap();
                 if store.is_password(&mut tx, id, "hash").await.unwrap() {
                     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-                    let tokens = TokenTable::new(db.clone());
+                    let tokens = TokenTable::new(db.clone(), IDLE_US);
                     tokens.insert(&mut tx, id, &token(&name), &name, NOW).await.unwrap().unwrap();
                     tx.commit().await.unwrap();
                 }
@@ -242,7 +242,7 @@ async fn no_token_is_created_by_an_old_password_after_its_change() {
             tx.commit().await.unwrap();
         });
         tasks.join_all().await;
-        assert_eq!(TokenTable::new(db).list(ada.id, all()).await.unwrap(), (vec![], 0));
+        assert_eq!(TokenTable::new(db, IDLE_US).list(ada.id, all()).await.unwrap(), (vec![], 0));
     })
     .await;
 }
