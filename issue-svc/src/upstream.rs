@@ -109,15 +109,16 @@ impl RepoClient {
         Ok(response.map_err(|status| unavailable(&status))?.into_inner())
     }
 
-    /// Returns a new grant for an operation on a repository by a token, if its access still holds.
+    /// Returns a new grant for an operation on a repository by a token, if its access still holds;
+    /// by the account of `user` if `token_id` is zero.
     pub(crate) async fn renew_access(
         &self,
         repository: RepositoryId,
-        token_id: i64,
+        (token_id, user): (i64, UserId),
         operation: &str,
     ) -> Result<RenewAccessResponse, AuthError> {
         let (repository_id, operation) = (repository.0, operation.to_owned());
-        let request = RenewAccessRequest { repository_id, operation, token_id };
+        let request = RenewAccessRequest { repository_id, operation, token_id, user_id: user.0 };
         let request = with_timeout(request, PULL_TIMEOUT);
         let response = AccessServiceClient::new(self.0.clone()).renew_access(request).await;
         Ok(response.map_err(|status| AuthError::from_authority(&status))?.into_inner())

@@ -94,7 +94,8 @@ pub(crate) struct ScheduledMerge {
     pub(crate) repository: RepositoryId,
     pub(crate) number: i64,
     pub(crate) user: UserId,
-    /// The access token with whose rights it is done.
+    /// The access token with whose rights it is done; zero for those of the user, who scheduled it
+    /// within a session.
     pub(crate) token_id: i64,
     /// A number of [`MergeStyle`].
     pub(crate) style: i32,

@@ -32,6 +32,7 @@ const MAX_OF_COMMIT: i64 = 100;
 
 /// Why a scheduled merge is cancelled, as the timeline says it.
 const RIGHTS_LOST: &str = "its access token can no longer merge";
+const USER_RIGHTS_LOST: &str = "its user can no longer merge";
 const HEAD_MOVED: &str = "the head has moved";
 const PULLS_OFF: &str = "pull requests were switched off";
 const STYLE_NOT_ALLOWED: &str = "the settings no longer allow this style of merging";
@@ -83,11 +84,11 @@ impl Pulls {
         if !scheduled.head_id.is_empty() && scheduled.head_id != pull.head_id {
             return self.cancel(claim, number, HEAD_MOVED).await;
         }
-        let access = self.repo.renew_access(claim.repository, scheduled.token_id, operation::MERGE_PULL).await;
+        let access = self.repo.renew_access(claim.repository, asker(&scheduled), operation::MERGE_PULL).await;
         let access = match access {
             Ok(access) => access,
             Err(AuthError::Unavailable) => return Err(IssueError::from(AuthError::Unavailable).into()),
-            Err(_) => return self.cancel(claim, number, RIGHTS_LOST).await,
+            Err(_) => return self.cancel(claim, number, rights_lost(&scheduled)).await,
         };
         if access.pulls.as_ref().is_none_or(|pulls| !pulls.has_pulls) {
             return self.cancel(claim, number, PULLS_OFF).await;
@@ -118,7 +119,7 @@ impl Pulls {
         match self.git.merge_pull(&access, request).await {
             Ok(_) => {}
             Err(MergeRefusal::Waits) => return Ok(()),
-            Err(MergeRefusal::RightsLost) => return self.cancel(claim, number, RIGHTS_LOST).await,
+            Err(MergeRefusal::RightsLost) => return self.cancel(claim, number, rights_lost(&scheduled)).await,
             Err(MergeRefusal::Failed(error)) => return Err(error.into()),
         }
         if scheduled.deletes_branch
@@ -131,7 +132,7 @@ impl Pulls {
 
     async fn delete_merged_head(&self, scheduled: &ScheduledMerge, pull: &PullRequest) -> Result<(), IssueError> {
         let repository = RepositoryId(pull.head_repository_id);
-        let access = self.repo.renew_access(repository, scheduled.token_id, operation::DELETE_BRANCH).await?;
+        let access = self.repo.renew_access(repository, asker(scheduled), operation::DELETE_BRANCH).await?;
         let request = DeleteBranchRequest {
             repository_id: repository.0,
             name: pull.head_branch.clone().into_bytes(),
@@ -176,6 +177,16 @@ impl Pulls {
         self.queue.wake();
         Ok(())
     }
+}
+
+/// Whose access a merge needs: that of the token, or that of the user for a merge that was scheduled
+/// within a session.
+fn asker(scheduled: &ScheduledMerge) -> (i64, UserId) {
+    (scheduled.token_id, scheduled.user)
+}
+
+fn rights_lost(scheduled: &ScheduledMerge) -> &'static str {
+    if scheduled.token_id == 0 { USER_RIGHTS_LOST } else { RIGHTS_LOST }
 }
 
 /// Whether the settings of a repository allow a style.

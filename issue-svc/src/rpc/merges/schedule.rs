@@ -25,10 +25,9 @@ pub(in crate::rpc) async fn schedule_merge(
     let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let user = user(&grant)?;
     // Only a token can be asked about later.
-    let token_id = grant.user.as_ref().map_or(0, |user| user.token_id);
-    if token_id == 0 {
-        return Err(AuthError::CredentialsRequired.into());
-    }
+    let caller = grant.user.as_ref().filter(|user| user.token_id != 0).ok_or(AuthError::CredentialsRequired)?;
+    // The merge outlives a session: then the account counts.
+    let token_id = if caller.is_session { 0 } else { caller.token_id };
     let key = IdempotencyKey::of(&request, user.0, "ScheduleMerge")?;
     let request = request.into_inner();
     let (repository, number) = (RepositoryId(request.repository_id), request.number);
