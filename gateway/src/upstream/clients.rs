@@ -67,6 +67,7 @@ clients! { repo over Channel:
     watches is watch_service_client::WatchServiceClient;
     topics is topic_service_client::TopicServiceClient;
     profiles is profile_service_client::ProfileServiceClient;
+    sessions is session_service_client::SessionServiceClient;
     public_keys is public_key_service_client::PublicKeyServiceClient;
     organizations is organization_service_client::OrganizationServiceClient;
     teams is team_service_client::TeamServiceClient;

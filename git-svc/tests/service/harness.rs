@@ -337,6 +337,7 @@ impl Service {
             full_name: "Ada Lovelace".into(),
             email: "ada@example.com".into(),
             token_id: 0,
+            is_session: false,
         };
         Grant {
             user: Some(user),

@@ -3,8 +3,9 @@ mod avatars;
 mod emails;
 mod follows;
 pub(super) mod public_keys;
+mod sessions;
 mod tokens;
 
 use super::call::groups;
 
-groups! { accounts avatars emails follows public_keys tokens }
+groups! { accounts avatars emails follows public_keys sessions tokens }

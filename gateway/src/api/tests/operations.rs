@@ -104,6 +104,33 @@ async fn addresses_come_as_an_object_or_as_a_list() {
 }
 
 #[tokio::test]
+async fn sessions_are_listed_with_their_times_and_ended_by_id() {
+    let case = Case::new().await;
+    let session = repo::Session {
+        id: 7,
+        create_time: Some(timestamp(0)),
+        last_use_time: Some(timestamp(1_000_000)),
+        expire_time: Some(timestamp(2_000_000)),
+        address: "192.0.2.1".into(),
+        user_agent: "Lynx".into(),
+        is_current: true,
+    };
+    let expected = repo::ListSessionsRequest { page: 1, page_size: 1000 };
+    let response = repo::ListSessionsResponse { sessions: vec![session], total_count: 1 };
+    let shown = json!([{
+        "id": 7, "created_at": "1970-01-01T00:00:00Z", "last_used_at": "1970-01-01T00:00:01Z",
+        "expires_at": "1970-01-01T00:00:02Z", "address": "192.0.2.1", "user_agent": "Lynx", "is_current": true,
+    }]);
+    let path = ("GET", "/user/sessions", "");
+    assert_eq!(case.check(path, "SessionService/ListSessions", expected, response).await, (200, shown));
+    // Zero would be the caller's own session.
+    for (id, session_id) in [("7", 7), ("0", i64::MAX), ("x", i64::MAX)] {
+        let expected = repo::DeleteSessionRequest { session_id };
+        case.check_204("DELETE", &format!("/user/sessions/{id}"), "SessionService/DeleteSession", expected).await;
+    }
+}
+
+#[tokio::test]
 async fn follows_have_pages_of_forty() {
     let case = Case::new().await;
     for (path, username) in [("/user/followers", ""), ("/users/bob/followers?limit=100", "bob")] {

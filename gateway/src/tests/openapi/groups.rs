@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 51] = [
+const GROUPS: [(&str, &str); 52] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -16,6 +16,7 @@ const GROUPS: [(&str, &str); 51] = [
     (".ProfileService/AddEmails", "E-mail addresses"),
     (".ProfileService/DeleteEmails", "E-mail addresses"),
     (".ProfileService/", "Followers"),
+    (".SessionService/", "Sessions"),
     (".AvatarService/", "Avatars"),
     (".PublicKeyService/", "SSH keys"),
     (".OrganizationService/", "Organizations"),

@@ -2,6 +2,7 @@ use super::Row;
 
 pub(super) const ROWS: &[Row] = &[
     ("DeleteAccessToken", "name", "string", "The name of the token, or its id."),
+    ("DeleteSession", "id", "integer", "The id of the session."),
     (
         "GetAvatar",
         "file",
