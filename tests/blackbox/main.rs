@@ -109,6 +109,7 @@ mod rolling;
 mod scopes;
 mod service;
 mod service_keys;
+mod sessions;
 mod shapes;
 mod ssh;
 mod stars;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::avatars::RED;
 use super::imports::import;
+use super::sessions::{sign_in, try_sign_in};
 use crate::harness::git_server::{GitServer, REACHABLE};
 use crate::harness::keys::{GOOD, ed25519};
 use crate::harness::ssh::Client;
@@ -85,6 +86,7 @@ async fn every_write_is_counted(cluster: &Cluster) {
     let key = json!({"title": "bot", "key": deployed.public(), "read_only": false});
     ada.post(&ada.repo("demo", "/keys"), &key).await.expect(201);
 
+    let (_, session) = sign_in(cluster, &ada).await;
     for user in [&ada, &bob, &root] {
         limit(&admin, &user.name, 0).await;
     }
@@ -107,6 +109,7 @@ async fn every_write_is_counted(cluster: &Cluster) {
         walked.insert(removal.operations);
     }
     tokens_and_pushes_are_counted(&ada, &git, &mut walked).await;
+    sessions_are_counted(cluster, &ada, session, &mut walked).await;
     a_deploy_key_writes_for_the_owner(&ada, &deployed).await;
     let missing: Vec<_> = OPERATIONS
         .iter()
@@ -172,6 +175,13 @@ async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTree
     assert!(!output.status.success() && text.contains("limit reached: 0 writes per hour"), "{text}");
     assert_eq!(git.run("", &["ls-remote", &url]).await, before);
     walked.insert(operation::RECEIVE_PACK.rsplit('/').next().unwrap());
+}
+
+async fn sessions_are_counted(cluster: &Cluster, ada: &User, session: i64, walked: &mut BTreeSet<&'static str>) {
+    let status = try_sign_in(cluster, ada).await.unwrap_err();
+    assert!(status.message().contains("limit reached: 0 writes per hour"), "{status:?}");
+    ada.delete(&format!("/user/sessions/{session}")).await.empty(204);
+    walked.extend(["CreateSession", "DeleteSession"]);
 }
 
 /// Grants access and returns requests that remove it. Each can run once after the limit is reached.

@@ -59,14 +59,15 @@ const OPEN_PATHS: [&str; 8] = [
     "/api/v1/openapi.json",
 ];
 
-/// Operations without a route: those that the gateway calls for others, a stream whose route lists
+/// Operations without a route: those that the gateway calls for others, signing in, a stream whose route lists
 /// pages, lines of a diff, which only programs and pages read, its text, whose route is that of the
 /// commit, one that is a field of a repository's settings, the bytes of a file whose route creates
 /// the entry of the file, the repositories of heads, what git knows about pull requests that others
 /// list, the permit for a merge, the mark of one that was made by hand and the schedule of one for
 /// later, whose route merges, and where the lines of comments are.
-const WITHOUT_ROUTE: [&str; 13] = [
+const WITHOUT_ROUTE: [&str; 14] = [
     "ferrite.repo.v1.AccountService/GetUsers",
+    operation::CREATE_SESSION,
     "ferrite.hook.v1.FeedService/WatchEvents",
     operation::GET_DIFF,
     operation::DIFF,

@@ -81,7 +81,7 @@ impl Case<'_> {
             }
             "orgs" | "org" => vec![organization, own(ABSENT), own(ABSENT)],
             "teams" => vec![team, own(ABSENT), own(ABSENT)],
-            "user" if rest.contains("keys") => vec![ABSENT_ID.to_string()],
+            "user" if rest.contains("keys") || rest.contains("sessions") => vec![ABSENT_ID.to_string()],
             "users" if !rest.starts_with("/admin") => vec![fixture.owner.name.clone(), own(ABSENT)],
             _ => vec![own(ABSENT), own(ABSENT)],
         }

@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 use super::protection::{protect, writer};
 use super::{SETTLE_TIMEOUT, Work, refused_for};
 use crate::harness::{Cluster, User};
+use crate::sessions::sign_in;
 
 on_profiles! {
     both {
         a_scheduled_merge_is_done_when_its_checks_have_succeeded
         a_scheduled_merge_is_done_when_it_is_approved
+        a_merge_that_is_scheduled_within_a_session_outlives_it
     }
     embedded {
         a_merge_that_lacks_nothing_is_not_scheduled
@@ -140,6 +142,27 @@ async fn a_scheduled_merge_goes_with_the_rights_of_its_user(cluster: &Cluster) {
         .expect(200);
     succeed(&work, number).await;
     is_cancelled(&work, number, "the settings no longer allow this style of merging").await;
+}
+
+async fn a_merge_that_is_scheduled_within_a_session_outlives_it(cluster: &Cluster) {
+    let (work, number) = checked(cluster, "session").await;
+    let bob = writer(&work, cluster, "bob").await;
+    let (signed_in, session) = sign_in(cluster, &bob).await;
+    schedule(&work, &signed_in, number, &later()).await;
+    bob.delete(&format!("/user/sessions/{session}")).await.empty(204);
+    signed_in.get("/user").await.refused(401);
+    succeed(&work, number).await;
+    work.poll(number, SETTLE_TIMEOUT, |pull| pull["merged"] == true).await;
+    assert_eq!(work.pull(number).await["merged_by"]["login"], bob.name);
+
+    // It does not outlive the right.
+    let (work, number) = checked(cluster, "lost").await;
+    let bob = writer(&work, cluster, "bob").await;
+    schedule(&work, &sign_in(cluster, &bob).await.0, number, &later()).await;
+    let collaborator = work.path(&format!("/collaborators/{}", bob.name));
+    work.owner.put(&collaborator, &json!({"permission": "read"})).await.expect(204);
+    succeed(&work, number).await;
+    is_cancelled(&work, number, "its user can no longer merge").await;
 }
 
 async fn a_scheduled_merge_is_of_one_head_if_it_says_so(cluster: &Cluster) {
