@@ -1,12 +1,13 @@
 //! Runs git with constant arguments and a fixed environment. Every process is stopped and reaped.
 //! No client text reaches the arguments: they are constants, object ids, and paths made from
-//! repository ids.
+//! repository ids. The one exception is the path of a blame, which follows `--`.
 
 mod capabilities;
 mod child;
 mod cpu_watch;
 pub mod diff;
 pub mod fetch;
+mod history;
 pub mod maintenance_task;
 mod measure;
 pub mod merge;

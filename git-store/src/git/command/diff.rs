@@ -143,7 +143,7 @@ impl Git {
         self.spawn_with("rev-list", &mut command, DIFF_CPU)
     }
 
-    fn diff_command(&self, repository: &Path) -> Command {
+    pub(super) fn diff_command(&self, repository: &Path) -> Command {
         let mut command = self.command(repository);
         for setting in SETTINGS {
             command.args(["-c", setting]);
@@ -152,7 +152,7 @@ impl Git {
         command
     }
 
-    fn spawn_diff(&self, name: &'static str, command: &mut Command) -> Result<GitChild, GitError> {
+    pub(super) fn spawn_diff(&self, name: &'static str, command: &mut Command) -> Result<GitChild, GitError> {
         let child = self.spawn_with(name, command, DIFF_CPU)?;
         if let Some(process) = &child.child {
             limit_allocations(process, MAX_ALLOCATED_BYTES);

@@ -12,6 +12,7 @@ use super::{
     commit_list::CommitList,
     contents::is_unborn,
     deadline::Deadline,
+    trail::{Trail, TrailReader},
 };
 use crate::{
     repo::{objects, refs::Page, revision::Revision},
@@ -207,18 +208,14 @@ impl<'a> TimeWalk<'a> {
     }
 }
 
-/// Mode and id of each object from the root tree to the path; shorter if the path does not exist.
-type Trail = Vec<(i32, Oid)>;
-
 /// Walks history by commit time, newest first, then in queue order, as git does.
 struct PathWalk<'repo> {
     repo: &'repo Repository,
-    parts: Vec<Vec<u8>>,
+    trails: TrailReader<'repo>,
     queue: BinaryHeap<(i64, Reverse<u64>, Queued)>,
     seen: HashSet<Oid>,
     found: u64,
     trail_objects: usize,
-    deadline: &'repo Deadline,
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -229,8 +226,8 @@ struct Queued {
 
 impl<'repo> PathWalk<'repo> {
     fn new(repo: &'repo Repository, path: &TreePath, deadline: &'repo Deadline) -> Self {
-        let parts = path.components().map(<[u8]>::to_vec).collect();
-        Self { repo, parts, queue: BinaryHeap::new(), seen: HashSet::new(), found: 0, trail_objects: 0, deadline }
+        let trails = TrailReader::new(repo, path, deadline);
+        Self { repo, trails, queue: BinaryHeap::new(), seen: HashSet::new(), found: 0, trail_objects: 0 }
     }
 
     fn push(&mut self, id: Oid, trail: Option<Trail>) -> Result<(), GitError> {
@@ -239,7 +236,7 @@ impl<'repo> PathWalk<'repo> {
         }
         let trail = match trail {
             Some(trail) => trail,
-            None => self.trail(id, &Trail::new())?,
+            None => self.trails.read(id, &Trail::new())?,
         };
         self.found += 1;
         self.trail_objects += trail.len();
@@ -251,17 +248,17 @@ impl<'repo> PathWalk<'repo> {
     /// Returns the next commit and whether it changed the path.
     fn step(&mut self) -> Result<Option<(Oid, bool)>, GitError> {
         let Some((_, _, Queued { id, trail })) = self.queue.pop() else { return Ok(None) };
-        let own = self.target(&trail);
+        let own = self.trails.target(&trail);
         let (_, ids) = time_and_parents(self.repo, id)?;
         let mut parents = Vec::with_capacity(ids.len());
         let mut held = 0;
         for parent in ids {
-            let before = self.trail(parent, &trail)?;
+            let before = self.trails.read(parent, &trail)?;
             held += before.len();
             if held > MAX_TRAIL_OBJECTS {
                 return Err(GitError::TimedOut { what: "reading the history" });
             }
-            if self.target(&before) == own {
+            if self.trails.target(&before) == own {
                 self.push(parent, Some(before))?;
                 return Ok(Some((id, false)));
             }
@@ -272,38 +269,5 @@ impl<'repo> PathWalk<'repo> {
             self.push(parent, Some(before))?;
         }
         Ok(Some((id, is_change)))
-    }
-
-    fn target(&self, trail: &Trail) -> Option<(i32, Oid)> {
-        // Index zero is the root tree.
-        trail.get(self.parts.len()).copied()
-    }
-
-    /// Returns the trail of a commit. From the first object that it shares with `known`, a
-    /// neighbour's trail, the rest is copied. An unreadable tree ends it.
-    fn trail(&self, commit: Oid, known: &Trail) -> Result<Trail, GitError> {
-        self.deadline.check()?;
-        let root = match objects::tree_id(self.repo, commit) {
-            Err(error) if error.is_unreadable() => return Ok(Trail::new()),
-            root => root?,
-        };
-        let mut trail = vec![(0o040_000, root)];
-        for (depth, part) in self.parts.iter().enumerate() {
-            if trail.last() == known.get(depth) {
-                trail.extend_from_slice(&known[depth + 1..]);
-                return Ok(trail);
-            }
-            let (mode, id) = trail[depth];
-            if mode != 0o040_000 {
-                break;
-            }
-            let tree = match objects::find_tree(self.repo, id) {
-                Err(error) if error.is_unreadable() => break,
-                tree => tree?,
-            };
-            let Some(entry) = tree.get_name_bytes(part) else { break };
-            trail.push((objects::entry_mode(&entry), entry.id()));
-        }
-        Ok(trail)
     }
 }

@@ -1,9 +1,11 @@
 //! Reads of repositories as plain structs, for jobs of the pool.
 
+pub mod blame;
 mod branches;
 mod changes;
 pub mod commit;
 pub mod commit_list;
+mod commit_summary;
 pub mod contents;
 pub mod deadline;
 pub mod describe;
@@ -17,13 +19,16 @@ mod path_logs;
 pub mod pushed;
 pub mod raw;
 pub mod submodule;
+mod trail;
 pub mod tree;
+pub mod tree_commits;
 
 pub use self::path_logs::{PathLogCache, PathLogKey};
 pub use self::{
     branches::{BranchInfo, branch, branches},
     changes::ChangedPaths,
     commit::{CommitInfo, Signature, commit, commit_info},
+    commit_summary::CommitSummary,
     contents::{Contents, Entry, Target, contents},
     deadline::Deadline,
     describe::{

@@ -24,12 +24,20 @@ pub struct PathLogKey {
     path: Vec<u8>,
     number: usize,
     size: usize,
+    follows_renames: bool,
 }
 
 impl PathLogKey {
     /// Creates the key of a page.
     pub fn new(repository: RepositoryId, tip: Oid, path: &TreePath, page: Page) -> Self {
-        Self { repository, tip, path: path.as_bytes().to_vec(), number: page.number, size: page.size }
+        let (path, Page { number, size }) = (path.as_bytes().to_vec(), page);
+        Self { repository, tip, path, number, size, follows_renames: false }
+    }
+
+    /// Makes it the key of a history over renames.
+    #[must_use]
+    pub fn over_renames(self) -> Self {
+        Self { follows_renames: true, ..self }
     }
 }
 
@@ -84,7 +92,13 @@ mod tests {
         assert!(matches!(failed, Err(GitError::Overloaded)));
         let found = logs.get(key(1, page), async { Ok(vec![Oid::ZERO_SHA1]) }).await.unwrap();
         assert_eq!(logs.get(key(1, page), std::future::pending()).await.unwrap(), found);
-        for other in [key(2, page), key(1, Page { number: 2, ..page }), key(1, Page { size: 3, ..page })] {
+        let others = [
+            key(2, page),
+            key(1, Page { number: 2, ..page }),
+            key(1, Page { size: 3, ..page }),
+            key(1, page).over_renames(),
+        ];
+        for other in others {
             assert!(logs.get(other, async { Ok(Vec::new()) }).await.unwrap().is_empty());
         }
     }

@@ -1,9 +1,11 @@
+mod blame;
 mod data;
 mod describe;
 mod diff;
 mod lines;
 mod pushed;
 mod sizes;
+mod tree_commits;
 
 use git2::{Oid, Repository};
 

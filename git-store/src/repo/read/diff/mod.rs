@@ -11,7 +11,7 @@ mod ahead;
 mod blobs;
 mod changes;
 mod patch;
-mod process;
+pub(super) mod process;
 
 use std::time::Duration;
 

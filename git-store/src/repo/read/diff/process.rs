@@ -1,4 +1,4 @@
-//! Runs git for diffs, and reads its output within limits of time and bytes.
+//! Runs git for diffs and blames, and reads its output within limits of time and bytes.
 
 use std::{ops::ControlFlow, path::Path, time::Duration};
 
@@ -26,7 +26,7 @@ pub struct ChangesOutcome {
 }
 
 /// How the output of a process ended.
-pub(super) enum End {
+pub(in crate::repo::read) enum End {
     Complete,
     /// Time, memory or a limit was used up.
     Cut,
@@ -44,18 +44,18 @@ impl End {
 }
 
 /// Why reading stops early.
-pub(super) enum Stop {
+pub(in crate::repo::read) enum Stop {
     Full,
     Error(GitError),
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct ReadLimits {
-    pub(super) bytes: u64,
-    pub(super) time: Duration,
+pub(in crate::repo::read) struct ReadLimits {
+    pub(in crate::repo::read) bytes: u64,
+    pub(in crate::repo::read) time: Duration,
 }
 
-const DEFAULT_LIMITS: ReadLimits = ReadLimits { bytes: MAX_READ_BYTES, time: DIFF_TIMEOUT };
+pub(in crate::repo::read) const DEFAULT_LIMITS: ReadLimits = ReadLimits { bytes: MAX_READ_BYTES, time: DIFF_TIMEOUT };
 
 /// Compares pairs of commits with one process. A commit may occur as the new one of several pairs
 /// only if all of them name an old one.
@@ -140,7 +140,7 @@ fn input(pairs: &[DiffPair]) -> Vec<u8> {
 }
 
 /// Writes `input` to the process and passes its output to `take`.
-pub(super) async fn read(
+pub(in crate::repo::read) async fn read(
     mut child: GitChild,
     input: &[u8],
     limits: ReadLimits,
@@ -188,7 +188,8 @@ async fn read_output(
 ) -> Result<(), Stop> {
     let (mut chunk, mut received) = (vec![0; CHUNK_BYTES], 0);
     loop {
-        let count = stdout.read(&mut chunk).await.map_err(GitError::io("reading a diff")).map_err(Stop::Error)?;
+        let count =
+            stdout.read(&mut chunk).await.map_err(GitError::io("reading the output of git")).map_err(Stop::Error)?;
         if count == 0 {
             return Ok(());
         }

@@ -17,27 +17,27 @@ use crate::{
 
 const ALL: Page = Page { number: 1, size: 1000 };
 
-fn who(seconds: i64) -> Signature<'static> {
+pub(super) fn who(seconds: i64) -> Signature<'static> {
     Signature::new("Ada", "ada@example.com", &Time::new(seconds, 0)).unwrap()
 }
 
-fn empty_repository() -> (tempfile::TempDir, Repository) {
+pub(super) fn empty_repository() -> (tempfile::TempDir, Repository) {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repository::init_bare(folder.path()).unwrap();
     repo.set_head("refs/heads/main").unwrap();
     (folder, repo)
 }
 
-fn start_deadline() -> (Deadline, deadline::CancelOnDrop) {
+pub(super) fn start_deadline() -> (Deadline, deadline::CancelOnDrop) {
     Deadline::start(Duration::from_secs(60))
 }
 
-fn revision(text: &str) -> Revision {
+pub(super) fn revision(text: &str) -> Revision {
     Revision::parse(text.as_bytes()).unwrap()
 }
 
 /// Returns the output lines of `git rev-list` with `args`.
-fn rev_list(repo: &Path, args: &[&str]) -> Vec<String> {
+pub(super) fn rev_list(repo: &Path, args: &[&str]) -> Vec<String> {
     let output = Command::new("git").arg("--git-dir").arg(repo).arg("rev-list").args(args).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
@@ -62,7 +62,7 @@ fn tree_of(repo: &Repository, files: [u8; 3]) -> Oid {
 }
 
 /// A history with merges, equal times and files that come and go, from a fixed sequence of numbers.
-fn tangled(repo: &Repository) -> Oid {
+pub(super) fn tangled(repo: &Repository) -> Oid {
     let mut state = 7_u32;
     let mut next = |below: u32| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
