@@ -51,7 +51,7 @@ use git_store::{
     git::command::{Git, GitOptions, find_program, sees_children},
     repo::{
         pool::{Pool, PoolOptions},
-        read::PathLogCache,
+        read::{PathLogCache, tree_commits::TreeCommitCache},
         refs::Refs,
     },
     types::{error::GitError, limits::PushLimits},
@@ -213,6 +213,7 @@ async fn assemble(
             packs: packs.clone(),
             archives: archives.clone(),
             path_logs: PathLogCache::default(),
+            tree_commits: TreeCommitCache::default(),
             merges: merges.clone(),
         },
         pushes: PushService {

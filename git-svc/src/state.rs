@@ -16,7 +16,11 @@ use ferrite_rpc::{
 use git_store::{
     disk::{repositories::RepositoryStore, space::DiskSpaceMeter},
     git::command::Git,
-    repo::{pool::Pool, read::PathLogCache, refs::Refs},
+    repo::{
+        pool::Pool,
+        read::{PathLogCache, tree_commits::TreeCommitCache},
+        refs::Refs,
+    },
     types::error::GitError,
 };
 use moka::sync::Cache;
@@ -57,6 +61,7 @@ pub(crate) struct RepositoryCaches {
     pub(crate) packs: PackCache,
     pub(crate) archives: ArchiveCache,
     pub(crate) path_logs: PathLogCache,
+    pub(crate) tree_commits: TreeCommitCache,
     pub(crate) merges: Merges,
 }
 
@@ -65,13 +70,14 @@ impl RepositoryCaches {
     /// undisturbed.
     pub(crate) fn forget(&self, id: RepositoryId) {
         // No `..`: a new cache does not compile until it is cleared here.
-        let Self { epochs, pool, refs, packs, archives, path_logs, merges } = self;
+        let Self { epochs, pool, refs, packs, archives, path_logs, tree_commits, merges } = self;
         epochs.invalidate(&id);
         pool.forget(id);
         refs.forget(id);
         packs.forget(id);
         archives.forget(id);
         path_logs.forget(id);
+        tree_commits.forget(id);
         merges.forget(id);
     }
 }

@@ -9,6 +9,7 @@ use ferrite_proto::{
 };
 use ferrite_rpc::auth::Caller;
 use git_store::{
+    git::command::GitChild,
     repo::{
         read,
         read::{
@@ -16,7 +17,7 @@ use git_store::{
             MAX_PUSHED_COMMITS, PathLogKey, Person, UpdateDescription,
             deadline::READ_TIMEOUT,
             describe::{MAX_CHANGED_PATHS, MAX_DESCRIBED_COMMITS, MAX_DESCRIBED_MESSAGE_BYTES, MAX_DESCRIBED_UPDATES},
-            log::{MAX_PATH_STEPS, PathLog, page_of, skipped},
+            log::{MAX_PATH_STEPS, PathLog, page_of, skipped, start},
         },
         refs::Page,
         revision::Revision,
@@ -34,7 +35,9 @@ use super::{
 };
 use crate::{admission::limiter::ClientKey, rpc_error::RpcError, state::AppState};
 
-const REV_LIST_TIMEOUT: Duration = Duration::from_secs(30);
+const LOG_TIMEOUT: Duration = Duration::from_secs(30);
+/// Commits of a history over renames. They fit into the output that is kept of a process.
+const MAX_FOLLOWED_COMMITS: usize = 20_000;
 
 pub(super) async fn get_commit(
     state: &AppState,
@@ -58,7 +61,11 @@ pub(super) async fn list_commits(
     let page = decode::parse_page(request.page, request.page_size)?;
     let revision = Revision::parse(&request.revision)?;
     let path = TreePath::clean(&request.path).map_err(|error| error.of("path"))?;
-    let found = history(state, &client, id, LogQuery { revision, path, page }, MAX_PATH_STEPS).await?;
+    let query = LogQuery { revision, path, page };
+    let found = match request.follows_renames && !query.path.is_root() {
+        true => history_over_renames(state, &client, id, query).await?,
+        false => history(state, &client, id, query, MAX_PATH_STEPS).await?,
+    };
     let wanted = Wanted { stats: request.with_stats, files: request.with_files };
     let _permit = diffs::permit(state, &client, id, wanted).await?;
     Ok(ListCommitsResponse {
@@ -96,6 +103,28 @@ async fn history(
     }
 }
 
+/// Returns a page of the history of a file over renames, which only git finds.
+async fn history_over_renames(
+    state: &AppState,
+    client: &ClientKey,
+    id: RepositoryId,
+    LogQuery { revision, path, page }: LogQuery,
+) -> Result<LogPage, GitError> {
+    let Some(tip) = state.pool.run(id, move |repo| start(repo, &revision)).await? else {
+        return Ok(LogPage { commits: Vec::new(), has_more: false, total: Some(0) });
+    };
+    let count = skipped(page).saturating_add(page.size.saturating_add(1)).min(MAX_FOLLOWED_COMMITS);
+    let find = async {
+        let input = log_input(tip, &path)?;
+        let _permit = state.limiters.log.acquire(id, client).await?;
+        let found = ids_of(state.git.follow_file(&state.store.path(id), count)?, &input).await?;
+        Ok(found.into_iter().skip(skipped(page)).collect())
+    };
+    let key = PathLogKey::new(id, tip, &path, page).over_renames();
+    let ids = state.caches.path_logs.get(key, find).await?;
+    state.pool.run(id, move |repo| page_of(repo, &ids, page)).await
+}
+
 /// Searches with `git rev-list`, which is fast once maintenance has written changed-path filters.
 /// Caches the result.
 async fn page_by_git(
@@ -106,20 +135,32 @@ async fn page_by_git(
     path: &TreePath,
     page: Page,
 ) -> Result<LogPage, GitError> {
+    let find = async {
+        let input = log_input(tip, path)?;
+        let _permit = state.limiters.log.acquire(id, client).await?;
+        let child = state.git.rev_list(&state.store.path(id), skipped(page), page.size.saturating_add(1))?;
+        ids_of(child, &input).await
+    };
+    let ids = state.caches.path_logs.get(PathLogKey::new(id, tip, path, page), find).await?;
+    state.pool.run(id, move |repo| page_of(repo, &ids, page)).await
+}
+
+/// Returns the standard input that names a commit and a path.
+fn log_input(tip: Oid, path: &TreePath) -> Result<Vec<u8>, GitError> {
     // git reads one path per line, so a path with a line break cannot be passed.
     if path.as_bytes().iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
         return Err(GitError::TimedOut { what: "the log" });
     }
-    let find = async {
-        let _permit = state.limiters.log.acquire(id, client).await?;
-        let child = state.git.rev_list(&state.store.path(id), skipped(page), page.size.saturating_add(1))?;
-        let input = [tip.to_string().as_bytes(), b"\n--\n", path.as_bytes(), b"\n"].concat();
-        let output = child.finish(&input, REV_LIST_TIMEOUT).await?;
-        let ids = String::from_utf8_lossy(&output);
-        Ok(ids.lines().map(Oid::from_str).collect::<Result<Vec<_>, _>>()?)
-    };
-    let ids = state.caches.path_logs.get(PathLogKey::new(id, tip, path, page), find).await?;
-    state.pool.run(id, move |repo| page_of(repo, &ids, page)).await
+    Ok([tip.to_string().as_bytes(), b"\n--\n", path.as_bytes(), b"\n"].concat())
+}
+
+async fn ids_of(child: GitChild, input: &[u8]) -> Result<Vec<Oid>, GitError> {
+    let output = child.finish(input, LOG_TIMEOUT).await.map_err(|error| match error.is_exhausted() {
+        true => GitError::TimedOut { what: "the log" },
+        false => error,
+    })?;
+    let ids = String::from_utf8_lossy(&output);
+    Ok(ids.lines().map(Oid::from_str).collect::<Result<Vec<_>, _>>()?)
 }
 
 /// Returns the newest commits that an update added to a branch, oldest first. Used to act on their

@@ -84,7 +84,7 @@ pub(super) fn signature(from: Signature) -> CommitSignature {
     CommitSignature { name: from.name.into_bytes(), email: from.email.into_bytes(), time: Some(time) }
 }
 
-fn entry_kind(kind: read::EntryKind) -> EntryKind {
+pub(super) fn entry_kind(kind: read::EntryKind) -> EntryKind {
     match kind {
         read::EntryKind::File => EntryKind::File,
         read::EntryKind::Directory => EntryKind::Directory,

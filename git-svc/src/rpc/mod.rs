@@ -10,6 +10,7 @@ mod deliver;
 mod diffs;
 mod encode;
 mod heads;
+mod history;
 mod imports;
 mod lines;
 mod merges;
@@ -29,6 +30,7 @@ use ferrite_proto::{
         diff_service_server::DiffServiceServer,
         git_data_service_server::GitDataServiceServer,
         git_service_server::{GitService, GitServiceServer},
+        history_service_server::HistoryServiceServer,
         line_service_server::LineServiceServer,
         merge_service_server::MergeServiceServer,
         migration_service_server::MigrationServiceServer,
@@ -64,6 +66,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(GitServiceServer::new(state.clone()).max_decoding_message_size(MAX_PUT_MESSAGE_BYTES))
         .add(GitDataServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DiffServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(HistoryServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(LineServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MergeServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(TagServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))

@@ -462,6 +462,8 @@ operations! {
     DescribePullsRequest = DESCRIBE_PULLS,
     GetConflictsRequest = GET_CONFLICTS,
     FollowLinesRequest = FOLLOW_LINES,
+    GetTreeCommitsRequest = GET_TREE_COMMITS,
+    GetBlameRequest = GET_BLAME,
     MergePullRequest = MERGE_PULL,
     RevertMergeRequest = REVERT_MERGE,
     UpdatePullHeadRequest = UPDATE_PULL_HEAD,

@@ -32,6 +32,8 @@ mod harness;
 #[cfg(test)]
 mod heads;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod imports;
 #[cfg(test)]
 mod issues;
