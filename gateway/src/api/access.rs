@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ferrite_api_types::convert::require;
 use ferrite_api_types::links::RepositoryLinks;
 use ferrite_api_types::{Accounts, User};
-use ferrite_proto::git::Commit;
+use ferrite_proto::git::{Commit, CommitSignature};
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{
     self, AuthenticateRequest, CheckAccessRequest, CheckAccessResponse, GetRepositoryRequest, GetUsersRequest,
@@ -94,11 +94,15 @@ pub(crate) struct Emails(BTreeSet<String>);
 impl Emails {
     /// Collects the addresses in `commits` that an account can have.
     pub(crate) fn of<'a>(commits: impl IntoIterator<Item = &'a Commit>) -> Self {
+        Self::in_signatures(commits.into_iter().flat_map(|commit| [&commit.author, &commit.committer]).flatten())
+    }
+
+    /// As [`Self::of`], for authors alone.
+    pub(crate) fn in_signatures<'a>(signatures: impl IntoIterator<Item = &'a CommitSignature>) -> Self {
         let is_sane =
             |email: &&str| (1..=MAX_EMAIL_BYTES).contains(&email.len()) && !email.chars().any(char::is_control);
-        let signatures = commits.into_iter().flat_map(|commit| [&commit.author, &commit.committer]).flatten();
-        let emails = signatures.filter_map(|signature| std::str::from_utf8(&signature.email).ok()).filter(is_sane);
-        Self(emails.map(str::to_owned).collect())
+        let emails = signatures.into_iter().filter_map(|signature| std::str::from_utf8(&signature.email).ok());
+        Self(emails.filter(is_sane).map(str::to_owned).collect())
     }
 }
 

@@ -43,6 +43,7 @@ mod fake_repositories;
 mod git;
 mod git_data;
 mod git_refs;
+mod history;
 mod hooks;
 mod imports;
 mod issue_checks;

@@ -99,6 +99,7 @@ clients! { git over StoreChannel:
     diffs is diff_service_client::DiffServiceClient;
     merges is merge_service_client::MergeServiceClient;
     lines is line_service_client::LineServiceClient;
+    history is history_service_client::HistoryServiceClient;
     tags is tag_service_client::TagServiceClient;
     protections is protection_service_client::ProtectionServiceClient;
     statuses is status_service_client::StatusServiceClient;

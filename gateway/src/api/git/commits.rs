@@ -21,6 +21,7 @@ use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, RawText, UnlessFalse, filters};
 use crate::http::page::{CommitList, Total};
 use crate::http::path::RepoPath;
+use crate::http::request::Flag;
 use crate::http::response::{Either, Json, PlainText, TextList};
 
 /// Deadline of a list. For the commits of a path, git-svc waits for a permit and then runs git.
@@ -39,6 +40,8 @@ filters! {
         sha: RawText = "main",
         /// Only commits that changed this file or directory.
         path: RawText = "src/main.rs",
+        /// Whether to follow the file in `path` to its former names.
+        follow: Flag = true,
         /// Whether to count the changed lines of each commit.
         stat: UnlessFalse,
         /// Whether to list the changed files of each commit.
@@ -313,7 +316,7 @@ async fn list(
     filters: QueryOf<CommitFilters>,
 ) -> ApiResult<TextList<Commit>> {
     let access = call.access(&path, operation::LIST_COMMITS).await?;
-    let CommitFilters { sha, path, stat, files } = filters.read()?;
+    let CommitFilters { sha, path, follow, stat, files } = filters.read()?;
     let shown = Shown { stats: stat, files };
     let request = ListCommitsRequest {
         repository_id: access.id,
@@ -323,6 +326,7 @@ async fn list(
         page_size: query.page.size,
         with_stats: shown.stats,
         with_files: shown.files,
+        follows_renames: follow,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), LIST_TIMEOUT);
     let response = call.clients.git_data().list_commits(request).await?.into_inner();

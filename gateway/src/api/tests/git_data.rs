@@ -118,7 +118,7 @@ async fn history_comes_in_pages_with_accounts() {
     let rpc = format!("{DATA}/ListCommits");
     let commits = vec![commit('a'), commit('b')];
     case.script.respond(&rpc, &git::ListCommitsResponse { commits, has_more: true, total_count: None });
-    let path = "/commits?sha=feature%2Fone&path=src/%ff&page=2&pageSize=2";
+    let path = "/commits?sha=feature%2Fone&path=src/%ff&follow=true&page=2&pageSize=2";
     let (status, shown, link) = case.send("GET", path, &Value::Null).await;
     assert_eq!(
         (status, &shown[1]["sha"], &shown[1]["author"]["username"]),
@@ -133,6 +133,7 @@ async fn history_comes_in_pages_with_accounts() {
         page_size: 2,
         with_stats: true,
         with_files: true,
+        follows_renames: true,
     };
     case.check_request(&rpc, expected);
     let asked: repo::GetUsersRequest = case.script.take_request("AccountService/GetUsers").unwrap();

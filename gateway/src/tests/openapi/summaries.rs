@@ -160,6 +160,11 @@ const SUMMARIES: [(&str, &str); 106] = [
     ("SetProtectionByPattern", "Replaces the rule with the pattern in the path, or creates it."),
     ("GetContents", "Returns a file, symbolic link or submodule, or the entries of a directory."),
     ("GetContentsOfRoot", "Returns the entries of the root directory. In an empty repository there are none."),
+    (
+        "GetTreeCommitsOfRoot",
+        "Returns the entries of the root directory, each with the last commit that changed it. In an empty repository \
+         there are none.",
+    ),
     // Issues.
     ("ListCommentsOfIssue", "Returns the comments of an issue, oldest first."),
     ("ListCommentsOfRepository", "Returns the comments of all issues of a repository, oldest first."),

@@ -38,16 +38,16 @@ operations! {
 
 filters! {
     /// The revision of a file or directory.
-    struct RevisionFilter {
+    pub(super) struct RevisionFilter {
         /// The branch, tag or commit id. The default is the default branch.
-        revision as "ref": RawText = "main",
+        pub(super) revision as "ref": RawText = "main",
     }
 }
 
 word_shape! {
     /// The kind of an entry.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum ContentKind {
+    pub(super) enum ContentKind {
         File = "file",
         Directory = "dir",
         Symlink = "symlink",
@@ -129,16 +129,27 @@ struct EntryLocation<'a> {
     requested_ref: Option<&'a [u8]>,
 }
 
+impl ContentKind {
+    pub(super) fn new(kind: git::EntryKind) -> Result<Self, MissingField> {
+        match kind {
+            git::EntryKind::File => Ok(Self::File),
+            git::EntryKind::Directory => Ok(Self::Directory),
+            git::EntryKind::Symlink => Ok(Self::Symlink),
+            git::EntryKind::Submodule => Ok(Self::Submodule),
+            git::EntryKind::Unspecified => Err(MissingField("kind")),
+        }
+    }
+}
+
 impl Content {
     fn new(entry: git::TreeEntry, location: &EntryLocation<'_>) -> Result<Self, MissingField> {
         let this = location.urls.contents(&entry.path, location.requested_ref);
         let html = location.urls.source(location.display_ref, &entry.path);
-        let (kind, git) = match entry.kind() {
-            git::EntryKind::File => (ContentKind::File, location.urls.blob(&entry.id)),
-            git::EntryKind::Directory => (ContentKind::Directory, location.urls.tree(&entry.id)),
-            git::EntryKind::Symlink => (ContentKind::Symlink, String::new()),
-            git::EntryKind::Submodule => (ContentKind::Submodule, String::new()),
-            git::EntryKind::Unspecified => return Err(MissingField("kind")),
+        let kind = ContentKind::new(entry.kind())?;
+        let git = match kind {
+            ContentKind::File => location.urls.blob(&entry.id),
+            ContentKind::Directory => location.urls.tree(&entry.id),
+            ContentKind::Symlink | ContentKind::Submodule => String::new(),
         };
         let is_file = kind == ContentKind::File;
         let is_raw = is_file || kind == ContentKind::Symlink;

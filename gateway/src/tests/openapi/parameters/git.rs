@@ -39,5 +39,6 @@ pub(super) const ROWS: &[Row] = &[
         "As for raw files. A pointer of Git LFS, which is not supported, is a file as others are.",
     ),
     ("", "file", "string", "The path of the file. It can contain slashes."),
+    ("", "folder", "string", "The path of the folder. It can contain slashes."),
     ("", "archive", "string", "The revision, followed by `.zip` or `.tar.gz`."),
 ];
