@@ -58,6 +58,8 @@ async fn by_every_route(user: &User, name: &str, revision: &str) -> Vec<(String,
         format!("/archive/{revision}.tar.gz"),
         format!("/git/trees/{revision}"),
         format!("/git/trees/{revision}?recursive=1"),
+        format!("/tree-commits?ref={revision}"),
+        format!("/blame/README.md?ref={revision}"),
     ];
     let mut responses = Vec::new();
     for path in paths {
@@ -81,7 +83,7 @@ async fn names_that_look_like_options_are_names_of_nothing(cluster: &Cluster) {
             let status = response.status.as_u16();
             assert!(matches!(status, 404 | 414 | 422 | 431), "{path}/{revision}: {status} {}", response.text());
         }
-        for path in ["contents", "raw/main"] {
+        for path in ["contents", "raw/main", "blame", "tree-commits"] {
             ada.get(&ada.repo("odd", &format!("/{path}/{revision}"))).await.refused_any(&[404, 422]);
         }
         let log = ada.get(&ada.repo("odd", &format!("/commits?path={revision}"))).await;
@@ -102,6 +104,10 @@ async fn files_that_look_like_options_are_files(cluster: &Cluster) {
         assert_eq!(ada.get(&path("/raw/main")).await.expect(200).text(), "x");
         let log = ada.get(&ada.repo("files", &format!("/commits?path={name}"))).await.expect(200).json();
         assert_eq!((log.as_array().unwrap().len(), &log[0]["sha"]), (1, &sha), "{name}");
+        // It may go on with another of these files, of which git takes it for a copy.
+        let log = ada.get(&ada.repo("files", &format!("/commits?path={name}&follow=true"))).await.expect(200).json();
+        assert_eq!(log[0]["sha"], sha, "{name}");
+        assert_eq!(ada.get(&path("/blame")).await.expect(200).json()["ranges"][0]["commit"], sha, "{name}");
     }
     for format in ["zip", "tar.gz"] {
         ada.get(&ada.repo("files", &format!("/archive/main.{format}"))).await.expect(200);

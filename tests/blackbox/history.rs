@@ -1,4 +1,4 @@
-//! Lists of commits and tags, compared with git's output.
+//! Lists of commits and tags, last commits of files and lines, compared with git's output.
 
 use serde_json::json;
 
@@ -10,6 +10,8 @@ on_profiles! {
         pages_of_commits_lead_from_the_first_to_the_last
         tags_show_their_commits
         a_repository_without_commits_has_no_history
+        entries_and_lines_have_the_last_commit_that_git_finds
+        a_file_is_followed_to_its_former_names
     }
 }
 
@@ -114,6 +116,74 @@ async fn a_repository_without_commits_has_no_history(cluster: &Cluster) {
     for list in ["/commits", "/tags", "/git/refs"] {
         assert_eq!(ada.get(&ada.repo("empty", list)).await.expect(200).json(), json!([]), "{list}");
     }
-    ada.get(&ada.repo("empty", "/git/trees/main")).await.refused(404);
+    let root = ada.get(&ada.repo("empty", "/tree-commits")).await.expect(200).json();
+    assert_eq!((&root["commit"], &root["entries"], &root["is_complete"]), (&json!(null), &json!([]), &json!(true)));
+    for path in ["/git/trees/main", "/tree-commits/src", "/blame/README.md"] {
+        ada.get(&ada.repo("empty", path)).await.refused(404);
+    }
     ada.get(&ada.repo("empty", "/archive/main.zip")).await.refused(404);
+}
+
+async fn entries_and_lines_have_the_last_commit_that_git_finds(cluster: &Cluster) {
+    let (ada, git) = pushed(cluster, "last", 150).await;
+    let tip = git.run("origin.git", &["rev-parse", "main"]).await;
+    for (query, folder) in [("?ref=main", ""), ("", "/dir-3"), ("?ref=v100", "/dir-1/")] {
+        let revision = if query.contains("v100") { "v100" } else { "main" };
+        let found = ada.get(&ada.repo("last", &format!("/tree-commits{folder}{query}"))).await.expect(200).json();
+        assert_eq!((&found["is_complete"], &found["truncated"]), (&json!(true), &json!(false)), "{folder}");
+        for entry in found["entries"].as_array().unwrap() {
+            let path = format!("{folder}/{}", entry["name"].as_str().unwrap()).replace("//", "/");
+            let path = path.trim_start_matches('/');
+            let wanted = git.run("origin.git", &["log", "-1", "--format=%H %s", revision, "--", path]).await;
+            let (id, subject) = wanted.split_once(' ').unwrap();
+            assert_eq!(
+                (&entry["last_commit"], &found["commits"][id]["subject"]),
+                (&json!(id), &json!(subject)),
+                "{path}"
+            );
+        }
+    }
+    let path = ada.repo("last", "/blame/dir-3/file-3.txt");
+    let blame = ada.get(&path).await.expect(200).json();
+    assert_eq!((&blame["commit"], &blame["path"]), (&json!(tip), &json!("dir-3/file-3.txt")));
+    let wanted = git.run("origin.git", &["blame", "-l", "--root", "main", "--", "dir-3/file-3.txt"]).await;
+    let mut lines = Vec::new();
+    for range in blame["ranges"].as_array().unwrap() {
+        assert_eq!(range["start"], json!(lines.len() + 1));
+        assert!(blame["commits"][range["commit"].as_str().unwrap()].is_object());
+        lines.extend((0..range["count"].as_u64().unwrap()).map(|_| range["commit"].as_str().unwrap().to_owned()));
+    }
+    let wanted: Vec<_> = wanted.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!((&lines, &blame["lines"]), (&wanted, &json!(wanted.len())));
+    ada.get(&ada.repo("last", "/blame/dir-3")).await.refused_field("file");
+    for path in ["/blame/none", "/blame/run.sh?ref=none", "/tree-commits/run.sh", "/tree-commits?ref=--all"] {
+        ada.get(&ada.repo("last", path)).await.refused(404);
+    }
+    for path in ["/tree-commits", "/blame/run.sh"] {
+        cluster.anonymous().get(&ada.repo("last", path)).await.refused(404);
+    }
+}
+
+async fn a_file_is_followed_to_its_former_names(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("moved", json!({})).await;
+    git.run("", &["init", "-q", "-b", "main", "work"]).await;
+    for content in ["one\ntwo\nthree\n", "one\ntwo\n3\n"] {
+        git.commit("work", "old.txt", content).await;
+    }
+    git.run("work", &["mv", "--", "old.txt", "-new.txt"]).await;
+    git.run("work", &["commit", "-q", "-m", "Move"]).await;
+    git.commit("work", "other.txt", "x\n").await;
+    git.commit("work", "-new.txt", "1\ntwo\n3\n").await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "moved"), "main"]).await;
+    let log = git.run("work", &["log", "--follow", "--format=%H", "--", "-new.txt"]).await;
+    assert_eq!(log.lines().count(), 4);
+    let list = async |query: &str| {
+        let found = ada.get(&ada.repo("moved", &format!("/commits?path=-new.txt&limit=3{query}"))).await.expect(200);
+        (found.each("sha"), page(&found, "next").is_some())
+    };
+    let ids: Vec<_> = log.lines().map(str::to_owned).collect();
+    assert_eq!(list("&follow=true").await, (ids[..3].to_vec(), true));
+    assert_eq!(list("&follow=true&page=2").await, (ids[3..].to_vec(), false));
+    assert_eq!(list("").await, (ids[..2].to_vec(), false));
 }

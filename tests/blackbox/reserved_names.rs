@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Route parameters that are account names.
 const ACCOUNTS: [&str; 5] = ["{username}", "{org}", "{owner}", "{target}", "{collaborator}"];
 /// Parameters that are ids, git texts, or names without routes beside them.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 22] = [
     "{id}",
     "{index}",
     "{delivery}",
@@ -19,6 +19,7 @@ const OTHERS: [&str; 21] = [
     "{email}",
     "{file}",
     "{*file}",
+    "{*folder}",
     "{*branch}",
     "{*pattern}",
     "{*sha}",

@@ -49,7 +49,7 @@ fn repository_parts(path: &str, repo: &Repo) -> Vec<String> {
             "compare" => "main...main".to_owned(),
             "archive" => "main.zip".to_owned(),
             "raw" | "media" => "main/README.md".to_owned(),
-            "contents" => "README.md".to_owned(),
+            "contents" | "blame" => "README.md".to_owned(),
             "issues" => tracker.issue_number.to_string(),
             "pulls" => tracker.pull_number.to_string(),
             "reviews" => tracker.review_id.to_string(),
