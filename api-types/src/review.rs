@@ -14,8 +14,11 @@ crate::word_shape! {
     pub enum ReviewState {
         /// Not submitted yet; shown to its author alone.
         Pending = "PENDING",
+        /// A remark without a verdict.
         Comment = "COMMENT",
+        /// The changes can be merged.
         Approved = "APPROVED",
+        /// The changes should not be merged as they are.
         RequestChanges = "REQUEST_CHANGES",
         /// A request for a review.
         RequestReview = "REQUEST_REVIEW"

@@ -162,7 +162,7 @@ fields! {
         state: NonEmpty<Word<NewState>> = "closed",
         /// The new due date. An empty text changes nothing.
         due_date: NonEmpty<Time> = "2026-04-01T00:00:00Z",
-        /// Whether to remove the due date.
+        /// Removes the due date.
         unset_due_date: OrDefault<Flag> = false,
     }
 }

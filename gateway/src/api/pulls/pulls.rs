@@ -135,7 +135,7 @@ fields! {
         labels: Optional<Integers<100>> = [5, 6],
         /// The new due date. An empty text changes nothing.
         due_date: NonEmpty<Time> = "2026-04-01T00:00:00Z",
-        /// Whether to remove the due date.
+        /// Removes the due date.
         unset_due_date: OrDefault<Flag> = false,
         /// Not supported: must be false.
         allow_maintainer_edit: Unsupported<Flag> = false,

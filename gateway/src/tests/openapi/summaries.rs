@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 106] = [
+const SUMMARIES: [(&str, &str); 107] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
