@@ -53,7 +53,7 @@ async fn an_error_leads_to_its_operation_and_a_request_is_sent_from_there(cluste
     let ada = cluster.user("ada").await;
     let repo = ada.new_tracker("tracker", json!({})).await;
     ada.new_label(&repo, "shown in the browser").await;
-    let error = cluster.anonymous().get(&format!("{repo}/labels")).await.refused(401).json();
+    let error = cluster.anonymous().get(&ada.repo("absent", "/labels")).await.refused(404).json();
     let url = error["url"].as_str().unwrap();
     assert_eq!(url, format!("{}/docs/api#ListLabels", cluster.url));
 

@@ -26,6 +26,8 @@ use crate::upstream::grant::Grant;
 
 /// Path prefix of the routes for administrators.
 const ADMIN_PREFIX: &str = "/api/v1/admin/";
+/// Path prefix of the routes for the caller's own account.
+const OWN_PREFIX: &str = "/api/v1/user/";
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 
 /// An API call: the state, and the metadata of every gRPC call made for it (token, request id,
@@ -55,10 +57,9 @@ impl Deref for ApiCall {
 
 impl ApiCall {
     fn of(parts: &Parts, state: &ApiState, token: Option<Secret>) -> Result<Self, ApiError> {
-        let template = parts.extensions.get::<MatchedPath>();
         Ok(Self {
             state: state.clone(),
-            as_administrator: template.is_some_and(|template| template.as_str().starts_with(ADMIN_PREFIX)),
+            as_administrator: is_below(parts, ADMIN_PREFIX),
             token,
             client: ClientHeaders::of(&parts.headers),
             address: client_address::counted_client(&parts.headers, None).address,
@@ -121,6 +122,11 @@ impl ApiCall {
     }
 }
 
+/// Whether the route of a request begins with `prefix`.
+fn is_below(parts: &Parts, prefix: &str) -> bool {
+    parts.extensions.get::<MatchedPath>().is_some_and(|template| template.as_str().starts_with(prefix))
+}
+
 /// Returns the `Idempotency-Key` of a write. 422 for a malformed or repeated header.
 fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiError> {
     const NAME: HeaderName = HeaderName::from_static(metadata::IDEMPOTENCY_KEY);
@@ -141,7 +147,8 @@ fn idempotency_key(parts: &Parts) -> Result<Option<MetadataValue<Ascii>>, ApiErr
     MetadataValue::try_from(text).map(Some).map_err(|_| invalid())
 }
 
-/// Extracts a call with a token or without credentials; rejects passwords.
+/// Extracts a call with a token or without credentials; rejects passwords. A route for the caller's
+/// own account needs a token.
 pub(crate) struct MaybeAuthenticated(pub(crate) ApiCall);
 
 impl FromRequestParts<ApiState> for MaybeAuthenticated {
@@ -149,6 +156,7 @@ impl FromRequestParts<ApiState> for MaybeAuthenticated {
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let token = match Credential::of(&parts.headers) {
+            Ok(Credential::Absent) if is_below(parts, OWN_PREFIX) => return Err(ApiError::credentials_required()),
             Ok(Credential::Absent) => None,
             Ok(Credential::Token(token)) => Some(token),
             Ok(Credential::Basic { .. }) => return Err(ApiError::token_required()),
