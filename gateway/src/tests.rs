@@ -266,33 +266,36 @@ async fn a_missing_token_is_the_first_error() {
         ("DELETE", "/api/v1/repos/ada/demo.git"),
         ("DELETE", "/api/v1/repos/ada/demo/branches/a/b"),
         ("PUT", "/api/v1/repos/ada/demo/contents/a/../b"),
-        ("GET", "/api/v1/repos/ada/demo/issues/abc"),
+        ("GET", "/api/v1/repos/ada/demo/hooks/abc"),
         ("GET", "/api/v1/teams/abc"),
     ];
     let open = [
         "/api/v1/openapi.json",
         "/api/v1/users/search",
         "/api/v1/users/{username}",
+        "/api/v1/users/{username}/followers",
+        "/api/v1/users/{username}/following",
+        "/api/v1/users/{username}/orgs",
+        "/api/v1/users/{username}/repos",
+        "/api/v1/users/{username}/starred",
         "/api/v1/orgs/{org}",
+        "/api/v1/orgs/{org}/members",
+        "/api/v1/orgs/{org}/public_members",
+        "/api/v1/orgs/{org}/repos",
         "/api/v1/repos/search",
         "/api/v1/repos/{owner}/{repo}",
-        "/api/v1/repos/{owner}/{repo}/releases",
-        "/api/v1/repos/{owner}/{repo}/releases/latest",
-        "/api/v1/repos/{owner}/{repo}/releases/tags/{*tag}",
-        "/api/v1/repos/{owner}/{repo}/releases/{id}",
-        "/api/v1/repos/{owner}/{repo}/releases/{id}/assets",
-        "/api/v1/repos/{owner}/{repo}/releases/{id}/assets/{asset}",
         "/api/v1/repositories/{id}",
     ];
-    // What a clone of a public repository has.
-    let in_git = "archive branches commits compare contents git languages media raw statuses tags";
-    let is_in_git = |path: &str| {
+    // What everybody can read of a public repository.
+    let public = "archive assignees blame branches commits compare contents forks git issues labels languages media \
+                  milestones pulls raw releases reviewers stargazers statuses subscribers tags topics tree-commits";
+    let is_public = |path: &str| {
         let part = path.strip_prefix("/api/v1/repos/{owner}/{repo}/").and_then(|rest| rest.split('/').next());
-        part.is_some_and(|part| in_git.split(' ').any(|open| open == part))
+        part.is_some_and(|part| public.split_whitespace().any(|open| open == part))
     };
     let needs_token = |(method, path): &(&str, &str)| {
         let is_open =
-            ((open.contains(path) || is_in_git(path)) && *method == "GET") || path.starts_with("/api/v1/markdown");
+            ((open.contains(path) || is_public(path)) && *method == "GET") || path.starts_with("/api/v1/markdown");
         let is_open = is_open || PUBLIC.contains(path);
         path.starts_with("/api/v1") && !is_open && !path.contains("/tokens")
     };
