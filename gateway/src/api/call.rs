@@ -122,7 +122,7 @@ impl ApiCall {
     }
 }
 
-/// Whether the route of a request begins with `prefix`.
+/// Returns true if the route of a request begins with `prefix`.
 fn is_below(parts: &Parts, prefix: &str) -> bool {
     parts.extensions.get::<MatchedPath>().is_some_and(|template| template.as_str().starts_with(prefix))
 }

@@ -37,7 +37,7 @@ pub(super) struct EntryWalk<'a> {
     visits_left: usize,
 }
 
-/// What a commit is responsible for.
+/// The entries that a commit is responsible for.
 struct Pending {
     /// The way to its folder.
     trail: Trail,
