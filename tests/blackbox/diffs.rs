@@ -178,7 +178,7 @@ async fn what_has_no_diff_is_refused(cluster: &Cluster) {
 
 async fn differences_are_for_readers(cluster: &Cluster) {
     let (ada, _git) = pushed(cluster, "closed").await;
-    for rest in ["/compare/v100...main", "/git/commits/main", "/git/commits/main.diff", "/git/commits/main.patch"] {
+    for rest in ["/compare/v100...main", "/git/commits/main", "/git/commits/main.diff", "/compare/v100...main.diff"] {
         let path = ada.repo("closed", rest);
         cluster.anonymous().get(&path).await.refused(404);
         cluster.user("bob").await.get(&path).await.refused(404);

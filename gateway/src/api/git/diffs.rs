@@ -39,6 +39,7 @@ const TEXT_TIMEOUT: Duration = Duration::from_secs(70);
 const NOT_FOUND: &str = "commit does not exist";
 const TOO_LARGE: &str = "exceeds the size limit of diffs, 50 MiB; use git instead";
 const OTHER_REPOSITORY: &str = "branches of other repositories cannot be compared";
+const DIRECT_TEXT: &str = "must have three dots for a text";
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/compare/{*basehead}" => get compare as operation::COMPARE;
@@ -158,12 +159,26 @@ impl ComparedFile {
     }
 }
 
+/// Compares two revisions. With `.diff` or `.patch` behind them, returns the changes as text.
 async fn compare(
     MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: ComparisonList,
     filters: QueryOf<ChangeFilters>,
-) -> ApiResult<Paged<Comparison>> {
+    head_request: Option<Extension<HeadRequest>>,
+    headers: HeaderMap,
+) -> ApiResult<Either<Paged<Comparison>, File<DiffText>>> {
+    if let Some((basehead, format)) = split_name(&path.rest) {
+        let access = call.access(&path, operation::DIFF).await?;
+        let Sides { base, head, is_direct } = sides(basehead)?;
+        if is_direct {
+            return Err(ApiError::invalid_field("basehead", "invalid", DIRECT_TEXT));
+        }
+        let is_head_request = head_request.is_some();
+        let wanted = WantedText { base: Some(base), head, format, parameter: "basehead", is_head_request };
+        let (response, _) = text_of(&call, &access, &wanted, &headers).await?;
+        return Ok(Either::Second(File::from(response)));
+    }
     let access = call.access(&path, operation::COMPARE).await?;
     let (shown, sides) = (filters.read()?.shown(), sides(&path.rest)?);
     let request = CompareRequest {
@@ -192,7 +207,7 @@ async fn compare(
         files: changes.files.iter().map(ComparedFile::new).collect::<Result<_, _>>()?,
         truncated: changes.is_truncated,
     };
-    Ok(query.paged(comparison, total_count, &call.links))
+    Ok(Either::First(query.paged(comparison, total_count, &call.links)))
 }
 
 /// The two sides of a comparison; empty for the default branch.

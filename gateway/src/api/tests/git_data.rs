@@ -197,6 +197,8 @@ async fn a_comparison_is_asked_for_with_its_sides_and_shown_with_accounts() {
     assert_eq!((status, request.is_direct, request.page_size), (200, true, 1000));
     let (status, shown, _) = case.send("GET", "/compare/main...bob:topic", &Value::Null).await;
     assert_eq!((status, &shown["errors"][0]["field"]), (422, &json!("basehead")));
+    let (status, shown, _) = case.send("GET", "/compare/main..topic.diff", &Value::Null).await;
+    assert_eq!((status, &shown["errors"][0]["field"]), (422, &json!("basehead")), "a text has three dots");
     case.script.fail(rpc, not_found("NO_COMMON_HISTORY"));
     let (status, shown, _) = case.send("GET", "/compare/main...topic", &Value::Null).await;
     assert_eq!((status, &shown["message"]), (404, &json!("refused")));

@@ -19,7 +19,8 @@ pub(super) const ROWS: &[Row] = &[
         "basehead",
         "string",
         "Two revisions, separated by `...` to compare with the merge base, or `..` with the base. They can contain \
-         slashes. Without base or head, the default branch is taken.",
+         slashes. Without base or head, the default branch is taken. Followed by `.diff` or `.patch`, with `...`, for \
+         the changes as text.",
     ),
     ("GetTree", "sha", "string", "The id of the tree or of a commit, or a branch or tag."),
     ("GetBlob", "sha", "string", "The id of the blob."),
