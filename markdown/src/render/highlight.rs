@@ -3,14 +3,16 @@
 //!
 //! The class names are those of Pygments, for which there are many style sheets.
 
-use super::escape;
 use super::languages::Language;
+use super::{MAX_HTML_BYTES, escape};
 
 const MAX_BLOCK_BYTES: usize = 64 * 1024;
 /// Maximum size of highlighted code per text, in bytes. Later blocks are plain.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// Language names of patches, whose lines are highlighted.
 const PATCHES: [&str; 2] = ["diff", "patch"];
+const SPAN_BEGIN: &str = "<span";
+const SPAN_END: &str = "</span>";
 
 /// How much code of a text may still be highlighted.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +46,53 @@ impl Budget {
             None => Some(patch(code)),
         }
     }
+}
+
+/// Highlights a file in the language that its name tells, and returns the HTML of each line,
+/// without the end of the line. A file of an unknown language, or with too
+/// many tokens, is only escaped. Takes linear time.
+///
+/// A line ends with LF or CR LF. Any other CR is shown as a symbol, because browsers would see it as
+/// the end of a line.
+#[must_use]
+pub fn highlight_file(name: &str, text: &str) -> Vec<String> {
+    let text = text.replace("\r\n", "\n").replace('\r', "\u{240d}");
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let highlighted = match Language::of_file(name) {
+        Some(language) => Lexer::new(language, text).highlight(),
+        None if PATCHES.iter().any(|patch| name.strip_suffix(patch).is_some_and(|stem| stem.ends_with('.'))) => {
+            patch(text)
+        }
+        None => Highlighted::default(),
+    };
+    if highlighted.spans > 0 && highlighted.html.len() <= MAX_HTML_BYTES {
+        return lines(&highlighted.html);
+    }
+    let mut html = String::with_capacity(text.len());
+    escape(&mut html, text);
+    lines(&html)
+}
+
+/// Splits highlighted HTML into lines. A span that goes over several lines becomes one in each.
+fn lines(html: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut open = "";
+    for line in html.split('\n') {
+        let begin = open;
+        let last_end = line.rfind(SPAN_END);
+        match line.rfind(SPAN_BEGIN) {
+            // The tag ends with the first `>`, as the text has none.
+            Some(last) if last_end.is_none_or(|end| end < last) => {
+                open = line[last..].split_inclusive('>').next().unwrap_or_default();
+            }
+            _ if last_end.is_some() => open = "",
+            _ => {}
+        }
+        let end = if open.is_empty() { "" } else { SPAN_END };
+        // Only text has this: a path after a quote looks like a link of the page.
+        lines.push([begin, &line.replace("=\"/", "=&quot;/"), end].concat());
+    }
+    lines
 }
 
 impl Highlighted {
@@ -247,6 +296,34 @@ mod tests {
     }
 
     #[test]
+    fn each_line_of_a_file_is_whole() {
+        let lines = highlight_file("a.RS", "/* a\n\nb */ fn x() {}\r\n// <c>\n");
+        let expected = [
+            "<span class=\"c\">/* a</span>",
+            "<span class=\"c\"></span>",
+            "<span class=\"c\">b */</span> <span class=\"k\">fn</span> x() {}",
+            "<span class=\"c\">// &lt;c&gt;</span>",
+        ];
+        assert_eq!(lines, expected);
+        assert_eq!(
+            highlight_file("notes", "if <a href=\"/x\">\n\nb\rc"),
+            ["if &lt;a href=&quot;/x\"&gt;", "", "b\u{240d}c"]
+        );
+        assert_eq!(
+            highlight_file("x.patch", "-a\n+b"),
+            ["<span class=\"gd\">-a</span>", "<span class=\"gi\">+b</span>"]
+        );
+        assert_eq!(highlight_file("Makefile", "all: # x")[0], "all: <span class=\"c\"># x</span>");
+        assert_eq!(highlight_file("a.rs", ""), [""]);
+    }
+
+    #[test]
+    fn a_file_with_too_many_tokens_is_plain() {
+        let lines = highlight_file("a.rs", &"1 ".repeat(MAX_HTML_BYTES / 16));
+        assert!(!lines[0].contains("<span"));
+    }
+
+    #[test]
     fn unknown_languages_and_too_much_code_are_plain() {
         let mut budget = Budget::default();
         assert_eq!(budget.highlight("nonsense", "x"), None);
@@ -279,6 +356,22 @@ mod tests {
                 plain = plain.replace(&format!("<span class=\"{class}\">"), "");
             }
             prop_assert_eq!(plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"), code);
+        }
+
+        #[test]
+        fn every_line_has_its_text_and_closes_its_spans(code in "([a-z0-9\"'#/*<>&\n\\\\` .=-]|fn ){0,60}") {
+            let lines = highlight_file("a.py", &code);
+            let expected: Vec<_> = code.strip_suffix('\n').unwrap_or(&code).split('\n').collect();
+            prop_assert_eq!(lines.len(), expected.len());
+            for (line, expected) in lines.iter().zip(expected) {
+                prop_assert_eq!(line.matches(SPAN_BEGIN).count(), line.matches(SPAN_END).count());
+                let mut plain = line.replace(SPAN_END, "");
+                for class in ["k", "s", "c", "m"] {
+                    plain = plain.replace(&format!("<span class=\"{class}\">"), "");
+                }
+                let plain = plain.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+                prop_assert_eq!(&plain, expected);
+            }
         }
     }
 }

@@ -184,7 +184,49 @@ const LANGUAGES: &[Language] = &[
     },
 ];
 
+/// Names of files, and the ends of names, whose language has another name.
+const FILES: &[(&str, &str)] = &[
+    (".bash_profile", "sh"),
+    (".bashrc", "sh"),
+    (".gitignore", "conf"),
+    (".gitmodules", "gitconfig"),
+    (".profile", "sh"),
+    ("cargo.lock", "toml"),
+    ("cmakelists.txt", "cmake"),
+    ("containerfile", "dockerfile"),
+    ("gemfile", "ruby"),
+    ("go.mod", "go"),
+    ("jenkinsfile", "groovy"),
+    ("justfile", "make"),
+    ("rakefile", "ruby"),
+];
+const ENDINGS: &[(&str, &str)] = &[
+    ("cfg", "conf"),
+    ("cts", "ts"),
+    ("env", "sh"),
+    ("htm", "html"),
+    ("hh", "hpp"),
+    ("ksh", "sh"),
+    ("m", "objc"),
+    ("mk", "make"),
+    ("mm", "objc"),
+    ("mts", "ts"),
+    ("pm", "perl"),
+    ("service", "systemd"),
+    ("xsl", "xml"),
+];
+
 impl Language {
+    /// Finds the language of a file by its name.
+    pub(super) fn of_file(name: &str) -> Option<&'static Self> {
+        let name = name.to_ascii_lowercase();
+        let ending = name.rsplit('.').next().unwrap_or(&name);
+        let alias = |list: &[(&str, &'static str)], name: &str| {
+            list.iter().find(|(file, _)| *file == name).map(|(_, language)| *language)
+        };
+        Self::find(alias(FILES, &name).or_else(|| alias(ENDINGS, ending)).unwrap_or(ending))
+    }
+
     pub(super) fn find(name: &str) -> Option<&'static Self> {
         LANGUAGES.iter().find(|language| language.names.contains(&name))
     }
@@ -204,6 +246,21 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn files_have_the_languages_of_their_names() {
+        for (file, language) in [
+            ("main.rs", "rust"),
+            ("Makefile", "make"),
+            ("CMakeLists.txt", "cmake"),
+            (".editorconfig", "ini"),
+            ("A.HTM", "html"),
+        ] {
+            assert!(std::ptr::eq(Language::of_file(file).unwrap(), Language::find(language).unwrap()), "{file}");
+        }
+        assert!(Language::of_file("notes.txt").is_none() && Language::of_file("").is_none());
+        assert!(FILES.iter().chain(ENDINGS).all(|(_, language)| Language::find(language).is_some()));
+    }
 
     #[test]
     fn every_name_is_of_one_language() {

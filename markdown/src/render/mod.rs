@@ -21,6 +21,7 @@ use std::borrow::Cow;
 use pulldown_cmark::{Options, html};
 
 use self::document::{Document, MAX_DEPTH};
+pub use self::highlight::highlight_file;
 pub use self::links::ReferenceLinks;
 use self::sanitize::Unsanitized;
 use crate::bounds::bounded;
