@@ -4,7 +4,6 @@
 //! The page is HTML and needs no script. All files are embedded, and the page's policy forbids
 //! loading anything else.
 
-mod file;
 mod guide;
 mod page;
 mod schema;
@@ -16,7 +15,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::get;
 
-use self::file::File;
+use crate::http::embedded_file::EmbeddedFile;
 
 macro_rules! viewer {
     ($file:literal) => {
@@ -39,21 +38,21 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Files by path, each built on first use. They are not operations, so they have no
 /// [`crate::Route`].
-static FILES: [(&str, LazyLock<File>); 8] = [
-    ("/docs/api", LazyLock::new(|| File::rendered(HTML, &page::render(&document())))),
-    ("/docs/api/guide", LazyLock::new(|| File::rendered(HTML, &guide::page()))),
-    ("/docs/api/api.css", LazyLock::new(|| File::text(CSS, include_str!("../assets/api.css")))),
-    ("/docs/api/api.js", LazyLock::new(|| File::text(JAVASCRIPT, include_str!("../assets/api.js")))),
+static FILES: [(&str, LazyLock<EmbeddedFile>); 8] = [
+    ("/docs/api", LazyLock::new(|| EmbeddedFile::rendered(HTML, &page::render(&document())))),
+    ("/docs/api/guide", LazyLock::new(|| EmbeddedFile::rendered(HTML, &guide::page()))),
+    ("/docs/api/api.css", LazyLock::new(|| EmbeddedFile::text(CSS, include_str!("../assets/api.css")))),
+    ("/docs/api/api.js", LazyLock::new(|| EmbeddedFile::text(JAVASCRIPT, include_str!("../assets/api.js")))),
     (
         viewer!("swagger-ui-bundle.js"),
-        LazyLock::new(|| File::compressed(JAVASCRIPT, viewer_bytes!("swagger-ui-bundle.js"))),
+        LazyLock::new(|| EmbeddedFile::compressed(JAVASCRIPT, viewer_bytes!("swagger-ui-bundle.js"))),
     ),
-    (viewer!("swagger-ui.css"), LazyLock::new(|| File::compressed(CSS, viewer_bytes!("swagger-ui.css")))),
+    (viewer!("swagger-ui.css"), LazyLock::new(|| EmbeddedFile::compressed(CSS, viewer_bytes!("swagger-ui.css")))),
     (
         viewer!("LICENSE.txt"),
-        LazyLock::new(|| File::text(TEXT, include_str!("../assets/swagger-ui-5.35.0/LICENSE.txt"))),
+        LazyLock::new(|| EmbeddedFile::text(TEXT, include_str!("../assets/swagger-ui-5.35.0/LICENSE.txt"))),
     ),
-    ("/api/v1/openapi.json", LazyLock::new(|| File::text(JSON, DOCUMENT))),
+    ("/api/v1/openapi.json", LazyLock::new(|| EmbeddedFile::text(JSON, DOCUMENT))),
 ];
 
 /// Redirects that drop a trailing slash, with which the relative links of a page would break.

@@ -4,6 +4,7 @@ pub(crate) mod caching;
 pub(crate) mod client_address;
 pub(crate) mod client_bounds;
 pub(crate) mod describe;
+pub(crate) mod embedded_file;
 pub(crate) mod error;
 pub(crate) mod etag;
 pub(crate) mod filters;

@@ -1,4 +1,4 @@
-//! A file of the documentation, kept compressed, and its responses.
+//! A file that is part of the program, kept compressed, and its responses.
 
 use std::io::{Read, Write};
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::http::etag::{self, BodyTag};
+use super::etag::{self, BodyTag};
 
 /// The page loads only its own files and pictures embedded in its style. Its scripts send requests
 /// to the API only.
@@ -46,7 +46,7 @@ impl Encoded {
 }
 
 #[derive(Debug)]
-pub(super) struct File {
+pub(crate) struct EmbeddedFile {
     content_type: &'static str,
     lifetime: Lifetime,
     gzip: Encoded,
@@ -54,27 +54,32 @@ pub(super) struct File {
     plain: OnceLock<Encoded>,
 }
 
-impl File {
+impl EmbeddedFile {
     /// An embedded text.
-    pub(super) fn text(content_type: &'static str, text: &'static str) -> Self {
+    pub(crate) fn text(content_type: &'static str, text: &'static str) -> Self {
         let plain = OnceLock::from(Encoded::new(Bytes::from_static(text.as_bytes())));
         Self { plain, ..Self::rendered(content_type, text) }
     }
 
     /// A text that is rendered at run time.
-    pub(super) fn rendered(content_type: &'static str, text: &str) -> Self {
+    pub(crate) fn rendered(content_type: &'static str, text: &str) -> Self {
         let gzip = Encoded::new(compress(text.as_bytes()).into());
         Self { content_type, lifetime: Lifetime::Short, gzip, plain: OnceLock::new() }
     }
 
     /// An embedded gzip file with its version in the path.
-    pub(super) fn compressed(content_type: &'static str, gzip: &'static [u8]) -> Self {
+    pub(crate) fn compressed(content_type: &'static str, gzip: &'static [u8]) -> Self {
         let gzip = Encoded::new(Bytes::from_static(gzip));
         Self { content_type, lifetime: Lifetime::Forever, gzip, plain: OnceLock::new() }
     }
 
+    /// The file never changes at its path.
+    pub(crate) fn forever(self) -> Self {
+        Self { lifetime: Lifetime::Forever, ..self }
+    }
+
     /// Responds with the file, compressed if the client accepts gzip.
-    pub(super) fn respond(&self, request: &HeaderMap) -> Response {
+    pub(crate) fn respond(&self, request: &HeaderMap) -> Response {
         let is_gzip = accepts_gzip(request);
         let Encoded { bytes, tag } = if is_gzip { &self.gzip } else { self.plain() };
         let mut response = Response::new(Body::empty());
@@ -115,7 +120,7 @@ fn decompress(gzip: &[u8]) -> Vec<u8> {
 }
 
 /// Whether the client accepts gzip (RFC 9110, section 12.5.3).
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let lists = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     lists.flat_map(|list| list.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
