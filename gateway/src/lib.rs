@@ -9,6 +9,7 @@
 //! ```text
 //! lib, state, listeners,   wiring: the router, the state of each part, the transports of the listeners
 //! config
+//! pages                    web pages, clients of the API
 //! api  docs  ssh           REST v1; its documentation; git over SSH
 //! git                      git over HTTP, and repository names in git's paths
 //! auth                     credentials
@@ -26,6 +27,7 @@ mod docs;
 mod git;
 mod http;
 mod listeners;
+mod pages;
 mod ssh;
 mod state;
 mod telemetry;
@@ -33,6 +35,7 @@ mod upstream;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::routing::any;
 use ferrite_core::net::Listener;
 use ferrite_core::startup::{ServiceFuture, StartError};
 use ferrite_core::{Clock, Lifecycle, watch_readiness};
@@ -110,14 +113,24 @@ pub fn operations() -> Vec<Route> {
 }
 
 fn router(state: &AppState) -> Router {
-    let api = state.api();
-    let routes = api::router()
-        .with_state(api.clone())
+    let api = api::router().with_state(state.api());
+    let responder = from_fn_with_state(api::Responder::new(state.api()), api::respond);
+    let pages = pages::router(
+        api.clone().layer(responder.clone()),
+        state.clients.clone(),
+        state.blocking.markdown.clone(),
+        state.links.root(),
+        state.max_response_bytes,
+    );
+    let routes = api
         .merge(docs::router())
+        .merge(pages)
         .merge(git::router().with_state(state.git_http()))
-        .fallback(middleware::unknown_path)
+        // Also what a page's path such as `/{owner}/{repo}` would match.
+        .route("/api", any(middleware::unknown_path))
+        .route("/api/{*rest}", any(middleware::unknown_path))
         .method_not_allowed_fallback(middleware::method_not_allowed)
-        .layer(from_fn_with_state(api::Responder::new(api), api::respond));
+        .layer(responder);
     Router::new().fallback_service(routes).layer(from_fn_with_state(state.middleware(), middleware::handle))
 }
 

@@ -164,9 +164,16 @@ async fn send(method: &str, path: &str, headers: &[(&str, &str)]) -> Received {
 
 #[tokio::test]
 async fn unknown_paths_are_404_with_an_object() {
-    for path in
-        ["/", "/x", "/api/v1", "/api/v1/", "/api/v1/nothing", "/api/v2/user", "/api/v1//user", "/api/v1/repos/a/../b"]
-    {
+    for path in [
+        "/api",
+        "/api/v1",
+        "/api/v1/",
+        "/api/v1/nothing",
+        "/api/v1/raw/x",
+        "/api/v2/user",
+        "/api/v1//user",
+        "/api/v1/repos/a/../b",
+    ] {
         let response = send("GET", path, &[TOKEN]).await;
         assert_eq!((response.status, response.message().as_str()), (404, "not found"), "{path}");
     }

@@ -185,6 +185,15 @@ impl ApiError {
         }
     }
 
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Seconds after which the same request may succeed.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     pub(crate) fn moved_to(&self) -> Option<&PresentName> {
         self.moved_to.as_deref()
     }

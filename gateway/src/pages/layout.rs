@@ -1,0 +1,172 @@
+//! What all pages share: header, footer, security headers, and the visitor's account.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::body::Body;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, REFERRER_POLICY, VARY,
+};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use super::view::Account;
+use crate::http::error::ApiError;
+
+/// Pages load only the style sheet and pictures of this site, and no site can frame them.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; \
+     frame-ancestors 'none'",
+);
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+/// Smaller pages gain nothing.
+const MIN_COMPRESSED_BYTES: usize = 1024;
+/// Higher levels take twice the time for a few percent.
+const COMPRESSION_LEVEL: u32 = 4;
+
+/// What the operator chose for all pages.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) name: String,
+    /// The path of the public URL, before that of each page; usually empty.
+    pub(super) root: String,
+    /// The public URL without its path, as browsers send it in `Origin`.
+    pub(super) origin: String,
+    /// The path of the style sheet, which changes with its content.
+    pub(super) style: String,
+}
+
+/// A visit of a page: who, where and how.
+#[derive(Clone, Debug)]
+pub(super) struct Shell {
+    pub(super) site: Arc<Site>,
+    /// The account of the visitor; `None` for one who is not signed in.
+    pub(super) viewer: Option<Account>,
+    /// Path and query of the page.
+    pub(super) here: String,
+    pub(super) accepts_gzip: bool,
+}
+
+impl Site {
+    /// Splits `public_url`, which is absolute, into origin and path.
+    pub(super) fn new(public_url: &str, style: String) -> Self {
+        let path = public_url.find("://").and_then(|scheme| {
+            let host = scheme + "://".len();
+            public_url.get(host..)?.find('/').map(|slash| host + slash)
+        });
+        let (origin, root) = public_url.split_at(path.unwrap_or(public_url.len()));
+        Self { name: "Ferrite".to_owned(), root: root.to_owned(), origin: origin.to_owned(), style }
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.origin.starts_with("https:")
+    }
+}
+
+impl Shell {
+    /// The path of the page to sign in on, which leads back here.
+    pub(super) fn sign_in(&self) -> String {
+        format!("/user/login?redirect_to={}", ferrite_api_types::links::encode(self.here.as_bytes()))
+    }
+}
+
+/// The content of a page, between header and footer.
+pub(super) trait Content: Template {
+    /// The title in the browser, without the name of the site.
+    fn title(&self) -> String;
+}
+
+#[derive(Template)]
+#[template(path = "layout.html")]
+struct Layout<'a> {
+    shell: &'a Shell,
+    title: String,
+    main: String,
+}
+
+/// Renders a page. Its links are paths of the site, which get the path of the public URL.
+pub(super) fn page(shell: &Shell, content: &impl Content) -> Response {
+    let html = content
+        .render()
+        .and_then(|main| Layout { shell, title: content.title(), main }.render())
+        .map(|html| below_root(html, &shell.site.root));
+    match html {
+        Ok(html) => html_response(shell, html.into_bytes()),
+        Err(error) => {
+            tracing::error!("a page cannot be rendered: {error}");
+            ApiError::internal().into_response()
+        }
+    }
+}
+
+fn below_root(html: String, root: &str) -> String {
+    if root.is_empty() {
+        return html;
+    }
+    let html = html.replace("href=\"/", &format!("href=\"{root}/"));
+    html.replace("src=\"/", &format!("src=\"{root}/")).replace("action=\"/", &format!("action=\"{root}/"))
+}
+
+fn html_response(shell: &Shell, html: Vec<u8>) -> Response {
+    let compressed = (shell.accepts_gzip && html.len() >= MIN_COMPRESSED_BYTES).then(|| compress(&html)).flatten();
+    let is_compressed = compressed.is_some();
+    let mut response = Response::new(Body::from(compressed.unwrap_or(html)));
+    let headers = response.headers_mut();
+    if is_compressed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    headers.append(VARY, HeaderValue::from(COOKIE));
+    headers.append(VARY, HeaderValue::from_static("accept-encoding"));
+    protect(&mut response);
+    response
+}
+
+/// Adds the headers that keep other sites and foreign content from acting here.
+pub(super) fn protect(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
+}
+
+fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::new(COMPRESSION_LEVEL));
+    encoder.write_all(bytes).ok()?;
+    encoder.finish().ok()
+}
+
+/// Changes the status of a page, such as that of a form with mistakes.
+pub(super) fn with_status(status: StatusCode, mut response: Response) -> Response {
+    *response.status_mut() = status;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_url_has_an_origin_and_a_path() {
+        for (url, origin, root) in [
+            ("https://git.example.com", "https://git.example.com", ""),
+            ("http://127.0.0.1:3000/sub", "http://127.0.0.1:3000", "/sub"),
+        ] {
+            let site = Site::new(url, String::new());
+            assert_eq!((site.origin.as_str(), site.root.as_str()), (origin, root));
+        }
+    }
+
+    #[test]
+    fn links_lie_below_the_path_of_the_public_url() {
+        let html = r#"<a href="/ada">/ada</a><img src="/avatars/1"><form action="/x"><a href="https://a/b">"#;
+        let expected =
+            r#"<a href="/sub/ada">/ada</a><img src="/sub/avatars/1"><form action="/sub/x"><a href="https://a/b">"#;
+        assert_eq!(below_root(html.to_owned(), "/sub"), expected);
+        assert_eq!(below_root(html.to_owned(), ""), html);
+    }
+}

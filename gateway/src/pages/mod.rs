@@ -1,0 +1,59 @@
+//! Web pages, without scripts. A page is a client of the API in the same process: it reads what the
+//! API responds to the visitor's session, and sends what a form says as a change.
+//!
+//! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `issues`,
+//! `repositories` → `markdown`, `form` → `visit` → `diff` → `error`, `client` → `layout` → `view` →
+//! `components`.
+
+mod client;
+mod components;
+mod diff;
+mod error;
+mod form;
+mod front;
+mod layout;
+mod markdown;
+mod repositories;
+mod view;
+mod visit;
+
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::http::HeaderMap;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+
+use self::error::PageError;
+use self::layout::Site;
+use self::visit::{PagesParts, PagesState, render_errors};
+use crate::blocking::BlockingPool;
+use crate::http::embedded_file::EmbeddedFile;
+use crate::upstream::clients::Clients;
+
+const STYLE: &str = include_str!("../../assets/site.css");
+static STYLE_FILE: LazyLock<EmbeddedFile> =
+    LazyLock::new(|| EmbeddedFile::text("text/css; charset=utf-8", STYLE).forever());
+
+/// Returns the routes of all pages. `api` are the routes of REST v1.
+pub(crate) fn router(
+    api: Router,
+    clients: Clients,
+    markdown: BlockingPool,
+    public_url: &str,
+    max_response_bytes: usize,
+) -> Router {
+    let style = format!("/assets/site-{}.css", &blake3::hash(STYLE.as_bytes()).to_hex()[..16]);
+    let site = Arc::new(Site::new(public_url, style.clone()));
+    let state = PagesState::new(PagesParts { site, api, clients, markdown, max_response_bytes });
+    Router::new()
+        .merge(front::router())
+        .merge(repositories::router())
+        .fallback(async || PageError::not_found())
+        .layer(from_fn_with_state(state.clone(), render_errors))
+        .with_state(state)
+        .route(&style, get(async |headers: HeaderMap| STYLE_FILE.respond(&headers)))
+}
+
+#[cfg(test)]
+mod tests;

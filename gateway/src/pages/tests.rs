@@ -1,0 +1,1 @@
+//! Pages as visitors get them.
