@@ -11,6 +11,7 @@ mod diff;
 mod error;
 mod form;
 mod front;
+mod issues;
 mod layout;
 mod markdown;
 mod repositories;
@@ -48,6 +49,7 @@ pub(crate) fn router(
     let state = PagesState::new(PagesParts { site, api, clients, markdown, max_response_bytes });
     Router::new()
         .merge(front::router())
+        .merge(issues::router())
         .merge(repositories::router())
         .fallback(async || PageError::not_found())
         .layer(from_fn_with_state(state.clone(), render_errors))
