@@ -14,6 +14,8 @@ mod front;
 mod issues;
 mod layout;
 mod markdown;
+mod pulls;
+mod releases;
 mod repositories;
 mod view;
 mod visit;
@@ -50,6 +52,8 @@ pub(crate) fn router(
     Router::new()
         .merge(front::router())
         .merge(issues::router())
+        .merge(pulls::router())
+        .merge(releases::router())
         .merge(repositories::router())
         .fallback(async || PageError::not_found())
         .layer(from_fn_with_state(state.clone(), render_errors))

@@ -1,0 +1,92 @@
+//! The changes of a pull request with the comments on their lines, and the form of a review.
+
+use askama::Template;
+use axum::http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::view::Review;
+use super::{Head, PullForm, PullTab, PullVisit, Rights, mistake, reviews, see, token};
+use crate::pages::components::filters;
+use crate::pages::diff::{Diff, Remarks, Style};
+use crate::pages::error::PageResult;
+use crate::pages::form::Fields;
+use crate::pages::layout::{Content, with_status};
+
+#[derive(Template)]
+#[template(path = "pulls/files.html")]
+struct FilesPage<'a> {
+    head: Head<'a>,
+    title: String,
+    diff: Diff,
+    rights: Rights,
+    pending: Option<&'a Review>,
+    token: String,
+    /// What was typed, and why it was refused.
+    body: &'a str,
+    event: &'a str,
+    message: Option<&'a str>,
+}
+
+impl Content for FilesPage<'_> {
+    fn title(&self) -> String {
+        self.title.clone()
+    }
+}
+
+pub(super) async fn files(on: PullVisit) -> PageResult {
+    page(&on, None).await
+}
+
+/// Submits a review: the pending one, if there is one.
+pub(super) async fn review(PullForm { on, fields }: PullForm) -> PageResult {
+    match submit(&on, &fields).await {
+        Ok(made) => {
+            let id = made["id"].as_i64().unwrap_or_default();
+            Ok(see(on.visit(), &format!("{}#pullrequestreview-{id}", on.issue.path())))
+        }
+        Err(error) => {
+            let message = mistake(error)?;
+            let on = PullVisit::of(on.at).await?;
+            Ok(with_status(StatusCode::UNPROCESSABLE_ENTITY, page(&on, Some((&fields, message))).await?))
+        }
+    }
+}
+
+async fn submit(on: &PullVisit, fields: &Fields) -> PageResult<Value> {
+    let (event, body) = (fields.text("event"), fields.text("body"));
+    let (path, body) = match fields.number("pending") {
+        Some(id) => (format!("{}/reviews/{id}", on.api()), json!({"event": event, "body": body})),
+        None => {
+            let review = json!({"event": event, "body": body, "commit_id": fields.text("commit_id")});
+            (format!("{}/reviews", on.api()), review)
+        }
+    };
+    on.visit().api.change(Method::POST, &path, Some(body)).await
+}
+
+async fn page(on: &PullVisit, refused: Option<(&Fields, String)>) -> PageResult {
+    let (api, shell) = (&on.visit().api, &on.visit().shell);
+    let path = format!("{}.diff", on.api());
+    let (diff, reviews, commit_count) =
+        tokio::try_join!(Diff::load(api, &path, Style::of(&shell.here)), reviews::list(on), on.commit_count())?;
+    let comments = reviews::comments(on, &reviews).await?;
+    let rights = on.rights();
+    let remarks = Remarks {
+        html: reviews::on_lines(on, &reviews, &comments).await?,
+        form: rights.comment.then(|| format!("{}/files/comment?commit={}", on.issue.path(), on.pull.head.sha)),
+    };
+    let source = format!("{}/src/commit/{}", on.at.repository.path(), on.pull.head.sha);
+    let raw = format!("{}.diff", on.issue.path());
+    let (fields, message) = refused.as_ref().map(|(fields, message)| (*fields, message.as_str())).unzip();
+    on.page(&FilesPage {
+        head: on.head(PullTab::Files, commit_count),
+        title: format!("Changes of {}", on.title()),
+        diff: diff.at(&shell.here, source, raw).with_remarks(remarks),
+        rights,
+        pending: reviews::pending(&reviews),
+        token: token(on.visit()),
+        body: fields.map_or("", |fields| fields.text("body")),
+        event: fields.map_or("COMMENT", |fields| fields.text("event")),
+        message,
+    })
+}

@@ -1,0 +1,69 @@
+//! The releases of a repository, and the page of one.
+
+use askama::Template;
+
+use super::{Release, can_write, find};
+use crate::pages::components::{Pager, filters, page_number};
+use crate::pages::error::PageResult;
+use crate::pages::issues::see;
+use crate::pages::layout::Content;
+use crate::pages::markdown::render_many;
+use crate::pages::repositories::{RepositoryVisit, Tab};
+
+const PAGE_SIZE: u64 = 20;
+
+#[derive(Template)]
+#[template(path = "releases/list.html")]
+struct ListPage {
+    repository: String,
+    can_write: bool,
+    /// Each with its notes as HTML.
+    releases: Vec<(Release, String)>,
+    pager: Pager,
+}
+
+#[derive(Template)]
+#[template(path = "releases/release.html")]
+struct ReleasePage {
+    repository: String,
+    can_write: bool,
+    release: Release,
+    html: String,
+}
+
+impl Content for ListPage {
+    fn title(&self) -> String {
+        "Releases".to_owned()
+    }
+}
+
+impl Content for ReleasePage {
+    fn title(&self) -> String {
+        self.release.title().to_owned()
+    }
+}
+
+pub(super) async fn list(at: RepositoryVisit) -> PageResult {
+    let here = &at.visit.shell.here;
+    let path = format!("{}/releases?page={}&limit={PAGE_SIZE}", at.repository.api(), page_number(here));
+    let found = at.visit.api.list::<Release>(&path).await?;
+    let pager = Pager::of(here, PAGE_SIZE, &found);
+    let notes = found.items.iter().map(|release| release.body.clone()).collect();
+    let html = render_many(&at.visit, notes, &at.repository.full_name()).await?;
+    let releases = found.items.into_iter().zip(html).collect();
+    at.page(Tab::Releases, &ListPage { repository: at.repository.path(), can_write: can_write(&at), releases, pager })
+}
+
+/// Leads to the page of the latest release.
+pub(super) async fn latest(at: RepositoryVisit) -> PageResult {
+    let release: Release = at.visit.api.get(&format!("{}/releases/latest", at.repository.api())).await?;
+    Ok(see(&at.visit, &format!("{}/releases/tag/{}", at.repository.path(), release.tag())))
+}
+
+pub(super) async fn release(at: RepositoryVisit) -> PageResult {
+    let release = find(&at, "tag").await?;
+    let html = render_many(&at.visit, vec![release.body.clone()], &at.repository.full_name()).await?;
+    let html = html.into_iter().next().unwrap_or_default();
+    let (repository, can_write) = (at.repository.path(), can_write(&at));
+    at.page(Tab::Releases, &ReleasePage { repository, can_write, release, html })
+}
