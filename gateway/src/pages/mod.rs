@@ -5,6 +5,7 @@
 //! `repositories` → `markdown`, `form` → `visit` → `diff` → `error`, `client` → `layout` → `view` →
 //! `components`.
 
+mod accounts;
 mod client;
 mod components;
 mod diff;
@@ -17,6 +18,7 @@ mod markdown;
 mod pulls;
 mod releases;
 mod repositories;
+mod sign_in;
 mod view;
 mod visit;
 
@@ -54,6 +56,8 @@ pub(crate) fn router(
         .merge(issues::router())
         .merge(pulls::router())
         .merge(releases::router())
+        .merge(accounts::router())
+        .merge(sign_in::router())
         .merge(repositories::router())
         .fallback(async || PageError::not_found())
         .layer(from_fn_with_state(state.clone(), render_errors))

@@ -1,0 +1,77 @@
+//! Pages of users and organizations, and of the visitor's own account.
+
+mod organizations;
+mod search;
+mod settings;
+mod users;
+
+use axum::Router;
+use axum::routing::get;
+use ferrite_api_types::links::encode;
+
+use super::client::Listed;
+use super::components::{page_number, parameter};
+use super::error::{PageError, PageResult};
+use super::view::{Organization, Repository};
+use super::visit::{PagesState, Visit};
+
+const REPOSITORIES_PER_PAGE: u64 = 20;
+const PEOPLE_PER_PAGE: u64 = 40;
+/// Organizations that a profile shows.
+const MAX_ORGANIZATIONS: u64 = 50;
+
+pub(super) fn router() -> Router<PagesState> {
+    Router::new()
+        .route("/{owner}", get(show).post(users::follow))
+        .route("/org/{org}/members", get(organizations::members))
+        .route("/org/{org}/teams", get(organizations::teams))
+        .route("/org/create", get(organizations::show_form).post(organizations::create))
+        .route("/search", get(search::search))
+        .route("/explore/users", get(search::users))
+        .route("/explore/organizations", get(search::organizations))
+        .merge(settings::router())
+}
+
+/// The page of an account: of a user, or of an organization.
+async fn show(visit: Visit) -> PageResult {
+    let name = visit.segment(0);
+    let (user, organization) = (format!("users/{name}"), format!("orgs/{name}"));
+    let (user, organization) = tokio::try_join!(visit.api.find(&user), visit.api.find::<Organization>(&organization))?;
+    match (organization, user) {
+        (Some(organization), _) => organizations::repositories(visit, organization).await,
+        (None, Some(user)) => users::show(visit, user).await,
+        (None, None) => Err(PageError::not_found()),
+    }
+}
+
+/// Reads the repositories of an account that the visitor may see.
+async fn repositories_of(visit: &Visit, account: i64) -> PageResult<Listed<Repository>> {
+    let here = &visit.shell.here;
+    let query = parameter(here, "q").unwrap_or_default();
+    let path = format!(
+        "repos/search?q={}&uid={account}&exclusive=true&page={}&limit={REPOSITORIES_PER_PAGE}&sort=updated&order=desc",
+        encode(query.as_bytes()),
+        page_number(here)
+    );
+    visit.api.search(&path).await
+}
+
+/// Returns the address of a website for a link, if it is one that a browser opens as a page.
+fn website(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let is_web = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+    is_web.then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_web_is_linked() {
+        assert_eq!(website(" https://example.com "), Some("https://example.com"));
+        for text in ["", "example.com", "javascript:alert(1)", "data:text/html,x", "//example.com"] {
+            assert_eq!(website(text), None, "{text}");
+        }
+    }
+}
