@@ -87,6 +87,7 @@ mod organization_labels;
 mod organization_repositories;
 mod organization_visibility;
 mod organizations;
+mod pages;
 mod permission_table;
 mod protection;
 mod protocol;

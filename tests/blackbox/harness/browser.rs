@@ -8,6 +8,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -71,8 +73,39 @@ impl Browser {
     }
 
     pub(crate) async fn disable_scripts(&self) {
-        let command = json!({"cmd": "Emulation.setScriptExecutionDisabled", "params": {"value": true}});
-        self.call(Method::POST, "/goog/cdp/execute", &command).await.unwrap();
+        self.devtools("Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
+    }
+
+    /// Sends a command of Chromium's DevTools protocol.
+    async fn devtools(&self, command: &str, parameters: Value) -> Value {
+        let body = json!({"cmd": command, "params": parameters});
+        self.call(Method::POST, "/goog/cdp/execute", &body).await.unwrap()
+    }
+
+    /// Shows pages as on a screen of this width, in the light or the dark theme.
+    pub(crate) async fn show_on(&self, width: u32, is_dark: bool) {
+        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
+        let theme = json!({"name": "prefers-color-scheme", "value": if is_dark { "dark" } else { "light" }});
+        self.devtools("Emulation.setEmulatedMedia", json!({"features": [theme]})).await;
+    }
+
+    /// A PNG of the whole page.
+    pub(crate) async fn picture(&self) -> Vec<u8> {
+        let taken = self.devtools("Page.captureScreenshot", json!({"captureBeyondViewport": true})).await;
+        STANDARD.decode(taken["data"].as_str().unwrap()).unwrap()
+    }
+
+    /// Runs a script in the page, also where the page's policy allows none, and waits for the promise
+    /// that it returns.
+    pub(crate) async fn run(&self, script: &str) -> Value {
+        self.call(Method::POST, "/execute/sync", &json!({"script": script, "args": []})).await.unwrap()
+    }
+
+    /// Sets a cookie of the site that is open.
+    pub(crate) async fn set_cookie(&self, name: &str, value: &str) {
+        let cookie = json!({"cookie": {"name": name, "value": value, "path": "/"}});
+        self.call(Method::POST, "/cookie", &cookie).await.unwrap();
     }
 
     /// Elements that match a CSS selector, by their ids in the session.
@@ -107,6 +140,19 @@ impl Browser {
 
     pub(crate) async fn text(&self, selector: &str) -> String {
         self.act(Method::GET, selector, "text", &Value::Null).await.as_str().unwrap().to_owned()
+    }
+
+    /// Waits until an element has a text: pages follow each other without a sign of their end.
+    pub(crate) async fn reaches(&self, selector: &str, text: &str) {
+        let deadline = Instant::now() + TIMEOUT;
+        loop {
+            let shown = self.text(selector).await;
+            if shown.contains(text) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{text} is not in {selector}: {shown}");
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
     }
 
     /// Sends a command for an element until it succeeds, because pages change while they load.

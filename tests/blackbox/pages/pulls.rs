@@ -1,0 +1,221 @@
+//! Pages of pull requests and releases.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::issues::{leads, send};
+use super::{page, shows};
+use crate::harness::{Cluster, User};
+
+on_profiles! {
+    embedded {
+        a_pull_request_is_opened_reviewed_and_merged_by_forms
+        what_stands_against_a_merge_is_shown
+        lists_and_tabs_are_shown_to_everybody
+        releases_are_published_and_deleted_by_forms
+        pages_of_private_repositories_are_for_their_readers
+    }
+}
+
+const HOSTILE: &str = "<script>alert(1)</script> \"&";
+const ESCAPED: &str = "&#60;script&#62;alert(1)&#60;/script&#62; &#34;&#38;";
+
+/// A repository with a branch `topic`, which adds a file of two lines.
+struct Site {
+    ada: User,
+    /// The paths in the API and on pages.
+    repo: String,
+    path: String,
+    base: String,
+}
+
+impl Site {
+    async fn new(cluster: &Cluster, name: &str, is_private: bool) -> Self {
+        let ada = cluster.user("ada").await;
+        let repo = ada.new_tracker(name, json!({"auto_init": true, "private": is_private})).await;
+        let shown = ada.get(&repo).await.expect(200).json();
+        let base = shown["default_branch"].as_str().unwrap().to_owned();
+        let site = Self { path: format!("/{}/{name}", ada.name), ada, repo, base };
+        site.add_file("added.txt", "one\ntwo\n", Some("topic")).await;
+        site
+    }
+
+    async fn add_file(&self, file: &str, content: &str, new_branch: Option<&str>) {
+        let mut body = json!({"message": format!("Add {file} <b>"), "content": STANDARD.encode(content)});
+        if let Some(branch) = new_branch {
+            body["new_branch"] = branch.into();
+        }
+        self.ada.put(&format!("{}/contents/{file}", self.repo), &body).await.expect(201);
+    }
+
+    async fn open(&self, head: &str, title: &str) -> i64 {
+        let body = json!({"head": head, "base": self.base, "title": title, "body": "Some **bold** text"});
+        let made = self.ada.post(&format!("{}/pulls", self.repo), &body).await.expect(201).json();
+        made["number"].as_i64().unwrap()
+    }
+
+    async fn pull(&self, number: i64) -> Value {
+        self.ada.get(&format!("{}/pulls/{number}", self.repo)).await.expect(200).json()
+    }
+
+    fn at(&self, rest: &str) -> String {
+        format!("{}{rest}", self.path)
+    }
+}
+
+/// The fields of a merge of a head.
+fn merge_of(head: &str) -> [(&str, &str); 4] {
+    [("action", "merge"), ("Do", "merge"), ("MergeTitleField", "All <in>"), ("head_commit_id", head)]
+}
+
+async fn a_pull_request_is_opened_reviewed_and_merged_by_forms(cluster: &Cluster) {
+    let site = Site::new(cluster, "tour", false).await;
+    let (ada, bob) = (&site.ada, cluster.user("bob").await);
+    ada.share(&site.repo, &bob, "write").await;
+    let form = site.at(&format!("/pulls/new/{}...topic", site.base));
+    shows(&page(ada, &form).await.expect(200), &["1 changed file in 1 commit", "value=\"Add added.txt &#60;b&#62;\""]);
+    let fields = [("title", HOSTILE), ("body", "Some **bold** text"), ("send", "1")];
+    shows(
+        &send(ada, &form, &[("title", HOSTILE), ("body", "*x*"), ("preview", "1")]).await.expect(200),
+        &["<em>x</em>"],
+    );
+    let pull = site.at("/pulls/1");
+    leads(&send(ada, &form, &fields).await, &pull);
+    shows(&send(ada, &form, &fields).await.expect(422), &["flash bad", ESCAPED, &format!("href=\"{pull}\"")]);
+
+    let head = site.pull(1).await["head"]["sha"].as_str().unwrap().to_owned();
+    let files = site.at("/pulls/1/files");
+    let comment = format!("{files}/comment?commit={head}&path=added.txt&side=new&line=2");
+    shows(&page(&bob, &files).await.expect(200), &[&comment.replace('&', "&#38;"), "Request changes"]);
+    shows(&page(&bob, &comment).await.expect(200), &["added.txt", "+two", "Comment at once"]);
+    let sent = send(&bob, &comment, &[("body", "Why *two*?"), ("line_count", "1"), ("event", "PENDING")]).await;
+    assert!(sent.expect(303).header("location").starts_with(&format!("{files}#diff-")));
+    shows(&page(&bob, &files).await.expect(200), &["Why <em>two</em>?", "Pending", "Finish your review"]);
+    assert!(!page(ada, &files).await.expect(200).text().contains("Why <em>"), "others do not see it");
+    let reviews = bob.get(&format!("{}/pulls/1/reviews", site.repo)).await.expect(200).json();
+    let id = reviews[0]["id"].to_string();
+    let sent = send(&bob, &files, &[("event", "APPROVED"), ("body", "Well done"), ("pending", &id)]).await;
+    leads(&sent, &format!("{pull}#pullrequestreview-{id}"));
+
+    let texts = [ESCAPED, "<strong>bold</strong>", "approved the changes", "Why <em>two</em>?", "Well done", "+two"];
+    for visitor in [ada, &bob, &cluster.anonymous()] {
+        shows(&page(visitor, &pull).await.expect(200), &texts);
+    }
+    assert!(!page(&cluster.anonymous(), &pull).await.text().contains("<form class=\"form\" method=\"post\""));
+    let sent = send(&bob, &pull, &[("body", "A comment"), ("send", "comment")]).await;
+    let comments = ada.get(&format!("{}/issues/1/comments", site.repo)).await.expect(200).ids("id");
+    leads(&sent, &format!("{pull}#issuecomment-{}", comments[0]));
+    let resolved = bob.get(&format!("{}/pulls/1/reviews/{id}/comments", site.repo)).await.expect(200).ids("id")[0];
+    send(ada, &pull, &[("action", "resolve"), ("id", &resolved.to_string())]).await.expect(303);
+    shows(&page(ada, &pull).await.expect(200), &["Resolved by"]);
+
+    let moved = "0".repeat(40);
+    shows(&send(ada, &pull, &merge_of(&moved)).await.expect(422), &["flash bad", "value=\"All &#60;in&#62;\""]);
+    leads(&send(ada, &pull, &merge_of(&head)).await, &format!("{pull}#merge"));
+    assert_eq!(site.pull(1).await["merged"], true);
+    shows(&page(ada, &pull).await.expect(200), &["Merged", "This is merged", "Revert"]);
+    leads(&send(ada, &pull, &[("action", "revert"), ("title", "Back")]).await, &site.at("/pulls/2"));
+}
+
+async fn what_stands_against_a_merge_is_shown(cluster: &Cluster) {
+    let site = Site::new(cluster, "against", false).await;
+    let (ada, number) = (&site.ada, site.open("topic", "WIP: topic").await);
+    let pull = site.at(&format!("/pulls/{number}"));
+    shows(&page(ada, &pull).await.expect(200), &["This is a draft", "Ready for review"]);
+    leads(&send(ada, &pull, &[("action", "ready")]).await, &pull);
+    assert_eq!(site.pull(number).await["title"], "topic");
+    let head = site.pull(number).await["head"]["sha"].as_str().unwrap().to_owned();
+    let status = json!({"state": "failure", "context": "ci/<i>", "target_url": "javascript:alert(1)"});
+    ada.post(&format!("{}/statuses/{head}", site.repo), &status).await;
+    let status = json!({"state": "failure", "context": "ci/two", "target_url": "https://ci.example.com/2"});
+    ada.post(&format!("{}/statuses/{head}", site.repo), &status).await.expect(201);
+    let rule = json!({"rule_name": site.base, "required_approvals": 1, "enable_status_check": true});
+    ada.post(&format!("{}/branch_protections", site.repo), &rule).await.expect(201);
+    let shown = page(ada, &pull).await.expect(200);
+    let texts = ["Some checks have failed", "href=\"https://ci.example.com/2\"", "Approvals: 0 of 1", "Not met: "];
+    shows(&shown, &texts);
+    assert!(!shown.text().contains("javascript:"));
+    let fields = [("action", "merge"), ("Do", "merge"), ("head_commit_id", head.as_str())];
+    shows(&send(ada, &pull, &fields).await.expect(422), &["flash bad"]);
+    let waiting = [fields.as_slice(), &[("merge_when_checks_succeed", "1")]].concat();
+    leads(&send(ada, &pull, &waiting).await, &format!("{pull}#merge"));
+    shows(&page(ada, &pull).await.expect(200), &["scheduled the merge", "Cancel the merge"]);
+    leads(&send(ada, &pull, &[("action", "cancel_merge")]).await, &format!("{pull}#merge"));
+    assert_eq!(site.pull(number).await["scheduled_merge"], Value::Null);
+
+    ada.delete(&format!("{}/branch_protections/{}", site.repo, site.base)).await.empty(204);
+    site.add_file("added.txt", "another\n", None).await;
+    let shown = page(ada, &pull).await.expect(200);
+    shows(&shown, &["conflicts with", "both sides add it", "The base has newer commits"]);
+    leads(&send(ada, &pull, &[("state", "closed")]).await, &pull);
+    shows(&page(ada, &pull).await.expect(200), &["This is closed, and not merged", "Reopen pull request"]);
+}
+
+async fn lists_and_tabs_are_shown_to_everybody(cluster: &Cluster) {
+    let site = Site::new(cluster, "shown", false).await;
+    let number = site.open("topic", HOSTILE).await;
+    let pull = site.at(&format!("/pulls/{number}"));
+    let eve = cluster.outsider().await;
+    for visitor in [&site.ada, &eve, &cluster.anonymous()] {
+        let list = page(visitor, &site.at("/pulls")).await.expect(200);
+        shows(&list, &[ESCAPED, "Open <span class=\"count\">1", &format!("href=\"{pull}\"")]);
+        shows(&page(visitor, &site.at("/pulls?state=closed")).await.expect(200), &["no closed pull requests"]);
+        shows(&page(visitor, &format!("{pull}/commits")).await.expect(200), &[ESCAPED, "Add added.txt &#60;b&#62;"]);
+        for style in ["", "?style=split"] {
+            shows(&page(visitor, &format!("{pull}/files{style}")).await.expect(200), &[ESCAPED, "added.txt", "+two"]);
+        }
+        for text in ["diff", "patch"] {
+            let shown = page(visitor, &format!("{pull}.{text}")).await.expect(200);
+            assert!(shown.header("content-type").starts_with("text/plain") && shown.text().contains("+two"));
+        }
+    }
+    page(&cluster.anonymous(), &site.at("/pulls/new")).await.expect(303);
+    page(&eve, &site.at("/pulls/999")).await.expect(404);
+    page(&eve, &format!("{pull}/reviews/999")).await.expect(404);
+    site.ada.patch(&site.repo, &json!({"has_issues": false})).await.expect(200);
+    for (place, text) in [("/pulls".to_owned(), ESCAPED), (format!("/pulls/{number}"), ESCAPED)] {
+        shows(&page(&site.ada, &site.at(&place)).await.expect(200), &[text]);
+    }
+}
+
+async fn releases_are_published_and_deleted_by_forms(cluster: &Cluster) {
+    let site = Site::new(cluster, "released", false).await;
+    let (ada, guest) = (&site.ada, cluster.anonymous());
+    shows(&page(ada, &site.at("/releases")).await.expect(200), &["There are no releases", "Create a release"]);
+    let (new, tag) = (site.at("/releases/new"), site.at("/releases/tag/v1/rc"));
+    let fields = [("tag_name", "v1/rc"), ("name", HOSTILE), ("body", "The **notes**"), ("send", "draft")];
+    leads(&send(ada, &new, &fields).await, &tag);
+    shows(&page(ada, &tag).await.expect(200), &["Draft", ESCAPED]);
+    page(&guest, &tag).await.expect(404);
+    let edit = site.at("/releases/edit/v1/rc");
+    let published = [&fields[..3], &[("send", "publish")]].concat();
+    leads(&send(ada, &edit, &published).await, &tag);
+    for visitor in [ada, &guest] {
+        let texts = [ESCAPED, "<strong>notes</strong>", &site.at("/archive/v1/rc.zip")];
+        shows(&page(visitor, &site.at("/releases")).await.expect(200), &texts);
+        shows(&page(visitor, &tag).await.expect(200), &texts);
+        leads(&page(visitor, &site.at("/releases/latest")).await, &tag);
+    }
+    let taken = send(ada, &new, &fields).await;
+    assert!(taken.status.is_client_error() && taken.text().contains("flash bad"), "{}", taken.text());
+    page(&cluster.outsider().await, &new).await.expect(403);
+    leads(&send(ada, &site.at("/releases/delete/v1/rc"), &[]).await, &site.at("/releases"));
+    page(ada, &tag).await.expect(404);
+}
+
+async fn pages_of_private_repositories_are_for_their_readers(cluster: &Cluster) {
+    let site = Site::new(cluster, "hidden", true).await;
+    let number = site.open("topic", "Secret").await;
+    for rest in ["", "/commits", "/files", ".diff"] {
+        let path = site.at(&format!("/pulls/{number}{rest}"));
+        page(&site.ada, &path).await.expect(200);
+        for visitor in [&cluster.outsider().await, &cluster.anonymous()] {
+            assert!(!page(visitor, &path).await.expect(404).text().contains("Secret"));
+        }
+    }
+    for rest in ["/pulls", "/releases", "/releases/new", "/pulls/new"] {
+        page(&site.ada, &site.at(rest)).await.expect(200);
+        page(&cluster.outsider().await, &site.at(rest)).await.expect(404);
+    }
+}
