@@ -1,6 +1,6 @@
 # `make help` lists the targets.
 
-.PHONY: help run demo build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-pulls bench-http bench-git bench-diffs bench-soak stress fuzz-api test-tools secrets image dist deb doc
+.PHONY: help run demo build test test-slow needs check dependencies advisories pin-images vendor-viewer bench bench-idle bench-search bench-issues bench-outbox bench-hooks bench-mirrors bench-pages bench-pulls bench-http bench-git bench-diffs bench-soak stress fuzz-api test-tools secrets image dist deb doc
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ bench-mirrors: needs build ## syncs 5,000 mirrors, all due at once, from a local
 
 bench-pulls: needs build ## opens and merges pull requests over REST and lists open ones, 1,000 each; COUNT=100 for fewer, ROWS="crowd" for some of single, large, crowd, lists
 	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh $(BENCH) pulls -- $(if $(COUNT),--count $(COUNT)) $(ROWS)
+
+bench-pages: needs build ## measures web pages, beside cgit if cgit and lighttpd are installed; PAGES="home blame" for some, TIME=2 for seconds of each
+	$(BENCH) pages -- $(if $(TIME),--seconds $(TIME)) $(PAGES)
 
 bench-http: needs build ## measures small reads over REST on both profiles; READS="user repository" for some, TIME=2 for seconds of each
 	TMPDIR=$${TMPDIR:-/tmp} tests/servers.sh $(BENCH) http -- $(if $(TIME),--seconds $(TIME)) $(READS)

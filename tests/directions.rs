@@ -52,7 +52,7 @@ const ORDER: &[(&str, &str)] = &[
         "config rpc http telemetry state imports languages maintenance merges transfer ref_updates admission db rpc_error",
     ),
     ("gateway", "state listeners config pages docs api ssh git auth avatar blocking upstream http telemetry"),
-    ("benches", "rounds cpu memory installation databases processes history remote receiver git"),
+    ("benches", "rounds cpu memory installation databases processes history remote receiver git load"),
     (".", "cli settings demo admin secrets health launcher password role environment usage output"),
 ];
 

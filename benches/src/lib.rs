@@ -13,6 +13,7 @@ pub mod databases;
 pub mod git;
 pub mod history;
 pub mod installation;
+pub mod load;
 pub mod memory;
 pub mod processes;
 pub mod receiver;

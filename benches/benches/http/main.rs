@@ -10,18 +10,18 @@
 
 mod counters;
 mod files;
-mod load;
 mod reads;
 mod site;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
 use ferrite_benches::Failure;
+use ferrite_benches::load::{self, Measured, Requests};
 use ferrite_benches::rounds::{Round, RoundArgs};
 
-use load::Measured;
 use reads::Read;
 use site::Site;
 
@@ -78,12 +78,18 @@ async fn measure(profile: &str, site: &Site, args: &Args) -> Result<Vec<Row>, Fa
     for connections in CONNECTIONS {
         let mut unknown = None;
         for read in args.reads().into_iter().filter(|read| connections == 1 || !read.is_one_at_a_time()) {
-            load::run(site, read, connections, args.time() / 4).await?;
+            let sent = Arc::new(Requests {
+                url: site.installation.url.clone(),
+                headers: vec![("authorization", format!("token {}", site.installation.token))],
+                path: Box::new(move |number| read.path(number)),
+                status: read.status(),
+            });
+            load::run(&sent, connections, args.time() / 4).await?;
             let counters = counters::Counters::start(site).await?;
-            let mut measured = load::run(site, read, connections, args.time()).await?;
+            let measured = load::run(&sent, connections, args.time()).await?;
             let requests = measured.requests();
             let used = counters.since().await?;
-            measured.statements = used.statements / requests;
+            let statements = used.statements / requests;
             let base = *unknown.get_or_insert(measured.rate());
             println!(
                 "| {:10} | {connections:>11} | {:>10.0} | {:>9.2} | {:>9.2} | {:>10.2} | {:>10.2} | {}",
@@ -91,7 +97,7 @@ async fn measure(profile: &str, site: &Site, args: &Args) -> Result<Vec<Row>, Fa
                 measured.rate(),
                 measured.percentile_ms(50),
                 measured.percentile_ms(99),
-                measured.statements,
+                statements,
                 measured.rate() / base,
                 used.cpu_of_each(requests),
             );

@@ -86,6 +86,8 @@ impl Client {
             self.read(&mut seen, "GET issues", &format!("{repository}/issues")).await;
             self.read(&mut seen, "GET raw", &format!("{repository}/raw/main/{file}.txt")).await;
             self.read(&mut seen, "GET commits", &format!("{repository}/commits")).await;
+            self.visit(&mut seen, "page: home", &format!("/{USER}/{REPOSITORY}")).await;
+            self.visit(&mut seen, "page: blame", &format!("/{USER}/{REPOSITORY}/blame/branch/main/{file}.txt")).await;
             let body = json!({ "message": "Add a file", "content": "b25lIGxpbmUK", "branch": "api" });
             let path = format!("{repository}/contents/{}/{turn}.txt", turn / 100);
             self.write(&mut seen, "PUT contents", Method::PUT, &path, &body).await;
@@ -102,6 +104,13 @@ impl Client {
 
     async fn read(&self, seen: &mut Seen, kind: &'static str, path: &str) {
         let request = self.client.get(format!("{}/api/v1{path}", self.url));
+        self.send(seen, kind, request).await;
+    }
+
+    /// Opens a web page with the token in place of a session.
+    async fn visit(&self, seen: &mut Seen, kind: &'static str, path: &str) {
+        let cookie = format!("ferrite_session={}", self.token);
+        let request = self.client.get(format!("{}{path}", self.url)).header("cookie", cookie);
         self.send(seen, kind, request).await;
     }
 

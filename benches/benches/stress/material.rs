@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 
 use ferrite_benches::installation::{self, Installation, PASSWORD};
 use ferrite_benches::receiver::{Arrivals, Receiver};
@@ -16,6 +17,11 @@ use crate::attacks::{ATTACKER_ADDRESS, Attacker, SlowSource};
 
 /// The attackers' account.
 pub(crate) const ATTACKER: &str = "mallory";
+/// The repository whose pages are crawled, and its files.
+pub(crate) const CRAWLED: &str = "crawled";
+pub(crate) const CRAWLED_FILES: usize = 40;
+/// Lines of each of these files.
+const CRAWLED_LINES: usize = 200;
 
 struct Sizes {
     /// Placeholders in the file that archives expand, and commits with a long message.
@@ -30,6 +36,7 @@ struct Sizes {
     patterns: usize,
     issues: usize,
     body: usize,
+    crawled_commits: usize,
 }
 
 const SIZES: Sizes = Sizes {
@@ -42,6 +49,7 @@ const SIZES: Sizes = Sizes {
     patterns: 60_000,
     issues: 50,
     body: 1 << 20,
+    crawled_commits: 400,
 };
 
 const TEST_SIZES: Sizes = Sizes {
@@ -54,6 +62,7 @@ const TEST_SIZES: Sizes = Sizes {
     patterns: 10,
     issues: 3,
     body: 1 << 10,
+    crawled_commits: 3,
 };
 
 /// Creates the account, its SSH key, its repositories and issues. A rejected push leaves its
@@ -80,6 +89,9 @@ pub(crate) async fn prepare(installation: &Installation, folder: &Path, is_full:
             println!("the push of {name} failed: {}", last_line(&refused));
         }
     }
+    let crawled = attacker.folder.join(CRAWLED);
+    let commits = git::text(&crawled, &["rev-list", "main"]).await?;
+    attacker.commits = Arc::new(commits.lines().map(str::to_owned).collect());
     wide_tree(&attacker, sizes.levels).await?;
     attacker.post("/user/repos", &json!({ "name": "issues" })).await?;
     let body = "<".repeat(sizes.body);
@@ -124,7 +136,7 @@ async fn make_key(folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Names and `git fast-import` streams.
-fn repositories(sizes: &Sizes) -> [(&'static str, Vec<u8>); 4] {
+fn repositories(sizes: &Sizes) -> [(&'static str, Vec<u8>); 5] {
     let placeholder = "$Format:%B$\n".repeat(sizes.placeholders);
     let mut subst = Stream::default();
     for number in 0..10 {
@@ -150,7 +162,20 @@ fn repositories(sizes: &Sizes) -> [(&'static str, Vec<u8>); 4] {
     sparse.commit("Patterns", &[("patterns".into(), &patterns)]);
     let many: Vec<_> = (0..sizes.entries / 20).map(|number| (format!("{number}aabbcc.txt"), "x")).collect();
     sparse.commit("Files", &many);
-    [("subst", subst.0), ("log", log.0), ("folders", folders.0), ("sparse", sparse.0)]
+    let mut crawled = Stream::default();
+    for commit in 0..sizes.crawled_commits {
+        // The first commit makes all files, the others change three each.
+        let files = (0..CRAWLED_FILES).filter(|file| commit == 0 || (file + commit) % CRAWLED_FILES < 3);
+        let content = |file: usize| {
+            let line =
+                |line: usize| format!("line {line} of {file}, {}\n", if line % 20 == commit % 20 { commit } else { 0 });
+            (0..CRAWLED_LINES).map(line).collect::<String>()
+        };
+        let files: Vec<_> = files.map(|file| (format!("file-{file}.txt"), content(file))).collect();
+        let files: Vec<_> = files.iter().map(|(name, text)| (name.clone(), text.as_str())).collect();
+        crawled.commit(&format!("Change {commit}"), &files);
+    }
+    [("subst", subst.0), ("log", log.0), ("folders", folders.0), ("sparse", sparse.0), (CRAWLED, crawled.0)]
 }
 
 /// Commits on `main` in the format of `git fast-import`.
