@@ -64,6 +64,13 @@ fn key(secret: &str) -> [u8; 16] {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
 
+/// As if a form had sent these fields.
+impl FromIterator<(String, String)> for Fields {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(fields: I) -> Self {
+        Self(fields.into_iter().collect())
+    }
+}
+
 impl Fields {
     fn parse(body: &[u8]) -> Self {
         let pairs = body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).take(MAX_FIELDS);

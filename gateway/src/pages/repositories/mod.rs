@@ -14,6 +14,7 @@ mod people;
 mod raw;
 mod refs;
 mod revision;
+mod settings;
 mod transfers;
 
 use askama::Template;
@@ -128,6 +129,7 @@ pub(super) fn router() -> Router<PagesState> {
         .merge(diffs::router())
         .merge(feeds::router())
         .merge(refs::router())
+        .merge(settings::router())
         .merge(transfers::router())
         .route("/{owner}/{repo}/stars", get(people::stars).post(people::star))
         .route("/{owner}/{repo}/watchers", get(people::watchers).post(people::watch))
