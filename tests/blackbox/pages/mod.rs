@@ -7,6 +7,7 @@ mod history;
 mod issues;
 mod links;
 mod pulls;
+mod settings;
 mod showcase;
 mod tour;
 
