@@ -37,6 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             ".ferrite.git.v1.CreateContentsRequest.content",
             ".ferrite.git.v1.PutContentsRequest.content",
             ".ferrite.git.v1.FileChange.content",
+            ".ferrite.git.v1.CreateWikiPageRequest.content",
+            ".ferrite.git.v1.UpdateWikiPageRequest.content",
         ])
         .compile_fds(descriptors)?;
     for (package, services) in services(&compiler.descriptor_pool())? {

@@ -82,6 +82,12 @@ pub fn is_write(operation: &str) -> bool {
     Operation::named(operation).map_or(operation.starts_with("ferrite."), |row| row.is_write)
 }
 
+/// Whether an operation is on the wiki of a repository, and never on the repository itself.
+#[must_use]
+pub fn is_of_wiki(operation: &str) -> bool {
+    operation.starts_with("ferrite.git.v1.WikiService/")
+}
+
 /// Whether clients may retry a failed call of an operation.
 #[must_use]
 pub fn is_repeatable(operation: &str) -> bool {

@@ -75,6 +75,13 @@ fn what_takes_access_away_does_nothing_else() {
 }
 
 #[test]
+fn pages_of_wikis_are_apart_from_settings_of_wikis() {
+    let of_wiki: Vec<_> = OPERATIONS.iter().map(|row| row.name).filter(|name| is_of_wiki(name)).collect();
+    assert!(of_wiki.len() == 6 && of_wiki.contains(&GET_WIKI_PAGE), "{of_wiki:?}");
+    assert!(!is_of_wiki(UPDATE_WIKI) && !is_of_wiki(RAW) && !is_of_wiki(RECEIVE_PACK));
+}
+
+#[test]
 fn what_the_gateway_may_not_call_is_for_services_only() {
     let mut count = 0;
     for row in OPERATIONS {
