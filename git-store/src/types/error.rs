@@ -74,6 +74,9 @@ pub enum GitError {
     /// The path does not exist.
     #[error("path not found")]
     PathNotFound,
+    /// The wiki has no such page.
+    #[error("wiki page not found")]
+    WikiPageNotFound,
     /// One field of the request is invalid.
     #[error("`{}`: {}", .0.field, .0.message)]
     Invalid(FieldViolation),
@@ -369,6 +372,7 @@ impl ServiceError for GitError {
             Self::RefNotFound => (Kind::NotFound, "REF_NOT_FOUND"),
             Self::ObjectNotFound => (Kind::NotFound, "OBJECT_NOT_FOUND"),
             Self::PathNotFound => (Kind::NotFound, "PATH_NOT_FOUND"),
+            Self::WikiPageNotFound => (Kind::NotFound, "WIKI_PAGE_NOT_FOUND"),
             Self::NoCommonHistory => (Kind::NotFound, "NO_COMMON_HISTORY"),
             Self::ImportNotFound => (Kind::NotFound, "MIGRATION_NOT_FOUND"),
             Self::NotAMirror => (Kind::NotFound, "NOT_A_MIRROR"),

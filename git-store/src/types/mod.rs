@@ -26,3 +26,4 @@ pub mod protection;
 pub mod push_options;
 pub mod required_reviews;
 pub mod weak_map;
+pub mod wiki;

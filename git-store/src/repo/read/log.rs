@@ -121,6 +121,34 @@ pub fn log_of_path(
     Ok(PathLog::TooLong(tip))
 }
 
+/// Reads a page of the commits that changed `path`, and counts all of them. Looks at `steps` commits of
+/// the history at most, and leaves out the rest.
+pub fn counted_log_of_path(
+    repo: &Repository,
+    tip: Oid,
+    path: &TreePath,
+    page: Page,
+    steps: usize,
+    deadline: &Deadline,
+) -> Result<(Vec<CommitInfo>, usize), GitError> {
+    let mut walk = PathWalk::new(repo, path, deadline);
+    walk.push(tip, None)?;
+    let (mut ids, mut count) = (Vec::new(), 0);
+    for _ in 0..steps {
+        if walk.trail_objects > MAX_TRAIL_OBJECTS {
+            break;
+        }
+        let Some((id, is_change)) = walk.step()? else { break };
+        if is_change {
+            count += 1;
+            if count > skipped(page) && ids.len() < page.size {
+                ids.push(id);
+            }
+        }
+    }
+    Ok((CommitList::read(repo, ids)?, count))
+}
+
 /// Reads these commits. One id more than the page size only shows that there are more.
 pub fn page_of(repo: &Repository, ids: &[Oid], page: Page) -> Result<LogPage, GitError> {
     let shown = &ids[..ids.len().min(page.size)];

@@ -22,6 +22,7 @@ pub mod submodule;
 mod trail;
 pub mod tree;
 pub mod tree_commits;
+pub mod wiki;
 
 pub use self::path_logs::{PathLogCache, PathLogKey};
 pub use self::{

@@ -8,6 +8,7 @@ mod initial_commit;
 mod overlay;
 mod signature;
 mod tag;
+mod wiki;
 
 pub use self::files::written_file;
 pub use self::{
@@ -19,6 +20,7 @@ pub use self::{
     initial_commit::{InitialCommit, initial_commit},
     signature::{Author, CommitTime},
     tag::TagDraft,
+    wiki::{NewPage, PageChange, PagePrecondition, PageRemoval, create_page, delete_page, update_page},
 };
 
 pub(super) use self::{

@@ -1,4 +1,5 @@
 mod one_file;
+mod wiki_pages;
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 
