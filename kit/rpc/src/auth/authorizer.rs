@@ -95,18 +95,41 @@ impl Authorizer {
         operation: &str,
         repository: RepositoryId,
     ) -> Result<Arc<Grant>, AuthError> {
-        let grant = match &caller.grant {
-            Some(grant) => Arc::clone(grant),
-            None => {
-                let grant = self.resolve(caller, operation, repository).await?;
-                caller.set_writer_of(&grant);
-                Arc::new(grant)
-            }
-        };
+        let grant = self.grant_of(caller, operation, repository).await?;
         if grant.subject != Subject::Repository || grant.repository_id() != repository || grant.operation != operation {
             return Err(AuthError::BadGrant);
         }
         Ok(grant)
+    }
+
+    /// Like [`Authorizer::authorize`], for an operation on the wiki of `repository`. The repository of
+    /// the grant is the wiki.
+    ///
+    /// # Errors
+    /// As [`Authorizer::authorize`], and [`AuthError::WikiNotFound`].
+    pub async fn authorize_wiki(&self, caller: &Caller, repository: RepositoryId) -> Result<Arc<Grant>, AuthError> {
+        let grant = self.grant_of(caller, &caller.operation, repository).await?;
+        let access = grant.reauthorization.as_ref();
+        let is_right = access.is_some_and(|access| access.is_wiki && access.repository == repository.0);
+        if grant.subject != Subject::Repository || !is_right || grant.operation != caller.operation {
+            return Err(AuthError::BadGrant);
+        }
+        Ok(grant)
+    }
+
+    /// Returns the grant of the request, unchecked, or one of repo-svc for the caller's token.
+    async fn grant_of(
+        &self,
+        caller: &Caller,
+        operation: &str,
+        repository: RepositoryId,
+    ) -> Result<Arc<Grant>, AuthError> {
+        if let Some(grant) = &caller.grant {
+            return Ok(Arc::clone(grant));
+        }
+        let grant = self.resolve(caller, operation, repository).await?;
+        caller.set_writer_of(&grant);
+        Ok(Arc::new(grant))
     }
 
     /// Returns the caller's grant for the called operation ([`Caller::operation`]) on a subject

@@ -19,6 +19,9 @@ pub enum AuthError {
     /// The repository does not exist, or the caller may not know that it does.
     #[error("repository does not exist")]
     RepositoryNotFound,
+    /// The repository, which the caller may see, has no wiki, or the wiki has never had a page.
+    #[error("wiki does not exist")]
+    WikiNotFound,
     /// The organization does not exist.
     #[error("organization does not exist")]
     OrganizationNotFound,
@@ -70,6 +73,7 @@ impl AuthError {
         let refused = |reason| Self::Refused { reason, message: status.message().to_owned() };
         match reason(status).as_deref() {
             Some("REPOSITORY_NOT_FOUND") => Self::RepositoryNotFound,
+            Some("WIKI_NOT_FOUND") => Self::WikiNotFound,
             Some("REPOSITORY_ARCHIVED") => Self::RepositoryArchived,
             Some("CREDENTIALS_REQUIRED") => Self::CredentialsRequired,
             Some("BAD_CREDENTIALS") => Self::BadCredentials,
@@ -92,6 +96,7 @@ impl ServiceError for AuthError {
             Self::BadCredentials => (Kind::Unauthenticated, "BAD_CREDENTIALS"),
             Self::BadGrant => (Kind::Unauthenticated, "BAD_GRANT"),
             Self::RepositoryNotFound => (Kind::NotFound, "REPOSITORY_NOT_FOUND"),
+            Self::WikiNotFound => (Kind::NotFound, "WIKI_NOT_FOUND"),
             Self::OrganizationNotFound => (Kind::NotFound, "ORGANIZATION_NOT_FOUND"),
             Self::PermissionRequired { .. } => (Kind::PermissionDenied, "PERMISSION_REQUIRED"),
             Self::RepositoryArchived => (Kind::PermissionDenied, "REPOSITORY_ARCHIVED"),
