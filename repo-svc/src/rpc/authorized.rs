@@ -3,7 +3,7 @@
 
 use ferrite_proto::id::{RepositoryId, TeamId, TokenId, UserId};
 use ferrite_proto::repo::{Identity, RepositoryRef, repository_ref};
-use ferrite_proto::{Permission, Scope, metadata};
+use ferrite_proto::{Permission, Scope, metadata, operation};
 use ferrite_rpc::auth::{AuthError, Caller};
 use tonic::Request;
 
@@ -255,12 +255,22 @@ impl Authorized {
             self.require_further_scope()?;
         }
         if self.is_wiki && !found.has_wiki() {
-            return Err(AuthError::RepositoryNotFound.into());
+            return Err(self.no_wiki(&found).into());
         }
         if self.operation.changes_content && found.is_archived {
             return Err(AuthError::RepositoryArchived.into());
         }
         Ok(found)
+    }
+
+    /// The error for a repository without a wiki. Git clients, and callers who see the wiki alone, do not
+    /// learn that there is a repository.
+    pub(crate) fn no_wiki(&self, repository: &Repository) -> AuthError {
+        let is_git = [operation::UPLOAD_PACK, operation::RECEIVE_PACK].contains(&self.operation());
+        match is_git || !repository.access().is_visible(&self.viewer) {
+            true => AuthError::RepositoryNotFound,
+            false => AuthError::WikiNotFound,
+        }
     }
 
     /// Returns the repository if the caller can see it. For operations whose rule does not involve

@@ -12,7 +12,7 @@ use crate::state::AppState;
 use crate::store::{OwnerLimits, QuotaRow, Repository};
 
 /// Operations that store bytes for the repository's owner.
-const OPERATIONS_THAT_STORE: [&str; 9] = [
+const OPERATIONS_THAT_STORE: [&str; 12] = [
     operation::RECEIVE_PACK,
     operation::CREATE_CONTENTS,
     operation::PUT_CONTENTS,
@@ -22,6 +22,9 @@ const OPERATIONS_THAT_STORE: [&str; 9] = [
     operation::MERGE_PULL,
     operation::REVERT_MERGE,
     operation::UPDATE_PULL_HEAD,
+    operation::CREATE_WIKI_PAGE,
+    operation::UPDATE_WIKI_PAGE,
+    operation::DELETE_WIKI_PAGE,
 ];
 /// Below half of the quota, the used bytes are rounded up to 1/1024 of it.
 const QUOTA_STEPS: u64 = 1024;

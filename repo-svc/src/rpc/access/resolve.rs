@@ -71,24 +71,26 @@ pub(super) async fn resolve_access(
         authorized = for_ssh_key(state, authorized, fingerprint).await?;
         credential = Credential::Key(fingerprint.clone());
     }
-    if request.is_wiki {
-        require_git_body(&authorized, "is_wiki")?;
-        authorized = authorized.for_wiki();
+    let is_wiki = request.is_wiki || operation::is_of_wiki(authorized.operation());
+    if is_wiki {
+        authorized = on_wiki(authorized)?;
     }
     let repository = match request.follow_redirect {
         true => authorized.repository_by_any_name(&state.repositories, request.repository).await?,
         false => authorized.repository(&state.repositories, request.repository).await?,
     };
-    let stored_id = match request.is_wiki {
+    let stored_id = match is_wiki {
         true => wiki::stored_id(state, &authorized, &repository).await?,
         false => repository.id,
     };
-    let access = Reauthorization { repository: repository.id, is_wiki: request.is_wiki, is_git, credential };
-    // Other grants name no credential, so that more of them are equal and signed once.
-    let of_push = (authorized.operation() == operation::RECEIVE_PACK).then(|| access.clone());
+    let access = Reauthorization { repository: repository.id, is_wiki, is_git, credential };
+    // Other grants name no credential, so that more of them are equal and signed once. Those for pages
+    // of a wiki name the repository, which is not that of the grant.
+    let is_named = authorized.operation() == operation::RECEIVE_PACK || operation::is_of_wiki(authorized.operation());
+    let named = is_named.then(|| access.clone());
     let limits = limits::of(state, &authorized, &repository).await?;
     let grant =
-        state.grants.sign(Grant { reauthorization: of_push, limits, ..grant(&authorized, &repository, stored_id) });
+        state.grants.sign(Grant { reauthorization: named, limits, ..grant(&authorized, &repository, stored_id) });
     let reauthorization = Some(access.request(authorized.operation().to_owned()));
     let identity = authorized.identity().ok().cloned();
     let store = repository.store.clone();
@@ -104,6 +106,15 @@ async fn for_ssh_key(state: &AppState, authorized: Authorized, fingerprint: &str
         Some(KeyHolder::Repositories(repositories)) => Ok(authorized.for_deploy_key(repositories)),
         None => Err(AuthError::BadCredentials.into()),
     }
+}
+
+/// Makes an operation one on the wiki. Rejects those that there are only on repositories.
+fn on_wiki(authorized: Authorized) -> Result<Authorized, RepoError> {
+    let operation = authorized.operation();
+    if operation != operation::RAW && !operation::is_of_wiki(operation) {
+        require_git_body(&authorized, "is_wiki")?;
+    }
+    Ok(authorized.for_wiki())
 }
 
 /// Rejects a field that is only for git fetch and push.
@@ -217,13 +228,12 @@ async fn decide<T>(
         }
     };
     if access.is_wiki {
-        require_git_body(&authorized, "is_wiki")?;
-        authorized = authorized.for_wiki();
+        authorized = on_wiki(authorized)?;
     }
     let reference = RepositoryRef::by_id(access.repository_id);
     let repository = authorized.repository(&state.repositories, Some(reference)).await?;
     if access.is_wiki && !wiki::is_made(state, &repository).await? {
-        return Err(AuthError::RepositoryNotFound.into());
+        return Err(authorized.no_wiki(&repository).into());
     }
     Ok((authorized, repository))
 }

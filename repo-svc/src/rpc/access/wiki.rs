@@ -1,6 +1,7 @@
-//! The wiki of a repository: its id on the store. The first push to a wiki creates it.
+//! The wiki of a repository: its id on the store. The first push to a wiki, or its first page, creates
+//! it.
 //!
-//! Every step can be repeated: if a process stops after registering the wiki, the next push creates
+//! Every step can be repeated: if a process stops after registering the wiki, the next attempt creates
 //! it on the store.
 
 use ferrite_proto::error::reason;
@@ -18,7 +19,10 @@ use crate::store::Repository;
 /// Default branch of the wiki if the repository has none.
 const DEFAULT_BRANCH: &str = "main";
 
-/// Returns the id of the wiki on the store. A push creates the wiki if there is none.
+/// Operations that create the wiki.
+const CREATING: [&str; 2] = [operation::RECEIVE_PACK, operation::CREATE_WIKI_PAGE];
+
+/// Returns the id of the wiki on the store. A push and a new page create the wiki if there is none.
 pub(super) async fn stored_id(
     state: &AppState,
     authorized: &Authorized,
@@ -27,10 +31,8 @@ pub(super) async fn stored_id(
     let found = state.repositories.find_wiki(repository.id()).await?;
     match found.filter(|wiki| wiki.is_made) {
         Some(wiki) => Ok(wiki.id),
-        None if authorized.operation() == operation::RECEIVE_PACK && !repository.is_mirror => {
-            make(state, repository).await
-        }
-        None => Err(AuthError::RepositoryNotFound.into()),
+        None if CREATING.contains(&authorized.operation()) && !repository.is_mirror => make(state, repository).await,
+        None => Err(authorized.no_wiki(repository).into()),
     }
 }
 

@@ -146,6 +146,46 @@ async fn the_level_is_that_of_the_repository_and_a_public_wiki_is_read_by_everyb
 }
 
 #[tokio::test]
+async fn the_first_page_makes_a_wiki_and_its_grant_names_the_repository() {
+    on_each_url(async |url| {
+        const PAGES: &str = operation::LIST_WIKI_PAGES;
+        let harness = Harness::start_on(url).await;
+        let (ada, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
+        let id = harness.create(&ada, "demo", true).await.unwrap().id;
+        let resolve = async |token: &str, operation: &str| {
+            // These operations are always on the wiki.
+            let request = ResolveAccessRequest { is_wiki: false, ..request("demo", operation) };
+            let response = harness.access().resolve_access(with_token(request, token)).await?.into_inner();
+            Ok::<_, Status>((harness.trust().verifier.verify(&response.grant).unwrap().0, response.reauthorization))
+        };
+        let (hidden, none) =
+            (refused(Code::NotFound, "REPOSITORY_NOT_FOUND"), refused(Code::NotFound, "WIKI_NOT_FOUND"));
+        for operation in [PAGES, operation::UPDATE_WIKI_PAGE, operation::DELETE_WIKI_PAGE] {
+            assert_eq!(refusal(resolve(&ada, operation).await), none, "{operation}");
+            assert_eq!(refusal(resolve(&bob, operation).await), hidden, "{operation}");
+        }
+        assert_eq!(reason(&harness, &ada, "demo", operation::RAW).await, "WIKI_NOT_FOUND");
+        // A public wiki without pages tells nothing about its repository.
+        let public = UpdateWikiRequest { allow_public_wiki: Some(true), ..Default::default() };
+        update(&harness, &ada, "demo", public).await.unwrap();
+        assert_eq!(refusal(resolve(&bob, PAGES).await), hidden);
+        let (grant, again) = resolve(&ada, operation::CREATE_WIKI_PAGE).await.unwrap();
+        let access = grant.reauthorization.unwrap();
+        assert!(grant.repository > id && grant.issue_reach == IssueReach::None);
+        assert_eq!((access.repository, access.is_wiki), (id, true));
+        harness.access().reauthorize_access(again.unwrap()).await.unwrap();
+        assert_eq!(resolve(&bob, PAGES).await.unwrap().0.repository, grant.repository);
+        assert_eq!(reason(&harness, &bob, "demo", operation::RAW).await, "read");
+        assert_eq!(refusal(resolve(&bob, operation::UPDATE_WIKI_PAGE).await).0, Code::PermissionDenied);
+        let off = UpdateWikiRequest { enable_wiki: Some(false), ..Default::default() };
+        update(&harness, &ada, "demo", off).await.unwrap();
+        assert_eq!(refusal(resolve(&ada, PAGES).await), none);
+        assert_eq!(refusal(resolve(&bob, PAGES).await), hidden);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn deploy_keys_reach_the_wiki_of_their_repository_and_archived_ones_take_no_push() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
