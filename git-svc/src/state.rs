@@ -149,14 +149,30 @@ impl AppState {
         id: RepositoryId,
     ) -> Result<Arc<Grant>, RpcError> {
         let grant = self.authorizer.authorize_as(caller, operation, id).await?;
+        self.check_place(&grant, operation).await?;
+        Ok(grant)
+    }
+
+    /// Like [`AppState::authorize`], for the wiki of `repository`, which is the repository of the grant.
+    pub(crate) async fn authorize_wiki(
+        &self,
+        caller: &Caller,
+        repository: RepositoryId,
+    ) -> Result<Arc<Grant>, RpcError> {
+        let grant = self.authorizer.authorize_wiki(caller, repository).await?;
+        self.check_place(&grant, &caller.operation).await?;
+        Ok(grant)
+    }
+
+    async fn check_place(&self, grant: &Grant, operation: &str) -> Result<(), RpcError> {
         if grant.store != self.store.name() {
             return Err(GitError::WrongStore.into());
         }
-        self.check_epoch(id, grant.epoch).await?;
+        self.check_epoch(grant.repository_id(), grant.epoch).await?;
         if grant.is_mirror && operation::is_write(operation) && !MIRROR_WRITES.contains(&operation) {
             return Err(GitError::MirrorReadOnly.into());
         }
-        Ok(grant)
+        Ok(())
     }
 
     /// Rejects an epoch older than the newest one seen, and records a newer one.

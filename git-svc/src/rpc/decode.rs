@@ -23,6 +23,11 @@ impl FieldErrors {
         checked.map_err(|error| self.0.push(error)).ok()
     }
 
+    /// Fails if there is an error.
+    pub(super) fn none(self) -> Result<(), RpcError> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.into_error()) }
+    }
+
     /// Returns the error of the request: one that is not about the form of a field, such as
     /// `TooLarge`, or else all invalid fields.
     pub(super) fn into_error(self) -> RpcError {

@@ -53,7 +53,11 @@ async fn get_tree_commits(
     })
 }
 
-async fn last_commits(state: &AppState, client: &ClientKey, key: TreeCommitKey) -> Result<Arc<TreeCommits>, GitError> {
+pub(super) async fn last_commits(
+    state: &AppState,
+    client: &ClientKey,
+    key: TreeCommitKey,
+) -> Result<Arc<TreeCommits>, GitError> {
     let cache = &state.caches.tree_commits;
     if let Some(found) = cache.find(&key) {
         return Ok(found);

@@ -21,6 +21,7 @@ mod releases;
 mod repositories;
 mod statuses;
 mod tags;
+mod wikis;
 
 use ferrite_listener::service;
 use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES};
@@ -40,6 +41,7 @@ use ferrite_proto::{
         status_service_server::StatusServiceServer,
         storage_service_server::{StorageService, StorageServiceServer},
         tag_service_server::TagServiceServer,
+        wiki_service_server::WikiServiceServer,
         *,
     },
     id::RepositoryId,
@@ -70,6 +72,7 @@ pub(crate) fn server(state: &AppState) -> GrpcServer {
         .add(LineServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MergeServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(TagServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(WikiServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(ProtectionServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MigrationServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(MirrorServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))

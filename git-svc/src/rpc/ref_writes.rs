@@ -42,6 +42,12 @@ impl WriteAccess {
         Ok(Self { grant, checked: Instant::now() })
     }
 
+    /// Authorizes a request to change the wiki of `repository`, which is the repository of the grant.
+    pub(super) async fn of_wiki(state: &AppState, caller: &Caller, repository: RepositoryId) -> Result<Self, RpcError> {
+        let grant = state.authorize_wiki(caller, repository).await?;
+        Ok(Self { grant, checked: Instant::now() })
+    }
+
     /// Checks the access again if the last check was a while ago. Called right before the write
     /// takes effect.
     pub(super) async fn confirm(&self, state: &AppState) -> Result<(), RpcError> {

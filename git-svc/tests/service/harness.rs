@@ -467,6 +467,12 @@ operations! {
     MergePullRequest = MERGE_PULL,
     RevertMergeRequest = REVERT_MERGE,
     UpdatePullHeadRequest = UPDATE_PULL_HEAD,
+    ListWikiPagesRequest = LIST_WIKI_PAGES,
+    GetWikiPageRequest = GET_WIKI_PAGE,
+    ListWikiRevisionsRequest = LIST_WIKI_REVISIONS,
+    CreateWikiPageRequest = CREATE_WIKI_PAGE,
+    UpdateWikiPageRequest = UPDATE_WIKI_PAGE,
+    DeleteWikiPageRequest = DELETE_WIKI_PAGE,
 }
 
 pub(crate) fn creation(id: i64) -> CreateRepositoryRequest {

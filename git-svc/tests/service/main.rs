@@ -81,4 +81,6 @@ mod stores;
 #[cfg(test)]
 mod tags;
 #[cfg(test)]
+mod wikis;
+#[cfg(test)]
 mod writes;

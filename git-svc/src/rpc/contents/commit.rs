@@ -45,7 +45,7 @@ use crate::{
 const MAX_ATTEMPTS: usize = 5;
 
 /// An authorized commit request: repository, user and idempotency key.
-pub(super) struct CommitContext {
+pub(in crate::rpc) struct CommitContext {
     repository: RepositoryId,
     access: WriteAccess,
     actor: Actor,
@@ -63,16 +63,35 @@ pub(super) async fn begin<T: Message>(
     repository: i64,
     name: &'static str,
 ) -> Result<CommitContext, RpcError> {
-    let repository = RepositoryId(repository);
-    let access = WriteAccess::of(state, &Caller::of(request), repository).await?;
-    let actor = Actor::of(&access.grant);
-    let key = IdempotencyKey::of(request, actor.user, name)?;
-    Ok(CommitContext { repository, access, actor, key, content_bytes: 0, begins_branch: false })
+    let access = WriteAccess::of(state, &Caller::of(request), RepositoryId(repository)).await?;
+    CommitContext::new(request, access, name)
+}
+
+/// Like [`begin`], for the wiki of `repository`.
+pub(in crate::rpc) async fn begin_on_wiki<T: Message>(
+    state: &AppState,
+    request: &Request<T>,
+    repository: i64,
+    name: &'static str,
+) -> Result<CommitContext, RpcError> {
+    let access = WriteAccess::of_wiki(state, &Caller::of(request), RepositoryId(repository)).await?;
+    CommitContext::new(request, access, name)
 }
 
 impl CommitContext {
+    fn new<T: Message>(request: &Request<T>, access: WriteAccess, name: &'static str) -> Result<Self, RpcError> {
+        let (repository, actor) = (access.grant.repository_id(), Actor::of(&access.grant));
+        let key = IdempotencyKey::of(request, actor.user, name)?;
+        Ok(Self { repository, access, actor, key, content_bytes: 0, begins_branch: false })
+    }
+
+    /// The repository that gets the commit.
+    pub(in crate::rpc) fn repository(&self) -> RepositoryId {
+        self.repository
+    }
+
     /// Sets the total size of the files in the commit, for the quota check.
-    pub(super) fn with_content(self, bytes: usize) -> Self {
+    pub(in crate::rpc) fn with_content(self, bytes: usize) -> Self {
         Self { content_bytes: bytes as u64, ..self }
     }
 
@@ -86,7 +105,7 @@ impl CommitContext {
 
     /// Checks the fields and builds a draft; `None` with `errors`. Author and committer default to
     /// the user of the grant.
-    pub(super) fn draft(
+    pub(in crate::rpc) fn draft(
         &mut self,
         state: &AppState,
         errors: &mut FieldErrors,
@@ -112,7 +131,7 @@ impl CommitContext {
 /// `written` files.
 ///
 /// Once started, this completes even if the caller disconnects.
-pub(super) async fn commit<A>(
+pub(in crate::rpc) async fn commit<A>(
     state: &AppState,
     context: CommitContext,
     written: Vec<TreePath>,

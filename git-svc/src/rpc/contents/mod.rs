@@ -1,4 +1,4 @@
-mod commit;
+pub(super) mod commit;
 
 use std::sync::Arc;
 
