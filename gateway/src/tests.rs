@@ -295,7 +295,8 @@ async fn a_missing_token_is_the_first_error() {
     ];
     // What everybody can read of a public repository.
     let public = "archive assignees blame branches commits compare contents forks git issues labels languages media \
-                  milestones pulls raw releases reviewers stargazers statuses subscribers tags topics tree-commits";
+                  milestones pulls raw releases reviewers stargazers statuses subscribers tags topics tree-commits \
+                  wiki";
     let is_public = |path: &str| {
         let part = path.strip_prefix("/api/v1/repos/{owner}/{repo}/").and_then(|rest| rest.split('/').next());
         part.is_some_and(|part| public.split_whitespace().any(|open| open == part))

@@ -34,6 +34,8 @@ const PROMPT_BODY_TIME: Duration = Duration::from_millis(100);
 
 pub(crate) struct ResolvedAccess {
     pub(crate) id: i64,
+    /// The id on the store: that of the repository or of its wiki.
+    pub(super) stored_id: i64,
     pub(crate) name: String,
     /// Grant for the service that carries out the operation, with the store of the repository.
     pub(crate) grant: Grant,
@@ -115,15 +117,31 @@ impl ApiCall {
 
     /// As [`Self::access`], for any repository.
     pub(super) async fn resolve(&self, repository: RepositoryRef, operation: &str) -> Result<ResolvedAccess, ApiError> {
+        self.resolve_on(repository, operation, false).await
+    }
+
+    /// As [`Self::access`], for an operation that there is on repositories and on their wikis.
+    pub(super) async fn wiki_access(&self, path: &RepoPath, operation: &str) -> Result<ResolvedAccess, ApiError> {
+        self.resolve_on(path.repository(), operation, true).await
+    }
+
+    async fn resolve_on(
+        &self,
+        repository: RepositoryRef,
+        operation: &str,
+        is_wiki: bool,
+    ) -> Result<ResolvedAccess, ApiError> {
         let request = ResolveAccessRequest {
             repository: Some(repository),
             operation: operation.to_owned(),
+            is_wiki,
             ..ResolveAccessRequest::default()
         };
         let response = self.clients.access().resolve_access(self.request(request)).await?.into_inner();
         let repository = require(response.repository, "repository")?;
         Ok(ResolvedAccess {
             id: repository.id,
+            stored_id: response.stored_id,
             name: repository.name.clone(),
             pulls: repository.pulls.clone().unwrap_or_default(),
             grant: Grant::new(&response.grant, &response.store).map_err(|_| ApiError::internal())?,

@@ -67,6 +67,7 @@ mod team_units;
 mod tokens;
 mod tracker;
 mod unset_fields;
+mod wikis;
 
 const GOOD: &str = "token good";
 const BAD: &str = "token bad";

@@ -119,6 +119,11 @@ impl Params {
         decode(self.raw(parameter))
     }
 
+    /// Returns a parameter as it was sent, still encoded.
+    pub(crate) fn sent(&self, parameter: &str) -> &str {
+        self.raw(parameter)
+    }
+
     /// As [`Self::name`]; `None` if the route has no such parameter.
     pub(crate) fn optional_name(&self, parameter: &str) -> Option<String> {
         self.has(parameter).then(|| self.name(parameter))

@@ -101,6 +101,7 @@ clients! { git over StoreChannel:
     lines is line_service_client::LineServiceClient;
     history is history_service_client::HistoryServiceClient;
     tags is tag_service_client::TagServiceClient;
+    wikis is wiki_service_client::WikiServiceClient;
     protections is protection_service_client::ProtectionServiceClient;
     statuses is status_service_client::StatusServiceClient;
     mirrors is mirror_service_client::MirrorServiceClient;

@@ -1,8 +1,8 @@
 //! Contents of repositories: branches, tags, commits, diffs, files and their last commits, objects,
-//! languages, archives, and branch protection.
+//! languages, archives, branch protection, and wikis.
 //!
 //! Modules from top to bottom: `history` → `contents` and `diffs`; `branches`, `contents`, `data`,
-//! `diffs` and `tags` → `commits`; `diffs` and `trees` → `data`; resources → `response`, which
+//! `diffs`, `tags` and `wikis` → `commits`; `diffs` and `trees` → `data`; resources → `response`, which
 //! `releases` uses too. `pulls` uses `commits`, `diffs` and `response`.
 
 mod archive;
@@ -18,7 +18,8 @@ pub(super) mod response;
 mod statuses;
 mod tags;
 mod trees;
+mod wikis;
 
 use super::call::groups;
 
-groups! { archive branches commits contents data diffs history protections raw statuses tags trees }
+groups! { archive branches commits contents data diffs history protections raw statuses tags trees wikis }

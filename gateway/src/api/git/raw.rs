@@ -16,7 +16,8 @@ use serde_json::json;
 use super::response::{
     TRANSFER_ENCODING, git_request, insert_content_disposition, response_with_file, response_without_file, send_guarded,
 };
-use crate::api::call::{MaybeAuthenticated, operations};
+use crate::api::access::ResolvedAccess;
+use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::http::error::{ApiError, ApiResult, FieldError};
 use crate::http::filters::{Filter, QueryOf, filters};
 use crate::http::headers::{Headers, RangeHeaders};
@@ -34,6 +35,7 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/raw/{*file}" => get get as operation::RAW;
     // Git LFS is not supported, so there are only pointers, which are files as others are.
     "/api/v1/repos/{owner}/{repo}/media/{*file}" => get get as variant(operation::RAW, "AsMedia");
+    "/api/v1/repos/{owner}/{repo}/wiki/raw/{*file}" => get of_wiki as variant(operation::RAW, "OfWiki");
 }
 
 filters! {
@@ -77,11 +79,35 @@ async fn get(
     let RevisionFilter { revision } = filters.read()?;
     let revision = revision.map(|revision| format!("&revision={}", encode(&revision))).unwrap_or_default();
     let uri = format!("/git/{}/raw?path={}{revision}", access.id, encode(&path.rest));
+    send(&call, &access, &uri, head_request.is_some(), &headers.map).await
+}
+
+/// Responds with a file on the default branch of the wiki.
+async fn of_wiki(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    head_request: Option<Extension<HeadRequest>>,
+    headers: Headers<RangeHeaders>,
+) -> ApiResult<File<Raw>> {
+    let access = call.wiki_access(&path, operation::RAW).await?;
+    let file = path.rest.strip_prefix(b"raw/").unwrap_or_default();
+    let uri = format!("/git/{}/raw?path={}&revision=", access.stored_id, encode(file));
+    send(&call, &access, &uri, head_request.is_some(), &headers.map).await
+}
+
+/// Sends a file that git-svc has at `uri`.
+async fn send(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    uri: &str,
+    is_head: bool,
+    headers: &HeaderMap,
+) -> ApiResult<File<Raw>> {
     // A response to HEAD has no bytes, so ranges do not apply.
-    let names = if head_request.is_none() { &[IF_NONE_MATCH, IF_RANGE, RANGE][..] } else { &[IF_NONE_MATCH] };
-    let request = git_request(&uri, &access, &headers.map, names).ok_or(ApiError::not_found(NOT_FOUND))?;
+    let names = if is_head { &[IF_NONE_MATCH][..] } else { &[IF_NONE_MATCH, IF_RANGE, RANGE] };
+    let request = git_request(uri, access, headers, names).ok_or(ApiError::not_found(NOT_FOUND))?;
     // The deadline is for the headers: the body takes as long as the client reads.
-    let (response, revoked) = send_guarded(&call, &access, request, CALL_DEADLINE).await?;
+    let (response, revoked) = send_guarded(call, access, request, CALL_DEADLINE).await?;
     match response.status() {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => {
             let response = tokio::time::timeout(CALL_DEADLINE, file_response(response)).await;

@@ -29,7 +29,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Every write whose permission is resolved before its body is read: method, path, body, and its
 /// RPC.
-const WRITES: [(&str, &str, &str, &str); 19] = [
+const WRITES: [(&str, &str, &str, &str); 21] = [
     ("PUT", "contents/a", r#"{"message":"m","content":"YQ=="}"#, "ferrite.git.v1.GitService/PutContents"),
     ("DELETE", "contents/a", r#"{"message":"m"}"#, "ferrite.git.v1.GitService/DeleteContents"),
     (
@@ -41,6 +41,8 @@ const WRITES: [(&str, &str, &str, &str); 19] = [
     ("POST", "branches", r#"{"new_branch_name":"a"}"#, "ferrite.git.v1.GitService/CreateBranch"),
     ("PATCH", "branches/a", r#"{"name":"b"}"#, "ferrite.git.v1.GitService/RenameBranch"),
     ("POST", "tags", r#"{"tag_name":"v1"}"#, "ferrite.git.v1.TagService/AddTag"),
+    ("POST", "wiki/new", r#"{"title":"t"}"#, "ferrite.git.v1.WikiService/CreateWikiPage"),
+    ("PATCH", "wiki/page/t", r#"{"title":"u"}"#, "ferrite.git.v1.WikiService/UpdateWikiPage"),
     ("POST", "branch_protections", r#"{"pattern":"main"}"#, "ferrite.git.v1.ProtectionService/SetProtection"),
     ("PUT", "branch_protections/main", "{}", "ferrite.git.v1.ProtectionService/SetProtection"),
     ("PATCH", "branch_protections/main", "{}", "ferrite.git.v1.ProtectionService/UpdateProtection"),

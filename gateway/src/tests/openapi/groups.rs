@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 52] = [
+const GROUPS: [(&str, &str); 53] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -46,6 +46,7 @@ const GROUPS: [(&str, &str); 52] = [
     (".FeedService/", "Events"),
     (".ProtectionService/", "Branch protections"),
     (".StatusService/", "Commit statuses"),
+    (".WikiService/", "Wikis"),
     ("ferrite.git.v1.", "Git"),
     ("git/asset", "Releases"),
     ("git/", "Git"),

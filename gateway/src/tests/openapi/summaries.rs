@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 107] = [
+const SUMMARIES: [(&str, &str); 108] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
@@ -159,6 +159,7 @@ const SUMMARIES: [(&str, &str); 107] = [
     ("SetProtection", "Creates a rule, or replaces the one with the same pattern, which keeps its id."),
     ("SetProtectionByPattern", "Replaces the rule with the pattern in the path, or creates it."),
     ("GetContents", "Returns a file, symbolic link or submodule, or the entries of a directory."),
+    ("GetRawFileOfWiki", "Returns the content of a file of a wiki, on its default branch."),
     ("GetContentsOfRoot", "Returns the entries of the root directory. In an empty repository there are none."),
     (
         "GetTreeCommitsOfRoot",

@@ -1,5 +1,7 @@
 use super::Row;
 
+const PAGE: &str = "The `sub_url` of the page, its title, or the path of its file with `.md` at its end. Slashes are written as `%2F`.";
+
 pub(super) const ROWS: &[Row] = &[
     ("", "branch", "string", "The name of the branch. It can contain slashes."),
     ("", "pattern", "string", "The pattern of the rule. It can contain slashes."),
@@ -39,6 +41,16 @@ pub(super) const ROWS: &[Row] = &[
         "string",
         "As for raw files. A pointer of Git LFS, which is not supported, is a file as others are.",
     ),
+    (
+        "GetRawFileOfWiki",
+        "file",
+        "string",
+        "The path of the file on the default branch of the wiki. It can contain slashes.",
+    ),
+    ("GetWikiPage", "name", "string", PAGE),
+    ("UpdateWikiPage", "name", "string", PAGE),
+    ("DeleteWikiPage", "name", "string", PAGE),
+    ("ListWikiRevisions", "name", "string", PAGE),
     ("", "file", "string", "The path of the file. It can contain slashes."),
     ("", "folder", "string", "The path of the folder. It can contain slashes."),
     ("", "archive", "string", "The revision, followed by `.zip` or `.tar.gz`."),
