@@ -1,8 +1,8 @@
 //! Web pages, without scripts. A page is a client of the API in the same process: it reads what the
 //! API responds to the visitor's session, and sends what a form says as a change.
 //!
-//! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `issues`,
-//! `repositories` → `markdown`, `form` → `visit` → `diff` → `error`, `client` → `layout` → `view` →
+//! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `wiki`,
+//! `issues`, `repositories` → `markdown`, `form` → `visit` → `diff` → `error`, `client` → `layout` → `view` →
 //! `components`.
 
 mod accounts;
@@ -21,6 +21,7 @@ mod repositories;
 mod sign_in;
 mod view;
 mod visit;
+mod wiki;
 
 use std::sync::{Arc, LazyLock};
 
@@ -56,6 +57,7 @@ pub(crate) fn router(
         .merge(issues::router())
         .merge(pulls::router())
         .merge(releases::router())
+        .merge(wiki::router())
         .merge(accounts::router())
         .merge(sign_in::router())
         .merge(repositories::router())

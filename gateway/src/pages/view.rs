@@ -138,8 +138,18 @@ pub(super) struct Repository {
     #[serde(default)]
     pub(super) has_releases: bool,
     #[serde(default)]
+    pub(super) has_wiki: bool,
+    #[serde(default)]
+    pub(super) external_wiki: Option<ExternalWiki>,
+    #[serde(default)]
     pub(super) permissions: Permissions,
     pub(super) updated_at: Time,
+}
+
+/// A wiki on another site.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ExternalWiki {
+    pub(super) external_wiki_url: String,
 }
 
 impl Repository {

@@ -44,6 +44,13 @@ pub(super) async fn render(at: &RepositoryVisit, revision: &Revision, folder: &s
     Ok(place(&html, &here))
 }
 
+/// Leads links in rendered Markdown of a wiki to its pages, and pictures to its files.
+pub(in crate::pages) fn of_wiki(at: &RepositoryVisit, html: &str) -> String {
+    let (site, wiki) = (&at.visit.shell.site, format!("{}/wiki", at.repository.path()));
+    let pictures = format!("{wiki}/raw");
+    place(html, &Place { links: wiki, pictures, folder: "", site: format!("{}{}", site.origin, site.root) })
+}
+
 /// Returns a text as it is, as HTML.
 pub(super) fn plain(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");

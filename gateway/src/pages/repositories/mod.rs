@@ -4,7 +4,7 @@ mod blame;
 mod commits;
 mod create;
 mod diffs;
-mod document;
+pub(super) mod document;
 mod feeds;
 mod files;
 mod folder;
@@ -37,6 +37,7 @@ pub(super) enum Tab {
     Issues,
     Pulls,
     Releases,
+    Wiki,
     Settings,
 }
 
@@ -122,6 +123,7 @@ pub(super) fn router() -> Router<PagesState> {
         .route("/{owner}/{repo}", get(home::home))
         .route("/{owner}/{repo}/src/{*rest}", get(files::source))
         .route("/{owner}/{repo}/raw/{*rest}", get(raw::raw))
+        .route("/{owner}/{repo}/wiki/raw/{*rest}", get(raw::of_wiki))
         .route("/{owner}/{repo}/media/{*rest}", get(raw::media))
         .route("/{owner}/{repo}/archive/{*rest}", get(raw::archive))
         .merge(blame::router())

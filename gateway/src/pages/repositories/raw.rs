@@ -87,8 +87,19 @@ fn conditions(headers: &HeaderMap) -> HeaderMap {
 pub(super) async fn raw(visit: Visit) -> PageResult {
     let path = RepositoryPath::of(&visit.shell.here);
     let file = format!("repos/{}/raw/{}", path.repository, raw_path(path.rest));
-    let mut response = visit.api.pass(&file, &conditions(&visit.headers)).await?;
-    let is_permanent = is_permanent(path.rest);
+    send(&visit, &path, &file, is_permanent(path.rest)).await
+}
+
+/// A file of the wiki: `/wiki/raw/{path}`.
+pub(super) async fn of_wiki(visit: Visit) -> PageResult {
+    let path = RepositoryPath::of(&visit.shell.here);
+    let file = format!("repos/{}/wiki/{}", path.repository, path.rest);
+    send(&visit, &path, &file, false).await
+}
+
+/// Sends a file that the API has at `file`.
+async fn send(visit: &Visit, path: &RepositoryPath<'_>, file: &str, is_permanent: bool) -> PageResult {
+    let mut response = visit.api.pass(file, &conditions(&visit.headers)).await?;
     let name = path.rest.rsplit('/').next().unwrap_or_default();
     if response.status().is_success()
         && let Some(media) = picture_type(name)

@@ -1,0 +1,96 @@
+//! A page of a wiki, and the place where there is none.
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect};
+use ferrite_api_types::links::encode;
+use percent_encoding::percent_decode_str;
+
+use super::{HOME, WikiPage, api_path, can_write, decode, lists, wiki};
+use crate::pages::error::{PageError, PageResult};
+use crate::pages::layout::{Content, with_status};
+use crate::pages::markdown::render_many;
+use crate::pages::repositories::{RepositoryVisit, Tab, document};
+
+#[derive(Template)]
+#[template(path = "wiki/page.html")]
+struct ShownPage<'a> {
+    wiki: String,
+    page: &'a WikiPage,
+    html: String,
+    sidebar: String,
+    footer: String,
+    can_write: bool,
+}
+
+#[derive(Template)]
+#[template(path = "wiki/missing.html")]
+struct MissingPage {
+    title: String,
+    new: String,
+    pages: String,
+}
+
+impl Content for ShownPage<'_> {
+    fn title(&self) -> String {
+        format!("{} · Wiki", self.page.head.title)
+    }
+}
+
+impl Content for MissingPage {
+    fn title(&self) -> String {
+        format!("{} · Wiki", self.title)
+    }
+}
+
+/// `page` is encoded, and empty for the first page of the wiki.
+pub(super) async fn show(at: &RepositoryVisit, page: &str) -> PageResult {
+    let name = if page.is_empty() { HOME } else { page };
+    let Some(found) = at.visit.api.find::<WikiPage>(&api_path(at, name)).await? else {
+        return if page.is_empty() { lists::pages(at).await } else { missing(at, page).await };
+    };
+    let texts = vec![found.text(), decode(&found.sidebar), decode(&found.footer)];
+    let html = render_many(&at.visit, texts, &at.repository.full_name()).await?;
+    let mut html = html.iter().map(|html| document::of_wiki(at, html));
+    let mut next = || html.next().unwrap_or_default();
+    let (html, sidebar, footer) = (next(), next(), next());
+    let content = ShownPage { wiki: wiki(at), page: &found, html, sidebar, footer, can_write: can_write(at) };
+    at.page(Tab::Wiki, &content)
+}
+
+/// Leads to a file of the wiki that a page links to as to a page, or offers to create the page.
+async fn missing(at: &RepositoryVisit, page: &str) -> PageResult {
+    let file = page.replace("%2F", "/");
+    if page.contains('.') && at.visit.api.exists(&format!("{}/wiki/raw/{file}", at.repository.api())).await? {
+        let path = format!("{}{}/raw/{file}", at.visit.shell.site.root, wiki(at));
+        return Ok(Redirect::temporary(&path).into_response());
+    }
+    if !can_write(at) {
+        return Err(PageError::not_found());
+    }
+    let title = title_of(page);
+    let new = format!("{}/_new?title={}", wiki(at), encode(title.as_bytes()));
+    let content = MissingPage { title, new, pages: format!("{}/_pages", wiki(at)) };
+    Ok(with_status(StatusCode::NOT_FOUND, at.page(Tab::Wiki, &content)?))
+}
+
+/// Returns the title that a name in a URL stands for.
+fn title_of(name: &str) -> String {
+    let spaced = match name.strip_suffix(".-") {
+        Some(name) => name.to_owned(),
+        None => name.replace('-', " "),
+    };
+    percent_decode_str(&spaced.replace('+', " ")).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_page_has_the_title_that_its_name_stands_for() {
+        for (name, title) in [("Getting-started", "Getting started"), ("a-b+c.-", "a-b c"), ("100%25", "100%")] {
+            assert_eq!(title_of(name), title);
+        }
+    }
+}
