@@ -21,7 +21,7 @@ const DOCUMENT: &str = include_str!("../../docs/openapi.json");
 const STALE: &str = "\"0123456789abcdef\"";
 /// Bodies for the writes that need one, by method and path in the document. Each is valid except
 /// for its tag.
-const BODIES: [(&str, &str, &str); 13] = [
+const BODIES: [(&str, &str, &str); 14] = [
     ("patch", "/hooks/{id}", r#"{"config":{},"active":false}"#),
     ("patch", "/quota", r#"{"repositories":7}"#),
     ("patch", "/comments/{id}", r#"{"body":"Other"}"#),
@@ -34,6 +34,7 @@ const BODIES: [(&str, &str, &str); 13] = [
     ("delete", "/reactions", r#"{"content":"eyes"}"#),
     ("put", "/topics", r#"{"topics":["git"]}"#),
     ("patch", "/milestones/{id}", r#"{"title":"v2"}"#),
+    ("patch", "/wiki/page/{name}", r#"{"title":"Other"}"#),
     ("delete", "/user/emails", r#"{"emails":["nobody@example.org"]}"#),
 ];
 
@@ -82,6 +83,7 @@ impl World {
         let review = json!({"event": "COMMENT", "comments": [{"path": "work", "body": "Line", "new_position": 1}]});
         let review = ada.post(&reviews, &review).await.expect(200).json();
         let review_comment = ada.get(&format!("{reviews}/{}/comments", review["id"])).await.expect(200).ids("id")[0];
+        ada.post(&format!("{repo}/wiki/new"), &json!({"title": "Home"})).await.expect(201);
         let transfer = format!("{repo}/transfer");
         ada.post(&transfer, &json!({"new_owner": bob.name})).await.expect(202);
         let of_ada = [
@@ -112,6 +114,7 @@ impl World {
             ("/repos/{owner}/{repo}/subscription", format!("{repo}/subscription")),
             ("/repos/{owner}/{repo}/topics", format!("{repo}/topics")),
             ("/repos/{owner}/{repo}/transfer", transfer),
+            ("/repos/{owner}/{repo}/wiki/page/{name}", format!("{repo}/wiki/page/Home")),
             ("/orgs/{org}", format!("/orgs/{organization}")),
             ("/orgs/{org}/hooks/{id}", of_organization),
             ("/orgs/{org}/labels/{id}", label_of_organization),

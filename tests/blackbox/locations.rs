@@ -42,6 +42,7 @@ async fn what_was_created_in_a_repository_is_where_the_response_says(cluster: &C
     create(&ada, &demo("/branch_protections"), &json!({"pattern": "release/*"}), "pattern").await;
     create(&ada, &demo("/branches"), &json!({"new_branch_name": "feature/one"}), "name").await;
     create(&ada, &demo("/tags"), &json!({"tag_name": "rc/1"}), "name").await;
+    create(&ada, &demo("/wiki/new"), &json!({"title": "a-b c/d"}), "title").await;
     create(&bob, &demo("/forks"), &json!({}), "full_name").await;
 
     let release = create(&ada, &demo("/releases"), &json!({"tag_name": "v1"}), "id").await;

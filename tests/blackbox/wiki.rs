@@ -1,5 +1,7 @@
-//! Wikis: their settings, and their pages over git.
+//! Wikis: their settings, and their pages over git and the API.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::harness::ssh::{Client, client_of};
@@ -9,12 +11,16 @@ on_profiles! {
     both {
         the_first_push_makes_a_wiki_that_is_cloned_and_changed
         a_wiki_is_deleted_with_its_repository
+        pages_are_written_and_read_over_the_api
     }
     embedded {
         patch_wiki_takes_any_of_its_fields_and_names_the_wrong_ones
         a_wiki_has_the_level_of_its_repository_and_a_public_one_is_for_everybody
         ssh_serves_wikis_and_deploy_keys_reach_those_of_their_repository
         no_service_is_told_of_a_wiki
+        pages_that_were_pushed_are_found_by_their_titles
+        pages_have_the_rights_of_their_repository
+        pages_that_cannot_be_written_are_refused
     }
 }
 
@@ -183,4 +189,145 @@ async fn no_service_is_told_of_a_wiki(cluster: &Cluster) {
     assert_eq!(pushes(&page), 2, "the first commit and the file: {page}");
     assert_eq!(ada.get(&format!("{repo}/issues/1")).await.expect(200).json()["state"], "open");
     assert_eq!(ada.get(&repo).await.expect(200).json()["default_branch"], made["default_branch"]);
+}
+
+async fn pages_are_written_and_read_over_the_api(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("paged", json!({})).await;
+    let wiki = ada.repo("paged", "/wiki");
+    ada.get(&format!("{wiki}/pages")).await.refused_with_message(404, "wiki does not exist");
+    ada.get(&format!("{wiki}/page/Home")).await.refused(404);
+    let new = json!({"title": "Getting started", "content_base64": "b25l", "message": "Say how"});
+    let made = ada.post(&format!("{wiki}/new"), &new).await.expect(201).json();
+    assert_eq!((&made["title"], &made["sub_url"]), (&json!("Getting started"), &json!("Getting-started")));
+    assert_eq!((&made["content_base64"], &made["commit_count"]), (&json!("b25l"), &json!(1)));
+    let commit = &made["last_commit"];
+    assert_eq!((&commit["message"], &commit["author"]["email"]), (&json!("Say how"), &json!(ada.email)));
+    assert_eq!(made["html_url"], format!("{}/{}/paged/wiki/Getting-started", cluster.url, ada.name));
+    for (title, text) in [("_Sidebar", "c2lkZQ=="), ("_Footer", "Zm9vdA==")] {
+        let beside = json!({"title": title, "content_base64": text});
+        ada.post(&format!("{wiki}/new"), &beside).await.expect(201);
+    }
+    let page = format!("{wiki}/page/Getting-started");
+    let stale = json!({"content_base64": "eA==", "sha": "0".repeat(40)});
+    ada.patch(&page, &stale).await.refused(409);
+    let changed = json!({"title": "First steps", "content_base64": "dHdv", "sha": made["sha"]});
+    let changed = ada.patch(&page, &changed).await.expect(200).json();
+    assert_eq!((&changed["sub_url"], &changed["sidebar"]), (&json!("First-steps"), &json!("c2lkZQ==")));
+    ada.get(&page).await.refused(404);
+    let page = format!("{wiki}/page/First-steps");
+    assert_eq!(ada.get(&page).await.expect(200).json(), changed);
+    ada.patch(&page, &json!({"content_base64": "dGhyZWU="})).await.expect(200);
+    let revisions = ada.get(&format!("{wiki}/revisions/First-steps?limit=1")).await.expect(200).json();
+    assert_eq!((&revisions["count"], revisions["commits"].as_array().unwrap().len()), (&json!(2), 1));
+    let listed = ada.get(&format!("{wiki}/pages")).await.expect(200);
+    assert_eq!(listed.each("title"), ["First steps", "_Footer", "_Sidebar"]);
+    assert!(listed.json()[0]["last_commit"]["sha"].is_string());
+    let second = ada.get(&format!("{wiki}/pages?limit=2&page=2")).await.expect(200);
+    assert_eq!((second.each("title"), second.header("x-total-count")), (vec!["_Sidebar".to_owned()], "3".to_owned()));
+
+    git.run("", &["clone", "-q", &ada.git_url(&ada.name, "paged.wiki"), "work"]).await;
+    assert_eq!(std::fs::read_to_string(git.path().join("work/First-steps.md")).unwrap(), "three");
+    ada.delete(&page).await.empty(204);
+    ada.delete(&page).await.refused_with_message(404, "wiki page not found");
+    git.run("work", &["pull", "-q"]).await;
+    assert!(!git.path().join("work/First-steps.md").exists());
+}
+
+async fn pages_that_were_pushed_are_found_by_their_titles(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    ada.new_repository("imported", json!({})).await;
+    let wiki = ada.repo("imported", "/wiki");
+    git.run("", &["init", "-q", "-b", "main", "work"]).await;
+    for file in ["hello world.md", "2000-01-02 meeting.-.md", "C%2B%2B.md", "dir/Page.md", "picture.png"] {
+        let place = git.path().join("work").join(file);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::write(place, file).unwrap();
+    }
+    git.run("work", &["add", "-A"]).await;
+    git.run("work", &["commit", "-q", "-m", "Import"]).await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "imported.wiki"), "main"]).await;
+    let listed = ada.get(&format!("{wiki}/pages")).await.expect(200);
+    assert_eq!(listed.each("title"), ["2000-01-02 meeting", "C++", "hello world"]);
+    for page in listed.json().as_array().unwrap() {
+        let found = ada.get(&format!("{wiki}/page/{}", page["sub_url"].as_str().unwrap())).await.expect(200).json();
+        assert_eq!((&found["title"], &found["sha"]), (&page["title"], &page["sha"]));
+    }
+    for (name, title) in [("hello%20world.md", "hello world"), ("C++", "C++"), ("dir%2FPage", "dir/Page")] {
+        assert_eq!(ada.get(&format!("{wiki}/page/{name}")).await.expect(200).json()["title"], title);
+    }
+    let raw = ada.get(&format!("{wiki}/raw/picture.png")).await.expect(200);
+    assert_eq!(raw.text(), "picture.png");
+    assert!(raw.header("content-security-policy").contains("sandbox"));
+    assert_eq!(ada.get(&format!("{wiki}/raw/dir/Page.md")).await.expect(200).text(), "dir/Page.md");
+    ada.get(&format!("{wiki}/raw/none.png")).await.refused(404);
+    // A page keeps its file, and a new title gives it a new one.
+    ada.patch(&format!("{wiki}/page/hello-world"), &json!({"content_base64": "eA=="})).await.expect(200);
+    assert_eq!(ada.get(&format!("{wiki}/raw/hello%20world.md")).await.expect(200).text(), "x");
+    ada.patch(&format!("{wiki}/page/hello-world"), &json!({"title": "Hello"})).await.expect(200);
+    assert_eq!(ada.get(&format!("{wiki}/raw/Hello.md")).await.expect(200).text(), "x");
+}
+
+async fn pages_have_the_rights_of_their_repository(cluster: &Cluster) {
+    let (ada, bob, anonymous) = (cluster.user("ada").await, cluster.user("bob").await, cluster.anonymous());
+    ada.new_repository("guarded", json!({"private": true})).await;
+    let (repo, wiki) = (ada.repo("guarded", ""), ada.repo("guarded", "/wiki"));
+    ada.post(&format!("{wiki}/new"), &json!({"title": "Home", "content_base64": "aGk="})).await.expect(201);
+    let reads = ["pages", "page/Home", "revisions/Home", "raw/Home.md"].map(|read| format!("{wiki}/{read}"));
+    for (user, read) in [&bob, &anonymous].into_iter().flat_map(|user| reads.iter().map(move |read| (user, read))) {
+        user.get(read).await.refused_with_message(404, "repository does not exist");
+    }
+    set(&ada, &repo, json!({"allow_public_wiki": true})).await;
+    for (user, read) in [&bob, &anonymous].into_iter().flat_map(|user| reads.iter().map(move |read| (user, read))) {
+        user.get(read).await.expect(200);
+    }
+    let change = json!({"content_base64": "eA=="});
+    bob.patch(&reads[1], &change).await.refused(403);
+    anonymous.patch(&reads[1], &change).await.refused(401);
+    ada.share(&repo, &bob, "write").await;
+    bob.patch(&reads[1], &change).await.expect(200);
+    ada.patch(&repo, &json!({"archived": true})).await.expect(200);
+    ada.post(&format!("{wiki}/new"), &json!({"title": "New"})).await.refused(403);
+    ada.patch(&reads[1], &json!({"title": "Other"})).await.refused(403);
+    ada.delete(&reads[1]).await.refused(403);
+    ada.patch(&repo, &json!({"archived": false})).await.expect(200);
+    set(&ada, &repo, json!({"enable_wiki": false})).await;
+    ada.get(&reads[0]).await.refused_with_message(404, "wiki does not exist");
+    ada.post(&format!("{wiki}/new"), &json!({"title": "New"})).await.refused(404);
+    anonymous.get(&reads[0]).await.refused_with_message(404, "repository does not exist");
+}
+
+async fn pages_that_cannot_be_written_are_refused(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    ada.new_repository("strict", json!({})).await;
+    let wiki = ada.repo("strict", "/wiki");
+    let new = format!("{wiki}/new");
+    ada.patch(&format!("{wiki}/page/Home"), &json!({"title": "x"})).await.refused(404);
+    ada.post(&new, &json!({"title": "Home"})).await.expect(201);
+    let long = STANDARD.encode("x".repeat((1 << 20) + 1));
+    for (body, field) in [
+        (json!({}), "title"),
+        (json!({"title": "Home"}), "title"),
+        (json!({"title": "_new"}), "title"),
+        (json!({"title": "a\nb"}), "title"),
+        (json!({"title": "ü".repeat(100)}), "title"),
+        (json!({"title": "x", "content_base64": "?"}), "content_base64"),
+        (json!({"title": "x", "content_base64": long}), "content_base64"),
+        (json!({"title": "x", "message": "m".repeat(20_000)}), "message"),
+    ] {
+        ada.post(&new, &body).await.refused_field(field);
+    }
+    let page = format!("{wiki}/page/Home");
+    ada.post(&new, &json!({"title": "Other"})).await.expect(201);
+    for (body, field) in [
+        (json!({"title": "Other"}), "title"),
+        (json!({"content_base64": ""}), "content_base64"),
+        (json!({"sha": "x"}), "sha"),
+    ] {
+        ada.patch(&page, &body).await.refused_field(field);
+    }
+    for name in ["None", "%ff", "x.png", "..%2Fx"] {
+        ada.get(&format!("{wiki}/page/{name}")).await.refused(404);
+        ada.get(&format!("{wiki}/revisions/{name}")).await.refused(404);
+    }
 }

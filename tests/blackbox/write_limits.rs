@@ -345,6 +345,12 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     ada.post(&demo("/tags"), &json!({"tag_name": "one"})).await.expect(201);
     add(ada, "AddTag", "POST", demo("/tags"), json!({"tag_name": "more", "message": "m"}));
     add(ada, "DeleteTag", "DELETE", demo("/tags/one"), nothing());
+    for title in ["one", "two"] {
+        ada.post(&demo("/wiki/new"), &json!({"title": title})).await.expect(201);
+    }
+    add(ada, "CreateWikiPage", "POST", demo("/wiki/new"), json!({"title": "more"}));
+    add(ada, "UpdateWikiPage", "PATCH", demo("/wiki/page/one"), json!({"content_base64": "eA=="}));
+    add(ada, "DeleteWikiPage", "DELETE", demo("/wiki/page/two"), nothing());
     let protections = demo("/branch_protections");
     add(ada, "SetProtection", "POST", protections.clone(), json!({"pattern": "more"}));
     ada.post(&protections, &json!({"pattern": "one"})).await.expect(201);
