@@ -10,6 +10,7 @@ mod pulls;
 mod settings;
 mod showcase;
 mod tour;
+mod wiki;
 
 use reqwest::Method;
 
