@@ -84,6 +84,11 @@ impl Limiters {
         let limiter = |name, store: usize, per_repository| {
             Arc::new(Limiter { waiting, ..Limiter::new(name, store.max(1), per_repository) })
         };
+        // What web pages need: crawlers have many addresses, and leave half to accounts.
+        let of_pages = |name, store: usize, per_repository| {
+            let anonymous = Arc::new(Semaphore::new((store / 2).max(1)));
+            Arc::new(Limiter { waiting, anonymous, ..Limiter::new(name, store, per_repository) })
+        };
         Self {
             advertise: limiter("advertise", light / 16, usize::MAX),
             clone: limiter("clone", options.clones, options.clones - options.clones / 4),
@@ -92,9 +97,9 @@ impl Limiters {
             upload: limiter("upload", light / 4, light / 8),
             session: limiter("session", light, light / 4),
             pack: limiter("pack", heavy.max(2), (heavy / 2).max(2)),
-            archive: limiter("archive", (heavy / 2).max(2), (heavy / 4).max(4)),
-            log: limiter("log", heavy.max(2), (heavy / 4).max(2)),
-            diff: limiter("diff", heavy.max(2), (heavy / 2).max(2)),
+            archive: of_pages("archive", (heavy / 2).max(2), (heavy / 4).max(4)),
+            log: of_pages("log", heavy.max(2), (heavy / 4).max(2)),
+            diff: of_pages("diff", heavy.max(2), (heavy / 2).max(2)),
             merge: limiter("merge", (4 * heavy).max(8), (2 * heavy).max(4)),
             copy: limiter("copy", (heavy / 2).max(2), (heavy / 4).max(2)),
             // The most expensive work for the store: a client sends little, and its whole pack has
@@ -121,6 +126,8 @@ pub(crate) struct Limiter {
     waiting: QueueLimits,
     permits: usize,
     store: Arc<Semaphore>,
+    /// Permits of all requests without an account.
+    anonymous: Arc<Semaphore>,
     per_repository: usize,
     repositories: WeakMap<RepositoryId, KeyedSemaphore>,
     /// Permits of a user without deploy keys, and of each deploy key.
@@ -237,6 +244,7 @@ impl KeyedSemaphore {
 #[derive(Debug)]
 pub(crate) struct Permit {
     _store: OwnedSemaphorePermit,
+    _anonymous: Option<OwnedSemaphorePermit>,
     _running: [OwnedSemaphorePermit; 3],
     _queued: [OwnedSemaphorePermit; 4],
     _semaphores: [Arc<KeyedSemaphore>; 3],
@@ -252,6 +260,7 @@ impl Limiter {
             waiting: QueueLimits { timeout: Duration::from_secs(30), per_repository: 32, per_client: 64 },
             permits: store,
             store: Arc::new(Semaphore::new(store)),
+            anonymous: Arc::new(Semaphore::new(store)),
             // One repository never holds all permits, unless there is only one.
             per_repository: per_repository.min(store.saturating_sub(1)).max(1),
             repositories: WeakMap::default(),
@@ -284,6 +293,7 @@ impl Limiter {
             }
         };
         let share = self.shares.get_or_insert_with(client.clone(), || KeyedSemaphore::new(share, waiting));
+        let is_anonymous = matches!(client, ClientKey::Address(_) | ClientKey::Unknown);
         let client = client.with_deploy_keys();
         let running = self.account_share_of(&client);
         let line = self.lines.get_or_insert_with((id, client.clone()), || {
@@ -307,19 +317,23 @@ impl Limiter {
             let share = Arc::clone(&share.running).acquire_owned().await?;
             full = Full::Account;
             let client = Arc::clone(&client.running).acquire_owned().await?;
+            full = Full::Store;
+            let anonymous = if is_anonymous { Some(Arc::clone(&self.anonymous).acquire_owned().await?) } else { None };
             full = Full::Repository;
             let repository = Arc::clone(&repository.running).acquire_owned().await?;
             full = Full::Store;
-            Ok::<_, AcquireError>(([share, client, repository], Arc::clone(&self.store).acquire_owned().await?))
+            let store = Arc::clone(&self.store).acquire_owned().await?;
+            Ok::<_, AcquireError>(([share, client, repository], anonymous, store))
         };
         let waiting = Counted::by(&self.waiting_gauge);
         let acquired = tokio::time::timeout(self.waiting.timeout, all).await;
         drop(waiting);
         match acquired {
-            Ok(Ok((running, store))) => {
+            Ok(Ok((running, anonymous, store))) => {
                 let (semaphores, counted) = ([share.clone(), client, repository], Counted::by(&self.running_gauge));
                 Ok(Permit {
                     _store: store,
+                    _anonymous: anonymous,
                     _running: running,
                     _queued: queued,
                     _semaphores: semaphores,

@@ -78,6 +78,34 @@ async fn a_store_without_permits_is_the_fault_of_no_client() {
 }
 
 #[tokio::test]
+async fn clients_without_an_account_leave_half_of_what_pages_need() {
+    let options = LimiterOptions {
+        queue_per_repository: 32,
+        queue_timeout: Duration::from_millis(50),
+        clones: 4,
+        light: 16,
+        heavy: 4,
+        pushes: 4,
+    };
+    let limiters = Limiters::new(&options);
+    for (limiter, half) in [(&limiters.diff, 2), (&limiters.log, 2), (&limiters.archive, 1)] {
+        let mut held = Vec::new();
+        for address in 0..half {
+            let client = ClientKey::Address(format!("192.0.2.{address}"));
+            held.push(limiter.acquire(RepositoryId(address), &client).await.unwrap());
+        }
+        let crawler = ClientKey::Address("192.0.2.99".to_owned());
+        let refused = limiter.acquire(RepositoryId(98), &crawler).await.unwrap_err();
+        assert!(matches!(refused, GitError::Overloaded), "{}: {refused}", limiter.name);
+        held.push(limiter.acquire(RepositoryId(99), &ClientKey::User(1)).await.unwrap());
+    }
+    let clients = [1, 2, 3].map(|id| (RepositoryId(id), ClientKey::Address(format!("192.0.2.{id}"))));
+    let fetches = clients.iter().map(|(id, client)| limiters.pack.acquire(*id, client));
+    let held = futures_util::future::join_all(fetches).await;
+    assert!(held.iter().all(Result::is_ok), "clones of public repositories need no account");
+}
+
+#[tokio::test]
 async fn three_accounts_leave_permits_for_a_fourth() {
     for store in [4, 5, 8, 64] {
         let limiter = Limiter { per_user: (store / 4).max(1), ..limiter_with_short_timeout(store, store) };
