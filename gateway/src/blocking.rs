@@ -4,7 +4,7 @@
 //! A blocking thread cannot be killed. Long work checks its [`Interrupt`], and stops when the
 //! client has left or the time is up.
 
-mod turns;
+pub(crate) mod turns;
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};

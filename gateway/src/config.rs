@@ -9,8 +9,10 @@ use ferrite_core::net::{Address, ServiceAddresses, StoreAddresses};
 use ferrite_listener::{ProcessArgs, TrustedProxies};
 
 mod connections;
+mod pages;
 
 use connections::ConnectionArgs;
+use pages::PageArgs;
 
 /// REST API, and git over HTTP and SSH.
 #[derive(Clone, Debug, Parser)]
@@ -83,6 +85,10 @@ pub struct Config {
     /// Limits on bodies.
     #[command(flatten)]
     pub bodies: BodyArgs,
+
+    /// Web pages.
+    #[command(flatten)]
+    pub pages: PageArgs,
 
     /// Time that an import request waits for the import to finish, in seconds.
     #[arg(long = "migration-wait-seconds", env = "FERRITE_GATEWAY_MIGRATION_WAIT_SECONDS", default_value = "3600", value_parser = seconds_within(0..))]

@@ -60,6 +60,7 @@ pub fn run(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Service
 /// Checks the settings and the files that they name, before an address is bound.
 pub fn check(config: &Config) -> Result<(), StartError> {
     Transports::new(config)?;
+    config.pages.options()?;
     config.process.trust.load(ServiceRole::Gateway, &Clock::system()).map(drop)
 }
 
@@ -121,6 +122,7 @@ fn router(state: &AppState) -> Router {
         state.blocking.markdown.clone(),
         state.links.root(),
         state.max_response_bytes,
+        &state.pages,
     );
     let routes = api
         .merge(docs::router())

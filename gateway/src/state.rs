@@ -16,6 +16,7 @@ use crate::git::GitHttpState;
 use crate::http::body_limits::BodyLimits;
 use crate::http::client_bounds::ClientBounds;
 use crate::http::middleware::MiddlewareState;
+use crate::pages::options::PageOptions;
 use crate::ssh::SshState;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
@@ -42,6 +43,7 @@ pub(crate) struct AppState {
     /// Longest time that a request waits for an import.
     pub(crate) import_wait: Duration,
     pub(crate) max_asset_bytes: u64,
+    pub(crate) pages: PageOptions,
     pub(crate) life: Lifecycle,
 }
 
@@ -76,6 +78,7 @@ impl AppState {
             blocking: BlockingPools::default(),
             import_wait: config.migration_wait,
             max_asset_bytes: config.max_asset_bytes,
+            pages: config.pages.options()?,
             life: life.clone(),
         })
     }
@@ -91,6 +94,7 @@ impl AppState {
             blocking: self.blocking.clone(),
             import_wait: self.import_wait,
             max_asset_bytes: self.max_asset_bytes,
+            requires_account: self.pages.sign_in.is_for_all_reads(),
             life: self.life.clone(),
         })
     }
@@ -100,6 +104,7 @@ impl AppState {
             access: self.clients.access(),
             git_client: self.git_client.clone(),
             reauthorizer: self.reauthorizer.clone(),
+            requires_account: self.pages.sign_in.is_for_all_reads(),
         }
     }
 

@@ -19,6 +19,20 @@ pub(crate) const METRICS: &[Metric] = &[
         &["reason"],
         "Requests rejected because their address had too many concurrent requests.",
     ),
+    Metric::counter("ferrite_pages_total", &["group", "status"], "Web pages served."),
+    Metric::gauge("ferrite_expensive_pages_running", &[], "Expensive web pages being made."),
+    Metric::gauge("ferrite_expensive_pages_waiting", &[], "Expensive web pages waiting for a place."),
+    Metric::counter("ferrite_expensive_pages_refused_total", &["limit"], "Expensive web pages refused by a limit."),
+    Metric::counter(
+        "ferrite_expensive_pages_shared_total",
+        &[],
+        "Expensive web pages that were being made for another visitor.",
+    ),
+    Metric::histogram(
+        "ferrite_expensive_page_duration_seconds",
+        &["group"],
+        "Time to make an expensive web page, without its wait.",
+    ),
     Metric::counter("ferrite_responses_over_budget_total", &[], "Responses above the size limit."),
     Metric::counter(
         "ferrite_waiting_responses_refused_total",

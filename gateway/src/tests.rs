@@ -27,6 +27,7 @@ use crate::http::body_limits::BodyLimits;
 use crate::http::client_bounds::ClientBounds;
 use crate::http::middleware;
 use crate::http::response::Json;
+use crate::pages::options::PageOptions;
 use crate::state::AppState;
 use crate::upstream::clients::Clients;
 use crate::upstream::git_client::GitHttpClient;
@@ -124,6 +125,7 @@ pub(crate) fn unreachable_services() -> AppState {
         blocking: BlockingPools::default(),
         import_wait: Duration::from_secs(3600),
         max_asset_bytes: 1 << 20,
+        pages: PageOptions::default(),
         life,
     }
 }

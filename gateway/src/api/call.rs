@@ -28,6 +28,8 @@ use crate::upstream::grant::Grant;
 const ADMIN_PREFIX: &str = "/api/v1/admin/";
 /// Path prefix of the routes for the caller's own account.
 const OWN_PREFIX: &str = "/api/v1/user/";
+/// Not the pictures of accounts and the files of releases, which browsers load without a token.
+const API_PREFIX: &str = "/api/v1/";
 const MAX_IDEMPOTENCY_KEY_BYTES: usize = 255;
 
 /// An API call: the state, and the metadata of every gRPC call made for it (token, request id,
@@ -157,6 +159,9 @@ impl FromRequestParts<ApiState> for MaybeAuthenticated {
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Self, ApiError> {
         let token = match Credential::of(&parts.headers) {
             Ok(Credential::Absent) if is_below(parts, OWN_PREFIX) => return Err(ApiError::credentials_required()),
+            Ok(Credential::Absent) if state.requires_account && is_below(parts, API_PREFIX) => {
+                return Err(ApiError::credentials_required());
+            }
             Ok(Credential::Absent) => None,
             Ok(Credential::Token(token)) => Some(token),
             Ok(Credential::Basic { .. }) => return Err(ApiError::token_required()),

@@ -40,6 +40,8 @@ pub(crate) struct ApiParts {
     /// Longest time that a request waits for an import.
     pub(crate) import_wait: Duration,
     pub(crate) max_asset_bytes: u64,
+    /// Whether also reads of what is public need a token.
+    pub(crate) requires_account: bool,
     /// Event streams end when the process stops.
     pub(crate) life: Lifecycle,
 }

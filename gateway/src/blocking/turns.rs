@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 type Place = (usize, u64);
 
 #[derive(Clone, Debug)]
-pub(super) struct Turns(Arc<Inner>);
+pub(crate) struct Turns(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -38,7 +38,7 @@ struct Waiting {
 
 /// A turn, which ends when dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     /// Returned before the next job starts, so that it finds them.
     shares: Option<(Share, Share)>,
     turns: Turns,
@@ -66,14 +66,14 @@ impl Drop for Entry<'_> {
 
 impl Turns {
     /// Runs as many jobs at once as `running` allows, and queues up to `max_waiting` more.
-    pub(super) fn new(running: QuotaLimits, max_waiting: usize) -> Self {
+    pub(crate) fn new(running: QuotaLimits, max_waiting: usize) -> Self {
         let places = Quota::new(QuotaLimits::of(running.total + max_waiting));
         Self(Arc::new(Inner { places, running: Quota::new(running), queue: Mutex::default() }))
     }
 
     /// Waits for the turn of `client`. Dropping the future gives up the place. Fails if the queue,
     /// or the client's share of it, is full.
-    pub(super) async fn wait(&self, client: Client) -> Result<Turn, QuotaFull> {
+    pub(crate) async fn wait(&self, client: Client) -> Result<Turn, QuotaFull> {
         let (start, started) = oneshot::channel();
         let place = {
             let mut queue = self.0.queue.lock();

@@ -39,6 +39,8 @@ pub(crate) struct GitHttpState {
     pub(crate) access: AccessServiceClient<Channel>,
     pub(crate) git_client: GitHttpClient,
     pub(crate) reauthorizer: Reauthorizer,
+    /// Whether also fetches of what is public need an account.
+    pub(crate) requires_account: bool,
 }
 
 struct Authorized {
@@ -134,6 +136,9 @@ impl GitHttpState {
         headers: &HeaderMap,
     ) -> Result<Authorized, GitHttpError> {
         let is_anonymous = credential.is_none();
+        if is_anonymous && self.requires_account {
+            return Err(GitHttpError::CredentialsRequired);
+        }
         let target = names.ok().and_then(|Path((owner, repo))| target::parse(&owner, &repo));
         let target = target.ok_or_else(|| GitHttpError::missing(is_anonymous))?;
         let access_request = ResolveAccessRequest {

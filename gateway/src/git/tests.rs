@@ -29,7 +29,8 @@ fn unreachable_services() -> Router {
     let access = AccessServiceClient::new(channel(&nowhere, Some(credentials.clone())));
     let life = ferrite_core::Lifecycle::new(Duration::from_secs(1));
     let reauthorizer = Reauthorizer::new(access.clone(), Duration::from_secs(30), life);
-    router().with_state(GitHttpState { access, git_client: GitHttpClient::new(nowhere, credentials), reauthorizer })
+    let git_client = GitHttpClient::new(nowhere, credentials);
+    router().with_state(GitHttpState { access, git_client, reauthorizer, requires_account: false })
 }
 
 async fn send(method: &str, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, String) {

@@ -161,6 +161,11 @@ impl ApiError {
         Self { retry_after: Some(DEFAULT_RETRY_SECONDS), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
+    /// The same error with another `Retry-After`.
+    pub(crate) fn retried_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
     pub(crate) fn invalid(mut errors: Vec<FieldError>) -> Self {
         errors.truncate(MAX_FIELD_ERRORS);
         let message = match errors.first() {

@@ -6,7 +6,7 @@
 //! that do not have it. git-svc makes the tags of files and archives.
 
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ferrite_core::headers::matches_etag;
@@ -73,6 +73,16 @@ pub(crate) fn not_modified(mut response: Response, tag: &BodyTag) -> Response {
     response.headers_mut().remove(CONTENT_TYPE);
     response.headers_mut().remove(CONTENT_LENGTH);
     response.map(|_| Body::empty())
+}
+
+/// As [`conditional`], for a response with its body, whose tag is that of every encoding of it.
+pub(crate) fn weakly_conditional(response: Response, tag: &BodyTag, if_none_match: &[HeaderValue]) -> Response {
+    let mut response = if matches(tag, if_none_match) { not_modified(response, tag) } else { response };
+    if response.status() == StatusCode::NOT_MODIFIED {
+        response.headers_mut().remove(CONTENT_ENCODING);
+    }
+    insert(&mut response, &BodyTag(format!("W/{}", tag.0)));
+    response
 }
 
 fn insert(response: &mut Response, BodyTag(tag): &BodyTag) {
@@ -174,6 +184,17 @@ mod tests {
                 (sent.headers().contains_key("content-type"), &sent.headers()["x"]),
                 (status == 200, &"y".parse().unwrap())
             );
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_is_that_of_every_encoding() {
+        let tag = BodyTag("\"a\"".to_owned());
+        for (value, status) in [("W/\"a\"", 304), ("\"a\"", 304), ("W/\"b\"", 200)] {
+            let response = ([("content-encoding", "gzip")], "body").into_response();
+            let sent = weakly_conditional(response, &tag, &[HeaderValue::from_static(value)]);
+            assert_eq!((sent.status().as_u16(), sent.headers()["etag"].to_str().unwrap()), (status, "W/\"a\""));
+            assert_eq!(sent.headers().contains_key("content-encoding"), status == 200, "{value}");
         }
     }
 

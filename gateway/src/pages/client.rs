@@ -63,11 +63,6 @@ impl Client {
         self.session.as_ref()
     }
 
-    /// The same client without a session.
-    pub(super) fn signed_out(self) -> Self {
-        Self { session: None, ..self }
-    }
-
     /// The same client with a password in place of the session, for operations that take no session.
     pub(super) fn with_password(&self, username: &str, password: &str) -> Self {
         let value = format!("Basic {}", STANDARD.encode(format!("{username}:{password}")));

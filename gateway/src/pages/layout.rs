@@ -10,9 +10,13 @@ use axum::http::header::{
 };
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use blake3::{Hash, Hasher};
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use super::branding::{FooterLinks, Logo};
+use super::options::PageOptions;
 use super::view::Account;
 use crate::http::error::ApiError;
 
@@ -21,11 +25,18 @@ const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; \
      frame-ancestors 'none'",
 );
+/// The same with pictures of other sites, which learn no more than that somebody looks at them.
+const POLICY_WITH_PICTURES: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'self'; img-src 'self' data: https:; form-action 'self'; base-uri 'none'; \
+     frame-ancestors 'none'",
+);
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
 /// Smaller pages gain nothing.
 const MIN_COMPRESSED_BYTES: usize = 1024;
 /// Higher levels take twice the time for a few percent.
 const COMPRESSION_LEVEL: u32 = 4;
+/// What precedes the token of a form, which differs each time.
+const BEFORE_TOKEN: &str = "<input type=\"hidden\" name=\"form_token\" value=\"";
 
 /// What the operator chose for all pages.
 #[derive(Debug)]
@@ -37,6 +48,11 @@ pub(super) struct Site {
     pub(super) origin: String,
     /// The path of the style sheet, which changes with its content.
     pub(super) style: String,
+    /// The path of the operator's logo, which changes with its content.
+    pub(super) logo: Option<String>,
+    pub(super) footer: FooterLinks,
+    /// Whether Markdown shows pictures of other sites.
+    pub(super) has_external_pictures: bool,
 }
 
 /// A visit of a page: who, where and how.
@@ -48,6 +64,16 @@ pub(super) struct Shell {
     /// Path and query of the page.
     pub(super) here: String,
     pub(super) accepts_gzip: bool,
+    /// Whether search engines may list the page.
+    pub(super) is_indexed: bool,
+}
+
+/// A page or a feed as it is sent, and a hash of its text without what differs each time. An
+/// extension of its response.
+#[derive(Clone, Debug)]
+pub(super) struct Rendered {
+    pub(super) body: Bytes,
+    pub(super) hash: Hash,
 }
 
 impl Site {
@@ -58,7 +84,29 @@ impl Site {
             public_url.get(host..)?.find('/').map(|slash| host + slash)
         });
         let (origin, root) = public_url.split_at(path.unwrap_or(public_url.len()));
-        Self { name: "Ferrite".to_owned(), root: root.to_owned(), origin: origin.to_owned(), style }
+        Self {
+            name: "Ferrite".to_owned(),
+            root: root.to_owned(),
+            origin: origin.to_owned(),
+            style,
+            logo: None,
+            footer: FooterLinks::default(),
+            has_external_pictures: false,
+        }
+    }
+
+    pub(super) fn with(self, options: &PageOptions) -> Self {
+        Self {
+            name: options.name.clone(),
+            logo: options.logo.as_ref().map(Logo::path),
+            footer: options.footer.clone(),
+            has_external_pictures: options.has_external_pictures,
+            ..self
+        }
+    }
+
+    fn policy(&self) -> HeaderValue {
+        if self.has_external_pictures { POLICY_WITH_PICTURES } else { POLICY }
     }
 
     pub(super) fn is_secure(&self) -> bool {
@@ -94,7 +142,7 @@ pub(super) fn page(shell: &Shell, content: &impl Content) -> Response {
         .and_then(|main| Layout { shell, title: content.title(), main }.render())
         .map(|html| below_root(html, &shell.site.root));
     match html {
-        Ok(html) => html_response(shell, html.into_bytes()),
+        Ok(html) => html_response(shell, html),
         Err(error) => {
             tracing::error!("a page cannot be rendered: {error}");
             ApiError::internal().into_response()
@@ -102,7 +150,9 @@ pub(super) fn page(shell: &Shell, content: &impl Content) -> Response {
     }
 }
 
-fn below_root(html: String, root: &str) -> String {
+/// Puts `root` before the paths in attributes. Only our templates and `repositories/document.rs`
+/// write such attributes as they are: other text has no quote followed by a path.
+pub(super) fn below_root(html: String, root: &str) -> String {
     if root.is_empty() {
         return html;
     }
@@ -110,10 +160,14 @@ fn below_root(html: String, root: &str) -> String {
     html.replace("src=\"/", &format!("src=\"{root}/")).replace("action=\"/", &format!("action=\"{root}/"))
 }
 
-fn html_response(shell: &Shell, html: Vec<u8>) -> Response {
-    let compressed = (shell.accepts_gzip && html.len() >= MIN_COMPRESSED_BYTES).then(|| compress(&html)).flatten();
+fn html_response(shell: &Shell, html: String) -> Response {
+    let hash = content_hash(&html);
+    let is_long = html.len() >= MIN_COMPRESSED_BYTES;
+    let compressed = (shell.accepts_gzip && is_long).then(|| compress(html.as_bytes())).flatten();
     let is_compressed = compressed.is_some();
-    let mut response = Response::new(Body::from(compressed.unwrap_or(html)));
+    let body = Bytes::from(compressed.unwrap_or_else(|| html.into_bytes()));
+    let mut response = Response::new(Body::from(body.clone()));
+    response.extensions_mut().insert(Rendered { body, hash });
     let headers = response.headers_mut();
     if is_compressed {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -123,7 +177,20 @@ fn html_response(shell: &Shell, html: Vec<u8>) -> Response {
     headers.append(VARY, HeaderValue::from(COOKIE));
     headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     protect(&mut response);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, shell.site.policy());
     response
+}
+
+/// Hashes HTML without the tokens of forms: each token of a session is as good as another.
+fn content_hash(html: &str) -> Hash {
+    let mut hasher = Hasher::new();
+    let mut parts = html.split(BEFORE_TOKEN);
+    hasher.update(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        let (_token, rest) = part.split_at(part.find('"').unwrap_or_default());
+        hasher.update(BEFORE_TOKEN.as_bytes()).update(rest.as_bytes());
+    }
+    hasher.finalize()
 }
 
 /// Adds the headers that keep other sites and foreign content from acting here.
@@ -159,6 +226,27 @@ mod tests {
             let site = Site::new(url, String::new());
             assert_eq!((site.origin.as_str(), site.root.as_str()), (origin, root));
         }
+    }
+
+    #[test]
+    fn the_hash_of_a_page_leaves_out_its_tokens() {
+        let page = |token: &str, text: &str| content_hash(&format!("<p>{BEFORE_TOKEN}{token}\"> {text}"));
+        assert_eq!(page("0a", "x"), page("0b0c", "x"));
+        assert_ne!(page("0a", "x"), page("0a", "y"));
+        assert_ne!(content_hash("<p>x"), content_hash("<p>y"));
+    }
+
+    #[test]
+    fn browsers_load_pictures_of_other_sites_only_if_the_operator_allows_it() {
+        let policy = |has_external_pictures| {
+            let options = PageOptions { has_external_pictures, ..PageOptions::default() };
+            let policy = Site::new("https://h", String::new()).with(&options).policy();
+            policy.to_str().unwrap().to_owned()
+        };
+        assert!(
+            policy(false).contains("img-src 'self' data:;") && policy(true).contains("img-src 'self' data: https:;")
+        );
+        assert_eq!(policy(true).replace(" https:", ""), policy(false));
     }
 
     #[test]

@@ -26,11 +26,46 @@ pub(super) async fn render_many(visit: &Visit, texts: Vec<String>, repository: &
         let texts = texts.iter().enumerate();
         let html = texts.map(|(place, text)| match too_long.contains(&place) {
             true => Ok(typed(text)),
-            false => render(text, Some(&links), &|| interrupt.check().is_err()).map_err(|_| Interrupted),
+            false => {
+                let html = render(text, Some(&links), &|| interrupt.check().is_err()).map_err(|_| Interrupted)?;
+                Ok(set_apart(&html))
+            }
         });
         html.collect::<Result<Vec<_>, _>>()
     };
     Ok(visit.state.markdown.run_interruptible(client, work).await?)
+}
+
+/// Changes how rendered Markdown is written, not what it means: no part of it looks like a path in an
+/// attribute of the page, before which the path of the public URL would be put, or like the token of
+/// a form.
+fn set_apart(html: &str) -> String {
+    let mut out = String::with_capacity(html.len() + html.len() / 16);
+    let mut rest = html;
+    while let Some(begin) = rest.find('<') {
+        push_text(&mut out, &rest[..begin]);
+        let (tag, after) = rest[begin..].split_at(tag_length(&rest[begin..]));
+        out.push_str(&tag.replace("=\"/", "=\"&#47;"));
+        rest = after;
+    }
+    push_text(&mut out, rest);
+    out
+}
+
+/// Writes text of the Markdown renderer, which has quotes as they are.
+pub(super) fn push_text(out: &mut String, text: &str) {
+    out.push_str(&text.replace('"', "&quot;"));
+}
+
+/// Returns the length of the tag that HTML of the Markdown renderer begins with. No value of an
+/// attribute has a quote.
+pub(super) fn tag_length(html: &str) -> usize {
+    let mut is_quoted = false;
+    let end = html.bytes().position(|byte| {
+        is_quoted ^= byte == b'"';
+        byte == b'>' && !is_quoted
+    });
+    end.map_or(html.len(), |end| end + 1)
 }
 
 /// Returns the places of the texts that do not fit into `max` bytes together with those before.
@@ -55,7 +90,38 @@ fn typed(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ferrite_markdown::render::highlight_file;
+
     use super::*;
+    use crate::pages::layout::below_root;
+
+    #[test]
+    fn nothing_that_users_write_looks_like_a_link_of_the_page() {
+        let words = r#"a href="/x" src="/y" action="/z" <input type="hidden" name="form_token" value="/0a""#;
+        for text in [
+            words,
+            &format!("`{words}`"),
+            &format!("```html\n<a {words}>\n```"),
+            &format!("    {words}"),
+            &format!("[{words}](/x '{words}') ![](/y)"),
+            &format!("<p title='{words}'>{words}</p>"),
+            "<a href=\"/x\">x</a> <a href='/x'>x</a> <a href=/x>x</a> <img src=\"/y\">",
+            "| a |\n|---|\n| href=\"/x\" |",
+        ] {
+            let html = render(text, None, &|| false).unwrap();
+            let shown = set_apart(&html);
+            assert_eq!(below_root(shown.clone(), "/sub"), shown, "{text}");
+            assert!(!shown.contains("name=\"form_token\""), "{shown}");
+            assert_eq!(shown.replace("&quot;", "\"").replace("&#47;", "/"), html.replace("&quot;", "\""), "{text}");
+        }
+        for name in ["x.html", "x.rs", "x.diff", "x"] {
+            for line in highlight_file(name, words) {
+                assert_eq!(below_root(line.clone(), "/sub"), line, "{name}");
+            }
+        }
+        let Ok(escaped) = askama::filters::escape(words, askama::filters::Html);
+        assert!(!escaped.to_string().contains('"'), "values in templates");
+    }
 
     #[test]
     fn texts_that_are_too_long_together_are_shown_as_typed() {

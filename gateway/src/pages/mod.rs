@@ -1,23 +1,29 @@
 //! Web pages, without scripts. A page is a client of the API in the same process: it reads what the
 //! API responds to the visitor's session, and sends what a form says as a change.
 //!
-//! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `wiki`,
-//! `issues`, `repositories` → `markdown`, `form` → `visit` → `diff` → `error`, `client` → `layout` → `view` →
-//! `components`.
+//! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `wiki`, `issues`,
+//! `repositories` → `markdown`, `form`, `expensive` → `visit` → `diff` → `error`, `client` → `layout`
+//! → `options`, `robots` → `branding`, `pool`, `flights`, `view` → `components`.
 
 mod accounts;
+pub(crate) mod branding;
 mod client;
 mod components;
 mod diff;
 mod error;
+mod expensive;
+mod flights;
 mod form;
 mod front;
 mod issues;
 mod layout;
 mod markdown;
+pub(crate) mod options;
+pub(crate) mod pool;
 mod pulls;
 mod releases;
 mod repositories;
+pub(crate) mod robots;
 mod sign_in;
 mod view;
 mod visit;
@@ -32,7 +38,9 @@ use axum::routing::get;
 
 use self::error::PageError;
 use self::layout::Site;
-use self::visit::{PagesParts, PagesState, render_errors};
+use self::options::PageOptions;
+use self::pool::ExpensivePool;
+use self::visit::{PagesParts, PagesState, complete};
 use crate::blocking::BlockingPool;
 use crate::http::embedded_file::EmbeddedFile;
 use crate::upstream::clients::Clients;
@@ -48,11 +56,14 @@ pub(crate) fn router(
     markdown: BlockingPool,
     public_url: &str,
     max_response_bytes: usize,
+    options: &PageOptions,
 ) -> Router {
     let style = format!("/assets/site-{}.css", &blake3::hash(STYLE.as_bytes()).to_hex()[..16]);
-    let site = Arc::new(Site::new(public_url, style.clone()));
-    let state = PagesState::new(PagesParts { site, api, clients, markdown, max_response_bytes });
-    Router::new()
+    let site = Arc::new(Site::new(public_url, style.clone()).with(options));
+    let robots = Arc::new(robots::file(&site.root, options.robots.as_deref()));
+    let (sign_in, pool) = (options.sign_in, ExpensivePool::new(options.expensive));
+    let state = PagesState::new(PagesParts { site, api, clients, markdown, max_response_bytes, sign_in, pool });
+    let pages = Router::new()
         .merge(front::router())
         .merge(issues::router())
         .merge(pulls::router())
@@ -62,9 +73,14 @@ pub(crate) fn router(
         .merge(sign_in::router())
         .merge(repositories::router())
         .fallback(async || PageError::not_found())
-        .layer(from_fn_with_state(state.clone(), render_errors))
+        .layer(from_fn_with_state(state.clone(), complete))
         .with_state(state)
         .route(&style, get(async |headers: HeaderMap| STYLE_FILE.respond(&headers)))
+        .route("/robots.txt", get(move |headers: HeaderMap| async move { robots.respond(&headers) }));
+    match options.logo.clone() {
+        Some(logo) => pages.route(&logo.path(), get(move |headers: HeaderMap| async move { logo.respond(&headers) })),
+        None => pages,
+    }
 }
 
 #[cfg(test)]

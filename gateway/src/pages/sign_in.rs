@@ -22,7 +22,7 @@ use super::components::{Count, parameter};
 use super::error::{PageError, PageResult};
 use super::form::{Form, FormToken, TOKEN_FIELD, check_origin, own_path, read};
 use super::layout::{Content, Site, with_status};
-use super::visit::{PagesState, Visit, cookie, cookie_name};
+use super::visit::{PagesState, SIGN_IN_PATH, Visit, cookie, cookie_name};
 use crate::http::body_limits::MAX_UNVERIFIED_BODY_BYTES;
 use crate::http::caching::NO_STORE;
 use crate::http::error::ApiError;
@@ -67,7 +67,7 @@ impl Content for SignOut {
 }
 
 pub(super) fn router() -> Router<PagesState> {
-    Router::new().route("/user/login", get(show).post(sign_in)).route("/user/logout", get(show_sign_out).post(sign_out))
+    Router::new().route(SIGN_IN_PATH, get(show).post(sign_in)).route("/user/logout", get(show_sign_out).post(sign_out))
 }
 
 async fn show(visit: Visit) -> PageResult {

@@ -4,20 +4,24 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::COOKIE;
+use axum::http::header::{CACHE_CONTROL, COOKIE, IF_NONE_MATCH};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use ferrite_core::Secret;
 
 use super::client::Client;
 use super::error::{PageError, PageResult};
-use super::layout::{Content, Shell, Site, page};
+use super::layout::{Content, Rendered, Shell, Site, page};
+use super::options::SignInScope;
+use super::pool::{ExpensivePool, Group};
 use super::view::Account;
 use crate::blocking::BlockingPool;
+use crate::http::caching::NO_STORE;
 use crate::http::embedded_file::accepts_gzip;
 use crate::http::error::ApiError;
+use crate::http::etag::{BodyTag, weakly_conditional};
 use crate::upstream::clients::Clients;
 
 /// Under TLS the cookie has a prefix, with which browsers take it from this host alone.
@@ -25,6 +29,8 @@ const COOKIE_NAME: &str = "ferrite_session";
 const SECURE_COOKIE_NAME: &str = "__Host-ferrite_session";
 /// The length of a session's value, in hexadecimal digits.
 const SESSION_DIGITS: usize = 40;
+/// The page that visitors without an account always see.
+pub(super) const SIGN_IN_PATH: &str = "/user/login";
 
 #[derive(Clone)]
 pub(super) struct PagesState(Arc<PagesParts>);
@@ -37,11 +43,44 @@ pub(super) struct PagesParts {
     /// Where Markdown is rendered.
     pub(super) markdown: BlockingPool,
     pub(super) max_response_bytes: usize,
+    pub(super) sign_in: SignInScope,
+    /// The places for expensive pages.
+    pub(super) pool: ExpensivePool,
 }
 
 impl PagesState {
     pub(super) fn new(parts: PagesParts) -> Self {
         Self(Arc::new(parts))
+    }
+
+    /// Returns a client of the API for a request with these headers.
+    pub(super) fn client(&self, session: Option<Secret>, headers: &HeaderMap) -> Client {
+        Client::new(self.api.clone(), session, headers, self.max_response_bytes)
+    }
+}
+
+/// Who visits a page. An extension of requests for expensive pages, for which it is known before.
+#[derive(Clone, Debug)]
+pub(super) struct Visitor {
+    /// `None` also for a session that has ended.
+    pub(super) session: Option<Secret>,
+    pub(super) viewer: Option<Account>,
+    is_at_expensive_page: bool,
+}
+
+impl Visitor {
+    pub(super) async fn of(headers: &HeaderMap, state: &PagesState) -> PageResult<Self> {
+        let nobody = Self { session: None, viewer: None, is_at_expensive_page: false };
+        let Some(session) = session(headers, &state.site) else { return Ok(nobody) };
+        match state.client(Some(session.clone()), headers).get::<Account>("user").await {
+            Ok(viewer) => Ok(Self { session: Some(session), viewer: Some(viewer), ..nobody }),
+            Err(error) if error.status() == StatusCode::UNAUTHORIZED => Ok(nobody),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn at_expensive_page(self) -> Self {
+        Self { is_at_expensive_page: true, ..self }
     }
 }
 
@@ -94,24 +133,25 @@ impl FromRequestParts<PagesState> for Visit {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, state: &PagesState) -> PageResult<Self> {
-        let session = session(&parts.headers, &state.site);
-        let api = Client::new(state.api.clone(), session, &parts.headers, state.max_response_bytes);
-        let (api, viewer) = match api.session() {
-            None => (api, None),
-            Some(_) => match api.get::<Account>("user").await {
-                Ok(viewer) => (api, Some(viewer)),
-                // It has ended: the visitor is as one without a session.
-                Err(error) if error.status() == StatusCode::UNAUTHORIZED => (api.signed_out(), None),
-                Err(error) => return Err(error),
-            },
+        let known = parts.extensions.get::<Visitor>().cloned();
+        let visitor = match known {
+            Some(visitor) => visitor,
+            None => Visitor::of(&parts.headers, state).await?,
         };
-        Ok(Self { api, shell: shell(parts, state, viewer), state: state.clone(), headers: parts.headers.clone() })
+        let is_public = !state.sign_in.is_for_all_pages() || parts.uri.path() == SIGN_IN_PATH;
+        if visitor.viewer.is_none() && !is_public {
+            return Err(PageError::SignIn);
+        }
+        let api = state.client(visitor.session, &parts.headers);
+        let shell = shell(parts, state, visitor.viewer, !visitor.is_at_expensive_page);
+        Ok(Self { api, shell, state: state.clone(), headers: parts.headers.clone() })
     }
 }
 
-fn shell(parts: &Parts, state: &PagesState, viewer: Option<Account>) -> Shell {
+fn shell(parts: &Parts, state: &PagesState, viewer: Option<Account>, is_indexed: bool) -> Shell {
     let here = parts.uri.path_and_query().map_or("/", |here| here.as_str()).to_owned();
-    Shell { site: state.site.clone(), viewer, here, accepts_gzip: accepts_gzip(&parts.headers) }
+    let is_indexed = is_indexed && parts.uri.path() != SIGN_IN_PATH;
+    Shell { site: state.site.clone(), viewer, here, accepts_gzip: accepts_gzip(&parts.headers), is_indexed }
 }
 
 /// The name of the session's cookie.
@@ -133,7 +173,7 @@ pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
     cookies.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// Marks a response as a failure that [`render_errors`] turns into a page.
+/// Marks a response as a failure that [`complete`] turns into a page.
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();
@@ -142,34 +182,82 @@ impl IntoResponse for PageError {
     }
 }
 
-/// Middleware of all pages: renders failures for the visitor.
-pub(super) async fn render_errors(State(state): State<PagesState>, request: Request, next: Next) -> Response {
+/// Middleware of all pages: renders failures for the visitor, leaves out pages that the browser has,
+/// and counts.
+pub(super) async fn complete(State(state): State<PagesState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let kept = parts.clone();
     let mut response = next.run(Request::from_parts(parts, body)).await;
-    let error = match response.extensions_mut().remove::<PageError>() {
-        Some(error) => error,
-        None => match response.extensions_mut().remove::<ApiError>() {
-            Some(error) => PageError::from(error),
-            None => return response,
-        },
-    };
-    error.respond(&shell_of_failure(kept, &state).await)
+    let group = response.extensions_mut().remove::<Group>().map_or("other", Group::as_str);
+    let error = response.extensions_mut().remove::<PageError>();
+    let error = error.or_else(|| response.extensions_mut().remove::<ApiError>().map(PageError::from));
+    if let Some(error) = error {
+        response = error.respond(&shell_of_failure(kept.clone(), &state).await);
+    }
+    let response = conditional(&kept, &state.site, response);
+    metrics::counter!("ferrite_pages_total", "group" => group, "status" => response.status().as_str().to_owned())
+        .increment(1);
+    response
+}
+
+/// Adds a tag to a page, of its content and the session to which its forms belong. 304 for a
+/// browser that has it.
+fn conditional(request: &Parts, site: &Site, mut response: Response) -> Response {
+    let Some(rendered) = response.extensions_mut().remove::<Rendered>() else { return response };
+    let is_read = matches!(request.method, Method::GET | Method::HEAD);
+    let is_kept = response.headers().get(CACHE_CONTROL) != Some(&NO_STORE);
+    if !is_read || !is_kept || response.status() != StatusCode::OK {
+        return response;
+    }
+    let session = cookie(&request.headers, cookie_name(site)).unwrap_or_default();
+    let tag = BodyTag::of_parts(&[b"page", session.as_bytes(), rendered.hash.as_bytes()]);
+    let if_none_match: Vec<_> = request.headers.get_all(IF_NONE_MATCH).iter().cloned().collect();
+    weakly_conditional(response, &tag, &if_none_match)
 }
 
 /// The shell of a page that failed. Asks for the account again, unless that is what failed.
 async fn shell_of_failure(mut parts: Parts, state: &PagesState) -> Shell {
     match Visit::from_request_parts(&mut parts, state).await {
         Ok(visit) => visit.shell,
-        Err(_) => shell(&parts, state, None),
+        Err(_) => shell(&parts, state, None, false),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::body::Body;
+    use axum::http::header::ETAG;
+    use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
+
+    /// Completes a page with `text` for a browser that sends these headers.
+    fn completed(text: &str, headers: &[(HeaderName, &str)]) -> Response {
+        let mut request = Request::builder().uri("/ada");
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        let (parts, _) = request.body(Body::empty()).unwrap().into_parts();
+        let mut response = Response::new(Body::from(text.to_owned()));
+        let body = text.to_owned().into();
+        response.extensions_mut().insert(Rendered { body, hash: blake3::hash(text.as_bytes()) });
+        conditional(&parts, &Site::new("http://127.0.0.1:3000", String::new()), response)
+    }
+
+    #[test]
+    fn an_unchanged_page_of_the_same_session_is_not_sent_again() {
+        let tag = completed("a", &[]).headers()[ETAG].to_str().unwrap().to_owned();
+        assert!(tag.starts_with("W/\""));
+        for (text, cookies, status) in [
+            ("a", "", 304),
+            ("a", "theme=dark", 304),
+            ("b", "", 200),
+            ("a", "ferrite_session=0123456789abcdef0123456789abcdef01234567", 200),
+        ] {
+            let response = completed(text, &[(IF_NONE_MATCH, tag.as_str()), (COOKIE, cookies)]);
+            assert_eq!(response.status().as_u16(), status, "{text} {cookies}");
+        }
+    }
 
     #[test]
     fn only_a_value_of_the_right_form_is_a_session() {

@@ -12,6 +12,8 @@ use ferrite_api_types::links::encode;
 use super::client::Listed;
 use super::components::{page_number, parameter};
 use super::error::{PageError, PageResult};
+use super::expensive::expensive;
+use super::pool::Group;
 use super::view::{Organization, Repository};
 use super::visit::{PagesState, Visit};
 
@@ -26,7 +28,7 @@ pub(super) fn router() -> Router<PagesState> {
         .route("/org/{org}/members", get(organizations::members))
         .route("/org/{org}/teams", get(organizations::teams))
         .route("/org/create", get(organizations::show_form).post(organizations::create))
-        .route("/search", get(search::search))
+        .route("/search", get(expensive(Group::Search, search::search)))
         .route("/explore/users", get(search::users))
         .route("/explore/organizations", get(search::organizations))
         .merge(settings::router())

@@ -23,10 +23,12 @@ use serde_json::{Value, json};
 use self::view::Pull;
 use super::components::Count;
 use super::error::{PageError, PageResult};
+use super::expensive::expensive;
 use super::form::Fields;
 use super::issues::view::{Issue, can_change, can_comment};
 use super::issues::{RepositoryForm, number, see, token};
 use super::layout::Content;
+use super::pool::Group;
 use super::repositories::{RepositoryVisit, Tab};
 use super::view::{Account, Repository};
 use super::visit::{PagesState, Visit};
@@ -91,7 +93,7 @@ pub(super) fn router() -> Router<PagesState> {
         .route(pull, get(conversation::conversation).post(actions::act))
         .route(&format!("{pull}/edit"), get(actions::edit))
         .route(&format!("{pull}/commits"), get(commits::commits))
-        .route(&format!("{pull}/files"), get(files::files).post(files::review))
+        .route(&format!("{pull}/files"), get(expensive(Group::Diff, files::files)).post(files::review))
         .route(&format!("{pull}/files/comment"), get(line_comments::form).post(line_comments::create))
         .route(&format!("{pull}/reviews/{{id}}"), get(reviews::review))
 }

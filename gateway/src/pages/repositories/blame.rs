@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::Router;
 use axum::http::StatusCode;
-use axum::http::header::CACHE_CONTROL;
 use axum::routing::get;
 use ferrite_api_types::links::encode_path;
 use serde::Deserialize;
 
 use super::revision::Revision;
 use super::{RepositoryVisit, Tab};
-use crate::http::caching::IMMUTABLE;
 use crate::pages::components::{Time, filters};
 use crate::pages::error::{PageError, PageResult};
+use crate::pages::expensive::expensive;
 use crate::pages::layout::Content;
+use crate::pages::pool::Group;
 use crate::pages::view::Account;
 use crate::pages::visit::PagesState;
 
@@ -95,7 +95,7 @@ impl Content for Page<'_> {
 }
 
 pub(super) fn router() -> Router<PagesState> {
-    Router::new().route("/{owner}/{repo}/blame/{*rest}", get(blame))
+    Router::new().route("/{owner}/{repo}/blame/{*rest}", get(expensive(Group::Blame, blame)))
 }
 
 /// `/blame/{kind}/{name}/{path}`.
@@ -129,11 +129,7 @@ async fn blame(at: RepositoryVisit) -> PageResult {
         is_cut,
         message,
     };
-    let mut response = at.page(Tab::Code, &content)?;
-    if revision.is_permanent() {
-        response.headers_mut().insert(CACHE_CONTROL, IMMUTABLE);
-    }
-    Ok(response)
+    at.page(Tab::Code, &content)
 }
 
 /// Puts lines and ranges together. `repository` is the path of the repository.

@@ -10,7 +10,9 @@ use super::revision::{Kind, Revision};
 use super::{RepositoryVisit, Tab};
 use crate::pages::components::{Pager, filters, page_number};
 use crate::pages::error::PageResult;
+use crate::pages::expensive::expensive;
 use crate::pages::layout::Content;
+use crate::pages::pool::Group;
 use crate::pages::view::Repository;
 use crate::pages::view::commits::{Commit, Day};
 use crate::pages::visit::PagesState;
@@ -44,7 +46,7 @@ impl Content for Commits<'_> {
 pub(super) fn router() -> Router<PagesState> {
     Router::new()
         .route("/{owner}/{repo}/commits", get(of_default_branch))
-        .route("/{owner}/{repo}/commits/{*rest}", get(commits))
+        .route("/{owner}/{repo}/commits/{*rest}", get(expensive(Group::History, commits)))
 }
 
 /// `/commits`: leads to those of the default branch.

@@ -15,7 +15,9 @@ use crate::pages::client::Listed;
 use crate::pages::components::{Count, Pager, Time, filters, page_number, parameter};
 use crate::pages::diff::{Diff, Style};
 use crate::pages::error::{PageError, PageResult};
+use crate::pages::expensive::expensive;
 use crate::pages::layout::{Content, with_status};
+use crate::pages::pool::Group;
 use crate::pages::view::Repository;
 use crate::pages::view::commits::{Commit, Day, Entry, Parent};
 use crate::pages::visit::PagesState;
@@ -186,9 +188,9 @@ impl<'a> Sides<'a> {
 
 pub(super) fn router() -> Router<PagesState> {
     Router::new()
-        .route("/{owner}/{repo}/commit/{sha}", get(commit))
+        .route("/{owner}/{repo}/commit/{sha}", get(expensive(Group::Diff, commit)))
         .route("/{owner}/{repo}/compare", get(compare))
-        .route("/{owner}/{repo}/compare/{*basehead}", get(compare))
+        .route("/{owner}/{repo}/compare/{*basehead}", get(expensive(Group::Diff, compare)))
 }
 
 /// `/commit/{sha}`, and its text with `.diff` or `.patch` behind the id.

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::RepositoryVisit;
 use super::revision::Revision;
 use crate::pages::error::PageResult;
+use crate::pages::markdown::{push_text, tag_length};
 
 const MAX_HEADING: u8 = 6;
 /// Longest name of a heading, in characters.
@@ -24,6 +25,7 @@ struct Place<'a> {
     folder: &'a str,
     /// The public URL of the site, whose pictures browsers may load.
     site: String,
+    has_external_pictures: bool,
 }
 
 pub(super) fn is_markdown(name: &str) -> bool {
@@ -40,6 +42,7 @@ pub(super) async fn render(at: &RepositoryVisit, revision: &Revision, folder: &s
         pictures: revision.path_of("raw", ""),
         folder,
         site: format!("{}{}", site.origin, site.root),
+        has_external_pictures: site.has_external_pictures,
     };
     Ok(place(&html, &here))
 }
@@ -73,20 +76,6 @@ fn place(html: &str, place: &Place<'_>) -> String {
     out
 }
 
-/// Text with a quote could look like a link of the page.
-fn push_text(out: &mut String, text: &str) {
-    out.push_str(&text.replace('"', "&quot;"));
-}
-
-fn tag_length(text: &str) -> usize {
-    let mut is_quoted = false;
-    let end = text.bytes().position(|byte| {
-        is_quoted ^= byte == b'"';
-        byte == b'>' && !is_quoted
-    });
-    end.map_or(text.len(), |end| end + 1)
-}
-
 fn push_tag(out: &mut String, tag: &str, after: &str, place: &Place<'_>, names: &mut HashMap<String, usize>) {
     let inner = tag.trim_start_matches('<').trim_end_matches('>');
     let name = inner.split([' ', '/']).next().unwrap_or_default();
@@ -116,12 +105,13 @@ fn push_element(out: &mut String, name: &str, inner: &str, new: impl Fn(&str, &s
     out.push('>');
 }
 
-/// A picture of another site is shown as its text, because browsers would not load it here.
+/// A picture of another site is shown as its text where browsers would not load it.
 fn push_picture(out: &mut String, inner: &str, place: &Place<'_>) {
     let find = |wanted: &str| attributes(inner).find(|(name, _)| *name == wanted).map(|(_, value)| value);
     let source = find("src").unwrap_or_default();
     let is_own = source.strip_prefix(&place.site).is_some_and(|rest| rest.starts_with('/'));
-    if is_external(source) && !is_own {
+    let is_shown = is_own || (place.has_external_pictures && source.starts_with("https://"));
+    if is_external(source) && !is_shown {
         let text = find("alt").unwrap_or_default().replace('<', "&lt;").replace('>', "&gt;");
         out.push_str(&format!("<span class=\"picture\" title=\"{source}\">{text}</span>"));
         return;
@@ -210,11 +200,16 @@ mod tests {
     use super::*;
 
     fn placed(html: &str) -> String {
+        placed_at(html, false)
+    }
+
+    fn placed_at(html: &str, has_external_pictures: bool) -> String {
         let at = Place {
             links: "/bob/demo/src/branch/main".to_owned(),
             pictures: "/bob/demo/raw/branch/main".to_owned(),
             folder: "docs/a b",
             site: "https://git.example.com".to_owned(),
+            has_external_pictures,
         };
         place(html, &at)
     }
@@ -243,6 +238,9 @@ mod tests {
         assert_eq!(placed(own), own);
         let foreign = placed("<img src=\"https://git.example.com.evil/x\" alt=\"a > b\">");
         assert_eq!(foreign, "<span class=\"picture\" title=\"https://git.example.com.evil/x\">a &gt; b</span>");
+        let picture = |scheme: &str| format!("<img src=\"{scheme}://example.com/x.png\" alt=\"\">");
+        assert_eq!(placed_at(&picture("https"), true), picture("https"));
+        assert!(placed_at(&picture("http"), true).starts_with("<span class=\"picture\""));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, COOKIE, VARY};
 use axum::response::Response;
 use axum::routing::get;
+use bytes::Bytes;
 use ferrite_api_types::links::encode;
 use serde::Deserialize;
 
@@ -16,7 +17,7 @@ use super::revision::{Kind, Revision};
 use crate::http::error::ApiError;
 use crate::pages::components::Time;
 use crate::pages::error::{PageError, PageResult};
-use crate::pages::layout::protect;
+use crate::pages::layout::{Rendered, protect};
 use crate::pages::view::Account;
 use crate::pages::view::commits::{Commit, subject};
 use crate::pages::visit::PagesState;
@@ -158,7 +159,10 @@ fn respond(at: &RepositoryVisit, title: &str, html: &str, entries: Vec<Entry>) -
         tracing::error!("a feed cannot be rendered: {error}");
         ApiError::internal()
     })?;
-    let mut response = Response::new(Body::from(xml));
+    let body = Bytes::from(xml);
+    let hash = blake3::hash(&body);
+    let mut response = Response::new(Body::from(body.clone()));
+    response.extensions_mut().insert(Rendered { body, hash });
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/atom+xml; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));

@@ -1,8 +1,7 @@
 //! Pages of the folders and files of a revision.
 
 use askama::Template;
-use axum::http::header::CACHE_CONTROL;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ferrite_api_types::links::encode_path;
@@ -15,7 +14,6 @@ use super::folder::{EntryKind, Folder, Listing, Readme, Tip, join, parent};
 use super::raw::{is_drawing, is_picture};
 use super::revision::{Chooser, Kind, Names, Revision};
 use super::{RepositoryVisit, Tab};
-use crate::http::caching::IMMUTABLE;
 use crate::http::client_address::counted_client;
 use crate::pages::components::{Bytes, Count, filters, parameter};
 use crate::pages::error::{PageError, PageResult};
@@ -181,7 +179,6 @@ async fn show_folder(
     folder: &Folder,
     names: Names,
 ) -> PageResult {
-    let is_permanent = revision.is_permanent() && folder.is_complete;
     let readme = folder.readme(at, &revision, path).await?;
     let page = FolderPage {
         trail: Trail::new(at, &revision, path),
@@ -189,7 +186,7 @@ async fn show_folder(
         readme,
         chooser: names.chooser(revision, "src", path),
     };
-    Ok(kept(at.page(Tab::Code, &page)?, is_permanent))
+    at.page(Tab::Code, &page)
 }
 
 async fn show_file(at: &RepositoryVisit, revision: Revision, path: &str, names: Names) -> PageResult {
@@ -200,7 +197,6 @@ async fn show_file(at: &RepositoryVisit, revision: Revision, path: &str, names: 
     let bytes = file.content.as_ref().and_then(|content| STANDARD.decode(content).ok());
     let view = view(at, &revision, path, &file, bytes.as_deref(), is_source).await?;
     let tip = folder.and_then(|folder| folder.last_change(at, &file.name));
-    let is_permanent = revision.is_permanent() && tip.is_some();
     let page = FilePage {
         trail: Trail::new(at, &revision, path),
         tip,
@@ -214,15 +210,7 @@ async fn show_file(at: &RepositoryVisit, revision: Revision, path: &str, names: 
         view,
         chooser: names.chooser(revision, "src", path),
     };
-    Ok(kept(at.page(Tab::Code, &page)?, is_permanent))
-}
-
-/// Lets the browser keep a page that never changes.
-fn kept(mut response: Response, is_permanent: bool) -> Response {
-    if is_permanent {
-        response.headers_mut().insert(CACHE_CONTROL, IMMUTABLE);
-    }
-    response
+    at.page(Tab::Code, &page)
 }
 
 /// Returns the link between a document or a drawing and its source.

@@ -23,8 +23,6 @@ pub(super) struct Folder {
     commit: Option<CommitSummary>,
     pub(super) entries: Vec<Entry>,
     commits: BTreeMap<String, CommitSummary>,
-    /// Whether the last commit of every entry was found.
-    pub(super) is_complete: bool,
     truncated: bool,
 }
 

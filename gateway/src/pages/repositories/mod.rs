@@ -25,8 +25,10 @@ use axum::routing::get;
 
 use super::components::filters;
 use super::error::{PageError, PageResult};
+use super::expensive::expensive;
 use super::form::FormToken;
 use super::layout::{Content, Shell, page};
+use super::pool::Group;
 use super::view::Repository;
 use super::visit::{PagesState, Visit};
 
@@ -125,7 +127,7 @@ pub(super) fn router() -> Router<PagesState> {
         .route("/{owner}/{repo}/raw/{*rest}", get(raw::raw))
         .route("/{owner}/{repo}/wiki/raw/{*rest}", get(raw::of_wiki))
         .route("/{owner}/{repo}/media/{*rest}", get(raw::media))
-        .route("/{owner}/{repo}/archive/{*rest}", get(raw::archive))
+        .route("/{owner}/{repo}/archive/{*rest}", get(expensive(Group::Archive, raw::archive)))
         .merge(blame::router())
         .merge(commits::router())
         .merge(diffs::router())

@@ -141,14 +141,9 @@ impl Revision {
         path_at(&self.repository, page, self.kind, &self.name, path)
     }
 
-    /// As [`Self::path_of`], at the commit. Such a page never changes.
+    /// As [`Self::path_of`], at the commit, whose files never change.
     pub(super) fn permanent(&self, page: &str, path: &str) -> String {
         path_at(&self.repository, page, Kind::Commit, &self.commit, path)
-    }
-
-    /// Returns whether all pages at this revision never change.
-    pub(super) fn is_permanent(&self) -> bool {
-        self.kind == Kind::Commit && self.name == self.commit
     }
 
     /// The name in a text.
@@ -287,10 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_full_id_is_permanent() {
-        assert!(revision(Kind::Commit, &"a".repeat(40)).is_permanent());
-        assert!(!revision(Kind::Commit, "aaaaaaa").is_permanent());
-        assert!(!revision(Kind::Branch, &"a".repeat(40)).is_permanent());
+    fn an_id_has_digits_and_a_short_form() {
         assert_eq!(revision(Kind::Commit, &"a".repeat(40)).label(), "a".repeat(10));
         assert!(is_id("0123456") && !is_id("012345") && !is_id("main123") && !is_full_id("0123456"));
     }
