@@ -116,7 +116,8 @@ async fn each_kind_of_file_has_its_page(cluster: &Cluster) {
         shows(&shown, &["feature/one", &format!("{path}/src/branch/main"), &format!("{path}/src/tag/v1")]);
     }
     let permanent = page(&ada, &format!("{path}/src/commit/{commit}/src/main.rs")).await.expect(200);
-    assert_eq!(permanent.header("cache-control"), "private, max-age=86400, immutable");
+    // It shows the visitor, and numbers of the repository.
+    assert_eq!(permanent.header("cache-control"), "private, no-cache");
     shows(&permanent, &["id=\"L2\"", &commit[..10]]);
     page(&ada, &format!("{path}/src/commit/{}", &commit[..8])).await.expect(200);
     for missing in ["nothing", "src/main.rs/x", "src/nothing"] {

@@ -1,6 +1,7 @@
 //! Web pages, as browsers get them.
 
 mod accounts;
+mod bounds;
 mod code;
 mod gallery;
 mod history;
