@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Router;
-use axum::http::header::{COOKIE, IF_NONE_MATCH, VARY};
+use axum::http::header::{CACHE_CONTROL, COOKIE, IF_NONE_MATCH, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::routing::get;
 use ferrite_api_types::links::encode_path;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::commits::redirect;
 use super::{RepositoryVisit, Tab};
+use crate::http::caching::IMMUTABLE;
 use crate::pages::client::Listed;
 use crate::pages::components::{Count, Pager, Time, filters, page_number, parameter};
 use crate::pages::diff::{Diff, Style};
@@ -184,6 +185,11 @@ impl<'a> Sides<'a> {
             None => Self { base, head, is_from_ancestor: false },
         }
     }
+
+    /// Whether both are full ids of commits, whose difference never changes.
+    fn are_permanent(&self) -> bool {
+        [self.base, self.head].iter().all(|side| side.len() == *ID_DIGITS.end() && is_id(side))
+    }
 }
 
 pub(super) fn router() -> Router<PagesState> {
@@ -262,8 +268,12 @@ async fn compare(at: RepositoryVisit) -> PageResult {
     if !asked("expand").is_empty() {
         return Ok(redirect(&at, &format!("{}/pulls/new/{}", at.repository.path(), at.rest)));
     }
-    if named_text(&at.rest).is_some() {
-        return text(&at, "compare").await;
+    if let Some(basehead) = named_text(&at.rest) {
+        let mut response = text(&at, "compare").await?;
+        if Sides::of(basehead).are_permanent() {
+            response.headers_mut().insert(CACHE_CONTROL, IMMUTABLE);
+        }
+        return Ok(response);
     }
     let sides = Sides::of(&at.rest);
     let list = format!(
@@ -349,6 +359,15 @@ mod tests {
             ("main", "", "main", true),
         ] {
             assert_eq!(Sides::of(basehead), Sides { base, head, is_from_ancestor }, "{basehead}");
+        }
+    }
+
+    #[test]
+    fn only_a_difference_of_full_ids_is_permanent() {
+        let (one, two) = ("1".repeat(40), "a".repeat(40));
+        assert!(Sides::of(&format!("{one}...{two}")).are_permanent());
+        for other in [&one, &format!("main...{two}"), &format!("{}...{two}", &one[..7])] {
+            assert!(!Sides::of(other).are_permanent(), "{other}");
         }
     }
 
