@@ -85,7 +85,7 @@ impl Showcase {
         });
         ada.post(&format!("{repo}/hooks"), &hook).await.expect(201);
         let chat = json!({
-            "type": "slack", "config": {"url": receiver.url("/chat"), "channel": "#lantern"}, "active": true,
+            "type": "slack", "config": {"url": receiver.url("/chat"), "content_type": "json", "channel": "#lantern"}, "active": true,
             "events": ["create", "push", "issues", "issue_comment", "pull_request", "release"],
         });
         ada.post(&format!("{repo}/hooks"), &chat).await.expect(201);

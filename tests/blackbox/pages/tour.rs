@@ -92,7 +92,7 @@ async fn a_person_signs_in_and_gets_a_change_merged_without_scripts(cluster: &Cl
     tour.browser.write("#review [name=body]", "Good.").await;
     tour.browser.click("#review [value=APPROVED]").await;
     tour.browser.click("#review button.primary").await;
-    tour.sees("Approved").await;
+    tour.sees("approved the changes").await;
     tour.open(&format!("{path}/pulls/2")).await;
     tour.sees("How bright?").await;
     tour.browser.click("#merge button.primary").await;
