@@ -120,6 +120,7 @@ fn router(state: &AppState) -> Router {
         api.clone().layer(responder.clone()),
         state.clients.clone(),
         state.blocking.markdown.clone(),
+        state.body_limits.clone(),
         state.links.root(),
         state.max_response_bytes,
         &state.pages,

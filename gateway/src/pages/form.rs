@@ -86,6 +86,11 @@ impl Fields {
         Self(pairs.map(field).collect())
     }
 
+    /// Returns fields that were not sent as a query, decoded.
+    pub(super) fn of(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
     /// Returns the first value of a field; empty without one.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)

@@ -2,8 +2,8 @@
 //! API responds to the visitor's session, and sends what a form says as a change.
 //!
 //! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `wiki`, `issues`,
-//! `repositories` → `markdown`, `form`, `expensive` → `visit` → `diff` → `error`, `client` → `layout`
-//! → `options`, `robots` → `branding`, `pool`, `flights`, `view` → `components`.
+//! `repositories` → `markdown`, `multipart` → `form`, `expensive` → `visit` → `diff` → `error`, `client`
+//! → `layout` → `options`, `robots` → `branding`, `pool`, `flights`, `view` → `components`.
 
 mod accounts;
 pub(crate) mod branding;
@@ -18,6 +18,7 @@ mod front;
 mod issues;
 mod layout;
 mod markdown;
+mod multipart;
 pub(crate) mod options;
 pub(crate) mod pool;
 mod pulls;
@@ -42,6 +43,7 @@ use self::options::PageOptions;
 use self::pool::ExpensivePool;
 use self::visit::{PagesParts, PagesState, complete};
 use crate::blocking::BlockingPool;
+use crate::http::body_limits::BodyLimits;
 use crate::http::embedded_file::EmbeddedFile;
 use crate::upstream::clients::Clients;
 
@@ -54,6 +56,7 @@ pub(crate) fn router(
     api: Router,
     clients: Clients,
     markdown: BlockingPool,
+    body_limits: BodyLimits,
     public_url: &str,
     max_response_bytes: usize,
     options: &PageOptions,
@@ -62,7 +65,8 @@ pub(crate) fn router(
     let site = Arc::new(Site::new(public_url, style.clone()).with(options));
     let robots = Arc::new(robots::file(&site.root, options.robots.as_deref()));
     let (sign_in, pool) = (options.sign_in, ExpensivePool::new(options.expensive));
-    let state = PagesState::new(PagesParts { site, api, clients, markdown, max_response_bytes, sign_in, pool });
+    let parts = PagesParts { site, api, clients, markdown, body_limits, max_response_bytes, sign_in, pool };
+    let state = PagesState::new(parts);
     let pages = Router::new()
         .merge(front::router())
         .merge(issues::router())

@@ -18,6 +18,7 @@ use super::options::SignInScope;
 use super::pool::{ExpensivePool, Group};
 use super::view::Account;
 use crate::blocking::BlockingPool;
+use crate::http::body_limits::BodyLimits;
 use crate::http::caching::NO_STORE;
 use crate::http::embedded_file::accepts_gzip;
 use crate::http::error::ApiError;
@@ -42,6 +43,8 @@ pub(super) struct PagesParts {
     pub(super) clients: Clients,
     /// Where Markdown is rendered.
     pub(super) markdown: BlockingPool,
+    /// Limits on forms with files or long texts.
+    pub(super) body_limits: BodyLimits,
     pub(super) max_response_bytes: usize,
     pub(super) sign_in: SignInScope,
     /// The places for expensive pages.

@@ -250,11 +250,12 @@ async fn settings_change_the_account(cluster: &Cluster) {
     ada.with_token(Some(value)).get("/user").await.refused(401);
 
     let token = form_token(&browser.text("/user/settings").await);
-    let part = |name: &str, content: &str| {
-        format!("--xyz\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"a\"\r\n\r\n{content}\r\n")
+    let part = |about: &str, content: &str| {
+        format!("--xyz\r\nContent-Disposition: form-data; {about}\r\n\r\n{content}\r\n")
     };
     let mut send = async |content: &str| {
-        let body = [part("form_token", &token), part("image", content), "--xyz--\r\n".to_owned()].concat();
+        let (field, file) = (part("name=form_token", &token), part("name=image; filename=a", content));
+        let body = [field, file, "--xyz--\r\n".to_owned()].concat();
         let request = ada.raw(Method::POST, "/user/settings").body(body);
         browser.send(request.header("content-type", "multipart/form-data; boundary=xyz")).await
     };
