@@ -229,6 +229,7 @@ mod tests {
             api,
             clients: services.clients,
             markdown: services.blocking.markdown,
+            body_limits: services.body_limits,
             max_response_bytes: 1 << 20,
             sign_in: SignInScope::None,
             pool: ExpensivePool::new(ExpensiveLimits::default()),

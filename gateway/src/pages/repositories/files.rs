@@ -10,6 +10,8 @@ use ferrite_proto::raw::is_text;
 use serde::Deserialize;
 
 use super::document;
+use super::editor::actions::{AddLinks, FileLinks};
+use super::editor::text::editable;
 use super::folder::{EntryKind, Folder, Listing, Readme, Tip, join, parent};
 use super::raw::{is_drawing, is_picture};
 use super::revision::{Chooser, Kind, Names, Revision};
@@ -32,6 +34,8 @@ const ORDER_CHANGES: [char; 9] =
 struct FolderPage {
     chooser: Chooser,
     trail: Trail,
+    find: String,
+    add: Option<AddLinks>,
     listing: Listing,
     readme: Option<Readme>,
 }
@@ -48,6 +52,7 @@ struct FilePage {
     history: String,
     blame: String,
     permanent: String,
+    links: FileLinks,
     switch: Option<Switch>,
     has_order_changes: bool,
 }
@@ -182,6 +187,8 @@ async fn show_folder(
     let readme = folder.readme(at, &revision, path).await?;
     let page = FolderPage {
         trail: Trail::new(at, &revision, path),
+        find: revision.path_of("find", ""),
+        add: AddLinks::find(at, &revision, path),
         listing: folder.listing(at, &revision, path),
         readme,
         chooser: names.chooser(revision, "src", path),
@@ -205,6 +212,7 @@ async fn show_file(at: &RepositoryVisit, revision: Revision, path: &str, names: 
         history: revision.path_of("commits", path),
         blame: revision.path_of("blame", path),
         permanent: revision.permanent("src", path),
+        links: FileLinks::new(at, &revision, path, file.kind, bytes.as_deref().and_then(editable).is_some()),
         switch: switch(&file.name, is_source, bytes.as_deref(), revision.path_of("src", path)),
         has_order_changes: matches!(&view, View::Code(lines) if lines.iter().any(|line| line.contains(ORDER_CHANGES))),
         view,

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::RepositoryVisit;
 use super::document;
+use super::editor::actions::edit_link;
 use super::revision::{Revision, short_id};
 use crate::pages::components::Time;
 use crate::pages::error::{PageError, PageResult};
@@ -91,6 +92,8 @@ pub(super) struct Row {
 pub(super) struct Readme {
     pub(super) name: String,
     pub(super) href: String,
+    /// The page that edits it.
+    pub(super) edit: Option<String>,
     /// HTML of our own renderer.
     pub(super) html: String,
 }
@@ -210,7 +213,8 @@ impl Folder {
             Err(PageError::Refused(_)) => document::plain(&text),
             html => html?,
         };
-        Ok(Some(Readme { href: revision.path_of("src", &file), name: entry.name.clone(), html }))
+        let (href, edit) = (revision.path_of("src", &file), edit_link(at, revision, &file));
+        Ok(Some(Readme { href, edit, name: entry.name.clone(), html }))
     }
 }
 

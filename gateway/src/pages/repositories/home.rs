@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use askama::Template;
 
+use super::editor::actions::AddLinks;
+use super::editor::first_branch;
 use super::folder::{FileLink, Folder, Listing, Readme};
 use super::revision::{Chooser, Kind, Names, Revision};
 use super::{RepositoryVisit, Tab};
@@ -26,6 +28,7 @@ struct Empty<'a> {
     can_write: bool,
     clone_url: &'a str,
     default_branch: &'a str,
+    add: Option<AddLinks>,
 }
 
 #[derive(Template)]
@@ -39,6 +42,8 @@ struct Unborn<'a> {
 struct Home<'a> {
     repository: &'a Repository,
     chooser: Chooser,
+    find: String,
+    add: Option<AddLinks>,
     listing: Listing,
     readme: Option<Readme>,
     license: Option<FileLink>,
@@ -96,12 +101,10 @@ impl Home<'_> {
 pub(super) async fn home(at: RepositoryVisit) -> PageResult {
     let repository = &at.repository;
     if repository.empty {
-        let default_branch = match repository.default_branch.as_str() {
-            "" => "main",
-            name => name,
-        };
+        let default_branch = first_branch(repository);
+        let add = AddLinks::find(&at, &Revision::branch(&at, default_branch, ""), "");
         let (can_write, clone_url) = (repository.can_write(), repository.clone_url.as_str());
-        return at.page(Tab::Code, &Empty { can_write, clone_url, default_branch });
+        return at.page(Tab::Code, &Empty { can_write, clone_url, default_branch, add });
     }
     let languages = async { Ok(languages(&at).await) };
     let (folder, names, languages) = tokio::try_join!(Folder::find_root(&at), Names::read(&at), languages)?;
@@ -116,6 +119,8 @@ pub(super) async fn home(at: RepositoryVisit) -> PageResult {
     };
     let page = Home {
         repository,
+        find: revision.path_of("find", ""),
+        add: AddLinks::find(&at, &revision, ""),
         listing: folder.listing(&at, &revision, ""),
         readme,
         license: folder.license(&revision),

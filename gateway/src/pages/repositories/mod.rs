@@ -5,13 +5,16 @@ mod commits;
 mod create;
 mod diffs;
 pub(super) mod document;
+mod editor;
 mod feeds;
 mod files;
+mod find;
 mod folder;
 mod forks;
 mod home;
 mod people;
 mod raw;
+mod ref_forms;
 mod refs;
 mod revision;
 mod settings;
@@ -124,6 +127,7 @@ pub(super) fn router() -> Router<PagesState> {
     Router::new()
         .route("/{owner}/{repo}", get(home::home))
         .route("/{owner}/{repo}/src/{*rest}", get(files::source))
+        .route("/{owner}/{repo}/find/{*rest}", get(expensive(Group::Search, find::find)))
         .route("/{owner}/{repo}/raw/{*rest}", get(raw::raw))
         .route("/{owner}/{repo}/wiki/raw/{*rest}", get(raw::of_wiki))
         .route("/{owner}/{repo}/media/{*rest}", get(raw::media))
@@ -131,7 +135,9 @@ pub(super) fn router() -> Router<PagesState> {
         .merge(blame::router())
         .merge(commits::router())
         .merge(diffs::router())
+        .merge(editor::router())
         .merge(feeds::router())
+        .merge(ref_forms::router())
         .merge(refs::router())
         .merge(settings::router())
         .merge(transfers::router())

@@ -1,16 +1,18 @@
-//! Branches and tags.
+//! The lists of branches and tags, and the forms for new ones.
 
 use askama::Template;
 use axum::Router;
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
 use axum::routing::get;
 use ferrite_api_types::links::{encode, encode_path};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::commits::redirect;
+use super::ref_forms::is_mistake;
+use super::revision::Revision;
 use super::{RepositoryVisit, Tab};
-use crate::pages::components::{Pager, Time, filters, page_number, parameter};
+use crate::pages::components::{Pager, Time, filters, page_number};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::{Form, FormToken};
 use crate::pages::layout::{Content, with_status};
@@ -27,18 +29,9 @@ struct Branches<'a> {
     branches: Vec<Branch>,
     /// The default branch, encoded.
     default_link: String,
-    can_delete: bool,
+    /// For those who can write.
+    form: Option<NewRef>,
     pager: Pager,
-}
-
-#[derive(Template)]
-#[template(path = "refs/delete.html")]
-struct Delete {
-    name: String,
-    message: Option<String>,
-    token: FormToken,
-    action: String,
-    branches: String,
 }
 
 #[derive(Template)]
@@ -46,7 +39,20 @@ struct Delete {
 struct Tags<'a> {
     repository: &'a Repository,
     tags: Vec<Tag>,
+    /// For those who can write.
+    form: Option<NewRef>,
     pager: Pager,
+}
+
+/// The form of a new branch or tag, as it was filled in.
+struct NewRef {
+    token: FormToken,
+    name: String,
+    /// A branch, a tag or a commit; empty for the default branch.
+    target: String,
+    /// That of a tag; empty for one without.
+    message: String,
+    error: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -87,15 +93,26 @@ impl Content for Branches<'_> {
     }
 }
 
-impl Content for Delete {
-    fn title(&self) -> String {
-        format!("Delete the branch {}", self.name)
-    }
-}
-
 impl Content for Tags<'_> {
     fn title(&self) -> String {
         "Tags".to_owned()
+    }
+}
+
+impl NewRef {
+    fn of(at: &RepositoryVisit, name: &str, target: &str, message: &str, error: Option<String>) -> Option<Self> {
+        let can_write = at.visit.shell.viewer.is_some() && at.repository.can_write();
+        (can_write && !at.repository.empty).then(|| Self {
+            token: FormToken::of(&at.visit),
+            name: name.to_owned(),
+            target: target.to_owned(),
+            message: message.to_owned(),
+            error,
+        })
+    }
+
+    fn status(&self) -> StatusCode {
+        if self.error.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK }
     }
 }
 
@@ -112,6 +129,10 @@ impl Branch {
 impl Tag {
     pub(super) fn link(&self) -> String {
         encode_path(self.name.as_bytes())
+    }
+
+    fn parameter(&self) -> String {
+        encode(self.name.as_bytes())
     }
 
     fn is_annotated(&self) -> bool {
@@ -140,13 +161,17 @@ impl RefCommit {
 
 pub(super) fn router() -> Router<PagesState> {
     Router::new()
-        .route("/{owner}/{repo}/branches", get(branches))
-        .route("/{owner}/{repo}/branches/delete", get(ask_to_delete).post(delete))
-        .route("/{owner}/{repo}/tags", get(tags))
+        .route("/{owner}/{repo}/branches", get(branches).post(create_branch))
+        .route("/{owner}/{repo}/tags", get(tags).post(create_tag))
 }
 
 /// Lists branches by name, the default one first.
 async fn branches(at: RepositoryVisit) -> PageResult {
+    let form = NewRef::of(&at, "", "", "", None);
+    show_branches(&at, form).await
+}
+
+async fn show_branches(at: &RepositoryVisit, form: Option<NewRef>) -> PageResult {
     let here = &at.visit.shell.here;
     let (api, number) = (at.repository.api(), page_number(here));
     let default_link = encode_path(at.repository.default_branch.as_bytes());
@@ -158,67 +183,64 @@ async fn branches(at: RepositoryVisit) -> PageResult {
     let (listed, default) = tokio::try_join!(at.visit.api.list::<Branch>(&list), find_default)?;
     let pager = Pager::of(here, PAGE_SIZE, &listed);
     let others = listed.items.into_iter().filter(|branch| branch.name != at.repository.default_branch);
+    let status = form.as_ref().map_or(StatusCode::OK, NewRef::status);
     let content = Branches {
         repository: &at.repository,
         branches: default.into_iter().chain(others).collect(),
         default_link,
-        can_delete: at.visit.shell.viewer.is_some() && at.repository.can_write(),
+        form,
         pager,
     };
-    at.page(Tab::Code, &content)
+    Ok(with_status(status, at.page(Tab::Code, &content)?))
 }
 
-/// Asks whether to delete the branch of the query.
-async fn ask_to_delete(at: RepositoryVisit) -> PageResult {
-    at.visit.signed_in()?;
-    let name = parameter(&at.visit.shell.here, "name").unwrap_or_default();
-    let path = format!("{}/branches/{}", at.repository.api(), encode_path(name.as_bytes()));
-    if !at.repository.can_write() || name.is_empty() || at.visit.api.find::<Branch>(&path).await?.is_none() {
-        return Err(PageError::not_found());
-    }
-    deletion(&at, name, None)
-}
-
-async fn delete(at: RepositoryVisit, form: Form) -> PageResult {
-    let name = form.fields.text("name").to_owned();
-    if name.is_empty() {
-        return Err(PageError::not_found());
-    }
-    let path = format!("{}/branches/{}", at.repository.api(), encode_path(name.as_bytes()));
-    match form.visit.api.change(Method::DELETE, &path, None).await {
-        Ok(_) => Ok(redirect(&at, &format!("{}/branches", at.repository.path()))),
-        Err(error) if is_mistake(&error) => {
-            let page = deletion(&at, name, Some(error.message()))?;
-            Ok(with_status(StatusCode::UNPROCESSABLE_ENTITY, page))
+async fn create_branch(Form { visit, fields }: Form) -> PageResult {
+    let at = RepositoryVisit::of(visit).await?;
+    let (name, target) = (fields.text("new_branch_name").trim(), fields.text("old_ref_name").trim());
+    let body = json!({"new_branch_name": name, "old_ref_name": target});
+    match at.visit.api.change(Method::POST, &format!("{}/branches", at.repository.api()), Some(body)).await {
+        Ok(_) => Ok(redirect(&at, &Revision::branch(&at, name, "").path_of("src", ""))),
+        Err(error) if is_wrong(&error) => {
+            let form = NewRef::of(&at, name, target, "", Some(error.message()));
+            show_branches(&at, form).await
         }
         Err(error) => Err(error),
     }
 }
 
-/// Whether the form can say what is wrong, such as that the branch is protected.
-fn is_mistake(error: &PageError) -> bool {
-    let about_visitor = [StatusCode::UNAUTHORIZED, StatusCode::NOT_FOUND, StatusCode::TOO_MANY_REQUESTS];
-    error.status().is_client_error() && !about_visitor.contains(&error.status())
-}
-
-fn deletion(at: &RepositoryVisit, name: String, message: Option<String>) -> PageResult<Response> {
-    let session = at.visit.api.session().ok_or(PageError::SignIn)?;
-    let repository = at.repository.path();
-    let content = Delete {
-        name,
-        message,
-        token: FormToken::new(session.expose()),
-        action: format!("{repository}/branches/delete"),
-        branches: format!("{repository}/branches"),
-    };
-    at.page(Tab::Code, &content)
-}
-
 /// Lists tags by name.
 async fn tags(at: RepositoryVisit) -> PageResult {
+    let form = NewRef::of(&at, "", "", "", None);
+    show_tags(&at, form).await
+}
+
+async fn show_tags(at: &RepositoryVisit, form: Option<NewRef>) -> PageResult {
     let here = &at.visit.shell.here;
     let list = format!("{}/tags?page={}&limit={PAGE_SIZE}", at.repository.api(), page_number(here));
     let listed = at.visit.api.list::<Tag>(&list).await?;
     let pager = Pager::of(here, PAGE_SIZE, &listed);
-    at.page(Tab::Code, &Tags { repository: &at.repository, tags: listed.items, pager })
+    let status = form.as_ref().map_or(StatusCode::OK, NewRef::status);
+    let content = Tags { repository: &at.repository, tags: listed.items, form, pager };
+    Ok(with_status(status, at.page(Tab::Code, &content)?))
+}
+
+async fn create_tag(Form { visit, fields }: Form) -> PageResult {
+    let at = RepositoryVisit::of(visit).await?;
+    let (name, target) = (fields.text("tag_name").trim(), fields.text("target").trim());
+    let message = fields.text("message").trim();
+    let body = json!({"tag_name": name, "target": target, "message": message});
+    match at.visit.api.change(Method::POST, &format!("{}/tags", at.repository.api()), Some(body)).await {
+        Ok(_) => Ok(redirect(&at, &format!("{}/tags", at.repository.path()))),
+        Err(error) if is_wrong(&error) => {
+            let form = NewRef::of(&at, name, target, message, Some(error.message()));
+            show_tags(&at, form).await
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the form of a new branch or tag can say what is wrong, also that its commit does not
+/// exist.
+fn is_wrong(error: &PageError) -> bool {
+    is_mistake(error) || error.status() == StatusCode::NOT_FOUND
 }

@@ -113,6 +113,11 @@ impl Revision {
         Self::new(at, Kind::Branch, at.repository.default_branch.clone(), commit.to_owned())
     }
 
+    /// A branch whose commit is `commit`, empty if it is not known.
+    pub(super) fn branch(at: &RepositoryVisit, name: &str, commit: &str) -> Self {
+        Self::new(at, Kind::Branch, name.to_owned(), commit.to_owned())
+    }
+
     async fn find(at: &RepositoryVisit, kind: Kind, name: String) -> PageResult<Option<Self>> {
         let repository = at.repository.api();
         let path = encode_path(name.as_bytes());
@@ -187,7 +192,7 @@ fn path_at(repository: &str, page: &str, kind: Kind, name: &str, path: &str) -> 
 }
 
 /// Returns the parts of an encoded path that are not empty, decoded.
-fn decoded_parts(path: &str) -> Vec<String> {
+pub(super) fn decoded_parts(path: &str) -> Vec<String> {
     let parts = path.split('/').filter(|part| !part.is_empty());
     parts.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect()
 }
