@@ -3,6 +3,7 @@
 mod accounts;
 mod bounds;
 mod code;
+mod editor;
 mod gallery;
 mod history;
 mod issues;
