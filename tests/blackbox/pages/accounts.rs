@@ -250,9 +250,8 @@ async fn settings_change_the_account(cluster: &Cluster) {
     ada.with_token(Some(value)).get("/user").await.refused(401);
 
     let token = form_token(&browser.text("/user/settings").await);
-    let part = |about: &str, content: &str| {
-        format!("--xyz\r\nContent-Disposition: form-data; {about}\r\n\r\n{content}\r\n")
-    };
+    let part =
+        |about: &str, content: &str| format!("--xyz\r\nContent-Disposition: form-data; {about}\r\n\r\n{content}\r\n");
     let mut send = async |content: &str| {
         let (field, file) = (part("name=form_token", &token), part("name=image; filename=a", content));
         let body = [field, file, "--xyz--\r\n".to_owned()].concat();
