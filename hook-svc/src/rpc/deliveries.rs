@@ -339,7 +339,7 @@ fn micros(time: &Timestamp, field: &str, violations: &mut Vec<FieldViolation>) -
     })
 }
 
-fn encode_delivery(row: deliveries::Delivery) -> Result<Delivery, HookError> {
+pub(super) fn encode_delivery(row: deliveries::Delivery) -> Result<Delivery, HookError> {
     let status =
         StoredStatus::from_column(row.status).ok_or(HookError::Unreadable { id: row.hook_id, column: "status" })?;
     let status = match status {

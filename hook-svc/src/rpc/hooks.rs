@@ -23,13 +23,14 @@ use ferrite_rpc::version;
 use prost::Message;
 use tonic::Request;
 
+use super::deliveries::encode_delivery;
 use crate::error::HookError;
 use crate::model::{
     BranchFilter, ChatOptions, ContentType, Format, HookChange, HookEvents, HookType, NewHook, Owner, SecretChange,
     standard_webhooks_key, url,
 };
 use crate::state::AppState;
-use crate::store::{StoredHook, queues};
+use crate::store::{StoredHook, deliveries, queues};
 
 const MAX_PAGE_SIZE: i32 = 1000;
 /// How long a replaced secret keeps signing along with the new one.
@@ -86,8 +87,10 @@ async fn list_hooks(state: &AppState, request: Request<ListHooksRequest>) -> Res
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(HookError::Invalid)?;
     let (hooks, total_count) = state.store.list(access.owner, page).await?;
+    let last_deliveries = deliveries::newest(state.store.db(), hooks.iter().map(|hook| hook.id)).await?;
+    let last_deliveries = last_deliveries.into_iter().map(encode_delivery).collect::<Result<_, _>>()?;
     let hooks = hooks.into_iter().map(|hook| encode(hook, &access.organization)).collect();
-    Ok(ListHooksResponse { hooks, total_count })
+    Ok(ListHooksResponse { hooks, total_count, last_deliveries })
 }
 
 async fn get_hook(state: &AppState, request: Request<GetHookRequest>) -> Result<GetHookResponse, HookError> {

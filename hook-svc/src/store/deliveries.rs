@@ -47,6 +47,10 @@ macro_rules! select {
 
 const LIST: &str = select!("WHERE d.hook_id = ");
 const FIND: &str = select!("WHERE d.uuid = $1 AND d.hook_id = $2");
+/// The subquery reads one entry of the index per hook.
+const NEWEST: &str = select!(
+    "WHERE d.id IN (SELECT (SELECT MAX(n.id) FROM deliveries n WHERE n.hook_id = h.id) FROM hooks h WHERE h.id IN "
+);
 const COUNT: &str =
     "SELECT COUNT(*) FROM (SELECT 1 FROM deliveries d JOIN events e ON e.id = d.event_id WHERE d.hook_id = ";
 
@@ -252,6 +256,13 @@ pub(crate) async fn list(db: &Db, hook: HookId, filter: &Filter, page: Page) -> 
     query.push(" LIMIT ").bind(MAX_COUNTED + 1).push(") counted");
     let (count,): (i64,) = db.one(query.sql(), query.args()).await?;
     Ok(DeliveryPage { deliveries, total_count: count.min(MAX_COUNTED), is_partial: count > MAX_COUNTED })
+}
+
+/// Returns the newest delivery of each of these hooks that has one, in any order.
+pub(crate) async fn newest(db: &Db, hooks: impl IntoIterator<Item = HookId>) -> Result<Vec<Delivery>, DbError> {
+    let mut query = Query::new(NEWEST);
+    query.bind_list(hooks).push(")");
+    db.all(query.sql(), query.args()).await
 }
 
 pub(crate) async fn find(db: &Db, hook: HookId, uuid: &str) -> Result<Option<Delivery>, DbError> {

@@ -93,7 +93,7 @@ ferrite_api_types::word_shape! {
 ferrite_api_types::shape! {
     /// A delivery of a webhook.
     #[derive(Clone, Debug, Serialize)]
-    struct Delivery {
+    pub(super) struct Delivery {
         /// A UUID, the same in all attempts.
         id: String,
         event: String,
@@ -184,7 +184,7 @@ impl Status {
 }
 
 impl Delivery {
-    fn new(delivery: hook::Delivery) -> Result<Self, MissingField> {
+    pub(super) fn new(delivery: hook::Delivery) -> Result<Self, MissingField> {
         let status = Status::new(delivery.status())?;
         let was_tried = delivery.attempt_count > 0;
         Ok(Self {

@@ -11,6 +11,7 @@ use ferrite_proto::operation;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::deliveries::Delivery;
 use super::owner::HookOwnerPath;
 use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
@@ -144,6 +145,18 @@ ferrite_api_types::shape! {
     }
 }
 
+ferrite_api_types::shape! {
+    /// A webhook of a list.
+    #[derive(Clone, Debug, Serialize)]
+    struct ListedHook {
+        #[serde(flatten)]
+        hook: Hook,
+        /// The newest delivery; absent if there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_delivery: Option<Delivery>,
+    }
+}
+
 impl Hook {
     fn new(hook: hook::Hook) -> Result<Self, MissingField> {
         let mut config: BTreeMap<_, _> = hook.options.into_iter().filter(|(name, _)| name != "secret").collect();
@@ -164,11 +177,21 @@ impl Hook {
     }
 }
 
-async fn list(Authenticated(call): Authenticated, path: HookOwnerPath, query: WholeList) -> ApiResult<List<Hook>> {
+async fn list(
+    Authenticated(call): Authenticated,
+    path: HookOwnerPath,
+    query: WholeList,
+) -> ApiResult<List<ListedHook>> {
     let access = call.hook_access(&path, operation::LIST_HOOKS).await?;
     let request = ListHooksRequest { owner: access.owner(), page: query.page.number, page_size: query.page.size };
     let response = call.clients.hooks().list_hooks(access.request(&call, request)).await?.into_inner();
-    let hooks = response.hooks.into_iter().map(Hook::new).collect::<Result<Vec<_>, _>>()?;
+    let mut last: BTreeMap<_, _> =
+        response.last_deliveries.into_iter().map(|delivery| (delivery.hook_id, delivery)).collect();
+    let listed = |hook: hook::Hook| -> Result<ListedHook, MissingField> {
+        let last_delivery = last.remove(&hook.id).map(Delivery::new).transpose()?;
+        Ok(ListedHook { hook: Hook::new(hook)?, last_delivery })
+    };
+    let hooks = response.hooks.into_iter().map(listed).collect::<Result<Vec<_>, _>>()?;
     Ok(query.list(hooks, response.total_count, &call.links))
 }
 

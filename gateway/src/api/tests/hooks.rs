@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use axum::body::{Body, to_bytes};
 use ferrite_core::timestamp;
 use ferrite_proto::hook::{
-    CreateHookRequest, CreateHookResponse, DeleteHookRequest, DeleteHookResponse, GetHookRequest, GetHookResponse,
-    Hook, HookOwner, ListHooksRequest, ListHooksResponse, UpdateHookRequest, UpdateHookResponse, hook_owner,
+    CreateHookRequest, CreateHookResponse, DeleteHookRequest, DeleteHookResponse, Delivery, DeliveryStatus,
+    GetHookRequest, GetHookResponse, Hook, HookOwner, ListHooksRequest, ListHooksResponse, UpdateHookRequest,
+    UpdateHookResponse, hook_owner,
 };
 use http::Request;
 use serde_json::{Value, json};
@@ -146,6 +147,31 @@ async fn a_hook_is_shown_without_secrets_and_with_the_reason_of_its_pause() {
     let mut paused = shown;
     paused["paused"] = json!("answered 410");
     assert_eq!(send(&gateway, "GET", "/admin/hooks/3", "").await, (200, paused));
+}
+
+#[tokio::test]
+async fn a_list_has_the_newest_delivery_of_each_hook() {
+    let (gateway, script) = Script::gateway().await;
+    let last = Delivery {
+        id: "7d0a5c1e-6f0c-4b60-9d3c-0a1b2c3d4e5f".to_owned(),
+        hook_id: 3,
+        event: "push".to_owned(),
+        status: DeliveryStatus::Retrying.into(),
+        attempt_count: 1,
+        response_status: 503,
+        duration_ms: 41,
+        create_time: Some(timestamp(0)),
+        ..Delivery::default()
+    };
+    let hooks = vec![hook(""), Hook { id: 4, ..hook("") }];
+    script.respond(LIST, &ListHooksResponse { hooks, total_count: 2, last_deliveries: vec![last] });
+    let (status, list) = send(&gateway, "GET", "/admin/hooks", "").await;
+    let expected = json!({
+        "id": "7d0a5c1e-6f0c-4b60-9d3c-0a1b2c3d4e5f", "event": "push", "status": "retrying", "attempts": 1,
+        "response_status": 503, "duration_ms": 41, "created_at": "1970-01-01T00:00:00Z", "next_attempt_at": null,
+    });
+    assert_eq!((status, &list[0]["last_delivery"], &list[1]["id"]), (200, &expected, &json!(4)));
+    assert!(list[1].get("last_delivery").is_none(), "{list}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use ferrite_core::timestamp;
 use ferrite_db::args;
 use ferrite_proto::Permission;
 use ferrite_proto::error::violations;
-use ferrite_proto::hook::{CreateHookRequest, Delivery, DeliveryStatus, Hook, HookOwner};
+use ferrite_proto::hook::{CreateHookRequest, Delivery, DeliveryStatus, Hook, HookOwner, ListHooksRequest};
 use ferrite_proto::id::{HookId, RepositoryId, UserId};
 use ferrite_proto::operation::{GET_DELIVERY, LIST_DELIVERIES, REDELIVER, REPLAY_DELIVERIES, TEST_HOOK};
 use tonic::{Code, Status};
@@ -98,6 +98,37 @@ async fn the_log_lists_deliveries_by_status_event_and_time() {
         let fields: Vec<_> =
             violations(&list(&service, wrong).await.unwrap_err()).into_iter().map(|(field, ..)| field).collect();
         assert_eq!(fields, ["status", "event"]);
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_of_hooks_has_the_newest_delivery_of_each() {
+    on_each_url(|url| async move {
+        let service = Service::start(&url).await;
+        let owner = repository_owner(REPOSITORY);
+        let request = ListHooksRequest { owner: owner.clone(), page: 1, page_size: 10 };
+        let empty = service.list(&admin(), request.clone()).await.unwrap();
+        assert_eq!((empty.hooks.len(), empty.last_deliveries.len()), (0, 0));
+        let mut hooks = Vec::new();
+        for _ in 0..3 {
+            hooks.push(service.create(&admin(), new_hook(owner.clone())).await.unwrap());
+        }
+        add(&service, &hooks[0], "push", 0, 2).await;
+        let first = add(&service, &hooks[0], "issues", 1, 3).await;
+        let second = add(&service, &hooks[1], "push", 2, 0).await;
+        let listed = service.list(&admin(), request.clone()).await.unwrap();
+        assert_eq!(listed.hooks, hooks);
+        let mut last: Vec<_> = listed.last_deliveries.iter().map(|one| (one.hook_id, one.id.as_str())).collect();
+        last.sort_unstable();
+        assert_eq!(last, [(hooks[0].id, first.as_str()), (hooks[1].id, second.as_str())]);
+        let on_page = service.list(&admin(), ListHooksRequest { page: 2, page_size: 1, ..request }).await.unwrap();
+        assert_eq!(on_page.last_deliveries.len(), 1);
+        assert_eq!(
+            (&on_page.last_deliveries[0].id, on_page.last_deliveries[0].status()),
+            (&second, DeliveryStatus::Pending)
+        );
         service.stop().await;
     })
     .await;
