@@ -72,7 +72,7 @@ impl FromIterator<(String, String)> for Fields {
 }
 
 impl Fields {
-    fn parse(body: &[u8]) -> Self {
+    pub(super) fn parse(body: &[u8]) -> Self {
         let pairs = body.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).take(MAX_FIELDS);
         let decode = |text: &[u8]| {
             let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();

@@ -2,8 +2,9 @@
 //! API responds to the visitor's session, and sends what a form says as a change.
 //!
 //! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `wiki`, `issues`,
-//! `repositories` → `markdown`, `multipart` → `form`, `expensive` → `visit` → `diff` → `error`, `client`
-//! → `layout` → `options`, `robots` → `branding`, `pool`, `flights`, `view` → `components`.
+//! `hooks`, `repositories` → `markdown`, `multipart` → `form`, `expensive` → `visit` → `diff` →
+//! `error`, `client` → `layout` → `options`, `robots` → `branding`, `pool`, `flights`, `view` →
+//! `components`.
 
 mod accounts;
 pub(crate) mod branding;
@@ -15,6 +16,7 @@ mod expensive;
 mod flights;
 mod form;
 mod front;
+mod hooks;
 mod issues;
 mod layout;
 mod markdown;
@@ -70,6 +72,7 @@ pub(crate) fn router(
     let pages = Router::new()
         .merge(front::router())
         .merge(issues::router())
+        .merge(hooks::router())
         .merge(pulls::router())
         .merge(releases::router())
         .merge(wiki::router())
