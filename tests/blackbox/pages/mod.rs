@@ -6,6 +6,7 @@ mod code;
 mod editor;
 mod gallery;
 mod history;
+mod hooks;
 mod issues;
 mod links;
 mod pulls;
