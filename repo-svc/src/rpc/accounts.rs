@@ -56,8 +56,18 @@ async fn get_user(
 ) -> Result<GetUserResponse, RepoError> {
     let viewer = authorized.viewer();
     let user = lookup::account(state, &request.get_ref().username, viewer).await?;
-    let users = with_details(state, vec![encode::user(user, viewer)], viewer).await?;
-    Ok(GetUserResponse { user: users.into_iter().next() })
+    let mut shown = encode::user(user, viewer);
+    let details = match shown.is_organization {
+        true => None,
+        false => state.accounts.details(&[shown.id]).await?.into_iter().next(),
+    };
+    shown.profile = details.as_ref().map(encode_profile);
+    shown.details = details.as_ref().filter(|_| viewer.is_site_administrator()).map(encode_details);
+    Ok(GetUserResponse { user: Some(shown) })
+}
+
+pub(super) fn encode_profile(row: &AccountDetails) -> UserProfile {
+    UserProfile { website: row.website.clone(), location: row.location.clone(), description: row.description.clone() }
 }
 
 pub(super) fn encode_details(row: &AccountDetails) -> repo::AccountDetails {
@@ -69,7 +79,7 @@ pub(super) fn encode_details(row: &AccountDetails) -> repo::AccountDetails {
     }
 }
 
-/// Adds the details of users if `viewer` is an administrator of the site. Reads them with one query.
+/// Adds the details and profiles of users if `viewer` is an administrator of the site. Reads them with one query.
 pub(super) async fn with_details(
     state: &AppState,
     mut users: Vec<repo::User>,
@@ -82,7 +92,9 @@ pub(super) async fn with_details(
     let rows = state.accounts.details(&ids).await?;
     let found: HashMap<i64, AccountDetails> = rows.into_iter().map(|row| (row.id, row)).collect();
     for user in &mut users {
-        user.details = found.get(&user.id).map(encode_details);
+        let row = found.get(&user.id);
+        user.details = row.map(encode_details);
+        user.profile = row.map(encode_profile);
     }
     Ok(users)
 }

@@ -50,6 +50,11 @@ pub(super) async fn commit_with_subject<A: Message, S: Message>(
     Ok(response)
 }
 
+/// Whether changing this field of a user must revoke the cached identities of the user's tokens.
+pub(super) fn affects_identity(field: &str) -> bool {
+    matches!(field, "email" | "full_name" | "password" | "is_active" | "is_admin")
+}
+
 /// Removes the cached identities of these tokens in all processes. Call it after the commit, so
 /// that the next lookup reads the new rows.
 pub(super) async fn revoke_cached(cache: Option<&TokenCacheWriter>, hashes: &[TokenHash]) {

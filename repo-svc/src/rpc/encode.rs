@@ -25,6 +25,7 @@ pub(super) fn user(user: User, viewer: &Viewer) -> repo::User {
         is_admin: user.is_admin,
         details: None,
         visibility: repo::Visibility::from(user.visibility).into(),
+        profile: None,
     }
 }
 
@@ -43,6 +44,7 @@ pub(super) fn identity(identity: &repo::Identity) -> repo::User {
         is_admin: identity.is_admin,
         details: None,
         visibility: repo::Visibility::Public.into(),
+        profile: None,
     }
 }
 

@@ -33,6 +33,7 @@ mod team_members;
 mod teams;
 mod topics;
 mod transfers;
+mod user_settings;
 mod versions;
 mod watches;
 
@@ -69,6 +70,7 @@ pub(crate) fn register(server: GrpcServer, state: &AppState) -> GrpcServer {
         repo::repository_service_server::RepositoryServiceServer,
         repo::transfer_service_server::TransferServiceServer,
         repo::session_service_server::SessionServiceServer,
+        repo::user_settings_service_server::UserSettingsServiceServer,
         repo::star_service_server::StarServiceServer,
         repo::watch_service_server::WatchServiceServer,
         repo::topic_service_server::TopicServiceServer,

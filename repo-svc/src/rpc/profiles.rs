@@ -1,7 +1,7 @@
 //! E-mail addresses of accounts, and follows.
 
 use ferrite_core::page::Page;
-use ferrite_db::idempotency::{IdempotencyKey, once_or_rebuild};
+use ferrite_db::idempotency::{IdempotencyKey, once, once_or_rebuild};
 use ferrite_proto::repo::profile_service_server::ProfileService;
 use ferrite_proto::repo::*;
 use ferrite_rpc::version::{self, is_conditional};
@@ -13,11 +13,12 @@ use super::{change, encode, lookup, versions};
 use crate::error::RepoError;
 use crate::model::{Email, Violations};
 use crate::state::AppState;
-use crate::store::{Action, EmailRow, FollowDirection, Target};
+use crate::store::{self, Action, EmailRow, FollowDirection, Target, lock_own_user, token_hashes};
 
 authorized_service!(ProfileService {
     list_emails(ListEmailsRequest) -> ListEmailsResponse;
     add_emails(AddEmailsRequest) -> AddEmailsResponse;
+    set_primary_email(SetPrimaryEmailRequest) -> SetPrimaryEmailResponse;
     delete_emails(DeleteEmailsRequest) -> DeleteEmailsResponse;
     list_followers(ListFollowersRequest) -> ListFollowersResponse;
     list_following(ListFollowingRequest) -> ListFollowingResponse;
@@ -92,6 +93,52 @@ async fn add(
 fn added_emails(emails: &[Email]) -> AddEmailsResponse {
     let row = |email: &Email| EmailRow { email: email.as_str().to_owned(), is_primary: false, is_verified: false };
     AddEmailsResponse { emails: emails.iter().map(row).map(encode::email).collect() }
+}
+
+/// Changes the address that commits through the API have. Cached identities of the user's tokens
+/// have the former one.
+async fn set_primary_email(
+    state: &AppState,
+    authorized: Authorized,
+    request: Request<SetPrimaryEmailRequest>,
+) -> Result<SetPrimaryEmailResponse, RepoError> {
+    let key = IdempotencyKey::of(&request, authorized.user()?.0, "SetPrimaryEmail")?;
+    let (email, shared) = (request.into_inner().email, state.clone());
+    // Runs in its own task: a request cancelled after its commit must still revoke the cached
+    // tokens.
+    let task = state.life.spawn_for_request("set primary email", async move {
+        once(&shared.db, key.as_ref(), set_primary(&shared, &email, &authorized, key.as_ref())).await
+    });
+    task.await.unwrap_or(Err(RepoError::Interrupted))
+}
+
+async fn set_primary(
+    state: &AppState,
+    email: &str,
+    authorized: &Authorized,
+    key: Option<&IdempotencyKey>,
+) -> Result<SetPrimaryEmailResponse, RepoError> {
+    let email = Email::parse(email, "email")?;
+    let now = state.clock.now_us();
+    let mut tx = state.db.begin().await?;
+    let before = lock_own_user(&mut tx, authorized.identity()?).await?;
+    if is_conditional() {
+        let emails = state.profiles.lock_emails(&mut tx, before.id()).await?;
+        tx.require_version(Some(&versions::emails(emails)))?;
+    }
+    let made = store::set_primary_email(&mut tx, before.id(), &email.key()).await?;
+    let made = made.ok_or_else(|| RepoError::field("email", "invalid", "must be a verified address of the account"))?;
+    let mut hashes = Vec::new();
+    if made != before.email {
+        hashes = token_hashes(&mut tx, before.id()).await?;
+        let (target, details) = (Target::user(before.id(), &before.name), [("fields", "email".to_owned())]);
+        change::record(&mut tx, authorized, Action::UserUpdate, target, &details, now).await?;
+    }
+    let row = EmailRow { email: made, is_primary: true, is_verified: true };
+    let response = SetPrimaryEmailResponse { email: Some(encode::email(row)) };
+    let response = change::commit(tx, key, response, now).await?;
+    change::revoke_cached(state.cache.as_ref(), &hashes).await;
+    Ok(response)
 }
 
 async fn delete_emails(

@@ -1,4 +1,4 @@
-//! Users as administrators of the site see them: all of them, and details of each.
+//! Users as administrators of the site see them, and details of each.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -11,9 +11,10 @@ use crate::model::{SearchText, User};
 
 const LIST: &str = "SELECT id, kind, name, full_name, email, is_admin";
 const COUNT: &str = "SELECT COUNT(*)";
-const DETAILS: &str = "SELECT id, is_active, website, location, created_us FROM users WHERE kind = 'user' AND id IN ";
+const DETAILS: &str =
+    "SELECT id, is_active, website, location, description, created_us FROM users WHERE kind = 'user' AND id IN ";
 const DETAILS_OF_ONE: &str =
-    "SELECT id, is_active, website, location, created_us FROM users WHERE kind = 'user' AND id = $1";
+    "SELECT id, is_active, website, location, description, created_us FROM users WHERE kind = 'user' AND id = $1";
 
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct AccountDetails {
@@ -21,6 +22,7 @@ pub(crate) struct AccountDetails {
     pub(crate) is_active: bool,
     pub(crate) website: String,
     pub(crate) location: String,
+    pub(crate) description: String,
     pub(crate) created_us: i64,
 }
 

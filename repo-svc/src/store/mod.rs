@@ -57,7 +57,7 @@ pub(crate) use issue_repositories::IssueRepository;
 pub(crate) use key_lookup::{AddedKey, KeyHolder, key_holder};
 pub(crate) use organizations::{Membership, MembershipFilter, Organization, OrganizationRole, OrganizationTable};
 pub(crate) use ownership::{acts_for, creates_for, viewer_of};
-pub(crate) use profiles::{EmailRow, FollowDirection, ProfileTable, unverify_email, verify_email};
+pub(crate) use profiles::{EmailRow, FollowDirection, ProfileTable, set_primary_email, unverify_email, verify_email};
 pub(crate) use public_keys::{NewPublicKey, PublicKeyRow, PublicKeyTable};
 pub(crate) use quotas::{OwnLimits, OwnerLimits, OwnerQuota, QuotaRow, QuotaTable, UsageChanges, effective};
 pub(crate) use release_assets::{Asset, AssetKey};
@@ -74,7 +74,9 @@ pub(crate) use tag_claims::TagClaim;
 pub(crate) use teams::{Team, TeamTable};
 pub(crate) use tokens::{NewToken, TokenRow, TokenTable};
 pub(crate) use transfers::{TransferLimits, TransferRow, TransferTable};
-pub(crate) use users::{UserRecord, change_user, delete_user, lock_administrators, lock_user, token_hashes, user_name};
+pub(crate) use users::{
+    UserRecord, change_user, delete_user, lock_administrators, lock_own_user, lock_user, token_hashes, user_name,
+};
 pub(crate) use wikis::take_wiki_id;
 
 use ferrite_db::Migrations;

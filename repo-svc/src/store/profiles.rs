@@ -27,6 +27,9 @@ const LOCK_PRIMARY: Locking = locking!("SELECT email_key FROM users WHERE id = $
 const REMOVE_EMAILS: [&str; 2] =
     ["DELETE FROM emails WHERE user_id = ", "DELETE FROM unverified_emails WHERE user_id = "];
 
+const VERIFIED: &str = "SELECT email FROM emails WHERE user_id = $1 AND email_key = $2";
+const SET_PRIMARY: &str = "UPDATE users SET email = $2, email_key = $3 WHERE id = $1";
+
 /// Counts verified and unverified addresses.
 const EMAIL_COUNT: &str = "SELECT (SELECT COUNT(*) FROM emails WHERE user_id = $1) \
      + (SELECT COUNT(*) FROM unverified_emails WHERE user_id = $1)";
@@ -190,6 +193,15 @@ impl ProfileTable {
     pub(crate) async fn unfollow(&self, follower: UserId, followed: UserId) -> Result<(), DbError> {
         self.db.execute(UNFOLLOW, &args![follower, followed]).await.map(drop)
     }
+}
+
+/// Makes a verified address of a locked account its primary one, and returns its spelling. Returns
+/// `None` if the account has no such verified address.
+pub(crate) async fn set_primary_email(tx: &mut Tx, user: UserId, key: &str) -> Result<Option<String>, DbError> {
+    let found: Option<(String,)> = tx.optional(VERIFIED, &args![user, key]).await?;
+    let Some((email,)) = found else { return Ok(None) };
+    tx.execute(SET_PRIMARY, &args![user, email.as_str(), key]).await?;
+    Ok(Some(email))
 }
 
 /// Fails with a violation of `field` if the account has too many addresses.

@@ -3,21 +3,25 @@
 use ferrite_db::args;
 use ferrite_db::{DbError, Tx};
 use ferrite_proto::id::UserId;
-use ferrite_rpc::auth::TokenHash;
+use ferrite_proto::repo::Identity;
+use ferrite_rpc::auth::{AuthError, TokenHash};
 
-use super::accounts::{index, unindex};
+use super::accounts::{AccountTable, index, unindex};
 use super::key_fingerprints::release_user_keys;
 use super::profiles::drop_unverified;
 use super::sql::{Locking, locking, or_taken};
 use super::stars_and_watches::subtract_user;
 use crate::error::RepoError;
-use crate::model::{User, Visibility};
+use crate::model::{User, Visibility, changed_fields, lookup_key};
 
 const LOCK_USER: Locking = locking!(
-    "SELECT id, name, name_key, full_name, email, website, location, is_active, is_admin, repository_limit \
+    "SELECT id, name, name_key, full_name, email, website, location, description, hides_activity, is_active, is_admin, \
+     repository_limit \
      FROM users WHERE name_key = $1 AND kind = 'user'",
     " FOR UPDATE"
 );
+const USER: &str = "SELECT id, name, name_key, full_name, email, website, location, description, hides_activity, is_active, \
+     is_admin, repository_limit FROM users WHERE id = $1 AND kind = 'user'";
 /// Lock for transactions that may remove an administrator, so that two concurrent ones cannot
 /// remove the last two.
 const LOCK_ADMINISTRATORS_POSTGRES: &str =
@@ -27,7 +31,7 @@ const OTHER_ADMINISTRATOR: &str =
     "SELECT id FROM users WHERE kind = 'user' AND is_admin AND is_active AND id <> $1 LIMIT 1";
 const UPDATE: &str = "UPDATE users SET full_name = $2, full_name_key = $3, email = $4, email_key = $5, website = $6, \
      location = $7, is_active = $8, is_admin = $9, repository_limit = $10, \
-     password_hash = COALESCE($11, password_hash) WHERE id = $1";
+     password_hash = COALESCE($11, password_hash), description = $12, hides_activity = $13 WHERE id = $1";
 const REMOVE_EMAIL: &str = "DELETE FROM emails WHERE user_id = $1 AND email_key = $2";
 /// Also succeeds if the user already has the address; it becomes the primary one.
 const ADD_EMAIL: &str = "INSERT INTO emails (user_id, email, email_key, created_us) VALUES ($1, $2, $3, $4) \
@@ -40,7 +44,7 @@ const BELONGS: &str = "SELECT organization_id FROM memberships WHERE user_id = $
 const NAME: &str = "SELECT name FROM users WHERE id = $1 AND kind = 'user'";
 const DELETE: &str = "DELETE FROM users WHERE id = $1";
 
-/// The columns that an administrator can change.
+/// The columns that an administrator or the user can change.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct UserRecord {
     pub(crate) id: i64,
@@ -51,6 +55,8 @@ pub(crate) struct UserRecord {
     pub(crate) email: String,
     pub(crate) website: String,
     pub(crate) location: String,
+    pub(crate) description: String,
+    pub(crate) hides_activity: bool,
     pub(crate) is_active: bool,
     pub(crate) is_admin: bool,
     /// `None` means the site's limit.
@@ -60,6 +66,21 @@ pub(crate) struct UserRecord {
 impl UserRecord {
     pub(crate) fn id(&self) -> UserId {
         UserId(self.id)
+    }
+
+    /// The names of the fields that differ, without the password.
+    pub(crate) fn changes(&self, after: &Self) -> Vec<&'static str> {
+        changed_fields([
+            ("email", self.email != after.email),
+            ("full_name", self.full_name != after.full_name),
+            ("website", self.website != after.website),
+            ("location", self.location != after.location),
+            ("description", self.description != after.description),
+            ("hide_activity", self.hides_activity != after.hides_activity),
+            ("is_active", self.is_active != after.is_active),
+            ("is_admin", self.is_admin != after.is_admin),
+            ("repository_limit", self.repository_limit != after.repository_limit),
+        ])
     }
 
     fn is_administrator(&self) -> bool {
@@ -81,6 +102,12 @@ impl From<UserRecord> for User {
     }
 }
 
+impl AccountTable {
+    pub(crate) async fn record(&self, user: UserId) -> Result<Option<UserRecord>, DbError> {
+        self.db.optional(USER, &args![user]).await
+    }
+}
+
 /// Locks the set of administrators until the transaction ends. Call it before [`lock_user`] in a
 /// transaction that may remove one.
 pub(crate) async fn lock_administrators(tx: &mut Tx) -> Result<(), DbError> {
@@ -92,6 +119,17 @@ pub(crate) async fn lock_administrators(tx: &mut Tx) -> Result<(), DbError> {
 /// if there is none, or for an organization.
 pub(crate) async fn lock_user(tx: &mut Tx, key: &str) -> Result<Option<UserRecord>, DbError> {
     tx.optional(LOCK_USER.sql(tx), &args![key]).await
+}
+
+/// Locks the account of a caller, as [`lock_user`]. Fails if it was disabled or deleted since the
+/// caller was authenticated.
+pub(crate) async fn lock_own_user(tx: &mut Tx, caller: &Identity) -> Result<UserRecord, RepoError> {
+    let found = match lookup_key(&caller.username) {
+        Some(key) => lock_user(tx, &key).await?,
+        None => None,
+    };
+    let own = found.filter(|user| user.id == caller.user_id && user.is_active);
+    own.ok_or_else(|| AuthError::BadCredentials.into())
 }
 
 pub(crate) async fn user_name(tx: &mut Tx, user: UserId) -> Result<Option<String>, DbError> {
@@ -132,6 +170,8 @@ pub(crate) async fn change_user(
         after.is_admin,
         after.repository_limit,
         password_hash,
+        after.description.as_str(),
+        after.hides_activity,
     ];
     // Write the account before its addresses, like account creation does, so that this waits for a
     // concurrent creation with the same address instead of deadlocking.

@@ -25,6 +25,7 @@ use ferrite_proto::repo::profile_service_client::ProfileServiceClient;
 use ferrite_proto::repo::public_key_service_client::PublicKeyServiceClient;
 use ferrite_proto::repo::repository_service_client::RepositoryServiceClient;
 use ferrite_proto::repo::session_service_client::SessionServiceClient;
+use ferrite_proto::repo::user_settings_service_client::UserSettingsServiceClient;
 use ferrite_proto::repo::{BasicCredential, CreateAccessTokenRequest, CreateRepositoryRequest, Repository};
 use ferrite_rpc::grpc::{Channel, channel};
 use ferrite_rpc::testing::ServiceKeys;
@@ -228,6 +229,10 @@ impl Harness {
 
     pub(crate) fn sessions(&self) -> SessionServiceClient<Channel> {
         SessionServiceClient::new(self.service.clone())
+    }
+
+    pub(crate) fn user_settings(&self) -> UserSettingsServiceClient<Channel> {
+        UserSettingsServiceClient::new(self.service.clone())
     }
 
     pub(crate) fn imports(&self) -> MigrationServiceClient<Channel> {

@@ -13,7 +13,7 @@ use tonic::Request;
 
 use crate::error::RepoError;
 use crate::model::{
-    CheckedUser, Email, FullName, NewUser, Password, SearchText, User, Violations, changed_fields, lookup_key,
+    CheckedUser, Description, Email, FullName, NewUser, Password, SearchText, User, Violations, lookup_key,
     parse_location, parse_user_website,
 };
 use crate::rpc::authorized::Authorized;
@@ -89,7 +89,8 @@ async fn create(
     change::record(&mut tx, authorized, Action::UserCreate, target, &details, now).await?;
     let details =
         repo::AccountDetails { is_active: true, create_time: Some(timestamp(now)), ..repo::AccountDetails::default() };
-    let shown = repo::User { details: Some(details), ..encode::user(user, authorized.viewer()) };
+    let profile = Some(repo::UserProfile::default());
+    let shown = repo::User { details: Some(details), profile, ..encode::user(user, authorized.viewer()) };
     let response = CreateUserResponse { user: Some(shown) };
     change::commit(tx, key, response, now).await
 }
@@ -121,6 +122,7 @@ struct UserChange {
     full_name: Option<FullName>,
     website: Option<String>,
     location: Option<String>,
+    description: Option<Description>,
     password: Option<Password>,
     is_active: Option<bool>,
     is_admin: Option<bool>,
@@ -138,9 +140,11 @@ impl UserChange {
             violations.take_optional(request.full_name.as_deref(), "full_name", FullName::parse),
             violations.take_optional(request.website.as_deref(), "website", parse_user_website),
             violations.take_optional(request.location.as_deref(), "location", parse_location),
+            violations.take_optional(request.description.as_deref(), "description", Description::parse_lines),
             violations.take(password.transpose()),
         );
-        let (Some(email), Some(full_name), Some(website), Some(location), Some(password)) = parsed else {
+        let (Some(email), Some(full_name), Some(website), Some(location), Some(description), Some(password)) = parsed
+        else {
             return Err(violations.into_error());
         };
         Ok(Self {
@@ -148,6 +152,7 @@ impl UserChange {
             full_name,
             website,
             location,
+            description,
             password,
             is_active: request.is_active,
             is_admin: request.is_admin,
@@ -171,6 +176,7 @@ impl UserChange {
             email: text(self.email.as_ref().map(Email::as_str), &before.email),
             website: text(self.website.as_deref(), &before.website),
             location: text(self.location.as_deref(), &before.location),
+            description: text(self.description.as_ref().map(Description::as_str), &before.description),
             is_active: self.is_active.unwrap_or(before.is_active),
             is_admin: self.is_admin.unwrap_or(before.is_admin),
             repository_limit: match self.repository_limit {
@@ -182,19 +188,6 @@ impl UserChange {
     }
 }
 
-/// The names of the changed fields, without the password.
-fn changes(before: &UserRecord, after: &UserRecord) -> Vec<&'static str> {
-    changed_fields([
-        ("email", before.email != after.email),
-        ("full_name", before.full_name != after.full_name),
-        ("website", before.website != after.website),
-        ("location", before.location != after.location),
-        ("is_active", before.is_active != after.is_active),
-        ("is_admin", before.is_admin != after.is_admin),
-        ("repository_limit", before.repository_limit != after.repository_limit),
-    ])
-}
-
 /// Whether a change of these fields only revokes access.
 fn takes_only_access_away(before: &UserRecord, fields: &[&str]) -> bool {
     let is_less = |field: &&str| match *field {
@@ -204,11 +197,6 @@ fn takes_only_access_away(before: &UserRecord, fields: &[&str]) -> bool {
     };
     // The role of a disabled account grants nothing.
     before.is_active && !fields.is_empty() && fields.iter().all(is_less)
-}
-
-/// Whether changing this field must revoke the cached identities of the user's tokens.
-fn affects_identity(field: &str) -> bool {
-    matches!(field, "email" | "full_name" | "password" | "is_active" | "is_admin")
 }
 
 async fn update(
@@ -235,11 +223,11 @@ async fn update(
     }
     let before = lock_user(&mut tx, &name_key).await?.ok_or(RepoError::UserNotFound)?;
     let after = requested.apply(&before);
-    let mut fields = changes(&before, &after);
+    let mut fields = before.changes(&after);
     fields.extend(hash.is_some().then_some("password"));
     dispatch::never_refuse_if(takes_only_access_away(&before, &fields));
     let mut hashes = Vec::new();
-    if fields.iter().any(|field| affects_identity(field)) {
+    if fields.iter().any(|field| change::affects_identity(field)) {
         // Before the change, which may end sessions.
         hashes = token_hashes(&mut tx, before.id()).await?;
     }
@@ -252,8 +240,9 @@ async fn update(
         }
     }
     let details = state.accounts.details_in(&mut tx, before.id()).await?;
+    let profile = details.as_ref().map(accounts::encode_profile);
     let details = details.as_ref().map(accounts::encode_details);
-    let shown = repo::User { details, ..encode::user(after.into(), authorized.viewer()) };
+    let shown = repo::User { details, profile, ..encode::user(after.into(), authorized.viewer()) };
     let response = UpdateUserResponse { user: Some(shown) };
     let response = change::commit(tx, key, response, now).await?;
     change::revoke_cached(state.cache.as_ref(), &hashes).await;
@@ -346,6 +335,8 @@ mod tests {
             email: "ada@example.com".to_owned(),
             website: String::new(),
             location: String::new(),
+            description: String::new(),
+            hides_activity: false,
             is_active,
             is_admin,
             repository_limit: None,

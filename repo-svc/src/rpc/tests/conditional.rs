@@ -267,6 +267,10 @@ async fn what_belongs_to_an_account_is_changed_once() {
             delete_public_key(delete())
         );
 
+        let update = || UpdateUserSettingsRequest { location: Some("There".to_owned()), ..Default::default() };
+        let read = GetUserSettingsRequest {};
+        done_once!(ada, harness.user_settings(), get_user_settings(read), update_user_settings(update()));
+
         let emails = vec!["one@x".to_owned(), "two@x".to_owned()];
         harness.profile().add_emails(with_token(AddEmailsRequest { emails }, ada)).await.unwrap();
         // Every page has the version of the whole list.

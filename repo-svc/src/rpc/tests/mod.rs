@@ -37,6 +37,7 @@ mod tag_claims;
 mod teams;
 mod tokens;
 mod transfers;
+mod user_settings;
 mod wikis;
 mod write_limits;
 

@@ -1,0 +1,2 @@
+-- Whether only the user and administrators of the site see what the user did.
+ALTER TABLE users ADD COLUMN hides_activity INTEGER NOT NULL DEFAULT 0;
