@@ -21,7 +21,7 @@ const DOCUMENT: &str = include_str!("../../docs/openapi.json");
 const STALE: &str = "\"0123456789abcdef\"";
 /// Bodies for the writes that need one, by method and path in the document. Each is valid except
 /// for its tag.
-const BODIES: [(&str, &str, &str); 14] = [
+const BODIES: [(&str, &str, &str); 16] = [
     ("patch", "/hooks/{id}", r#"{"config":{},"active":false}"#),
     ("patch", "/quota", r#"{"repositories":7}"#),
     ("patch", "/comments/{id}", r#"{"body":"Other"}"#),
@@ -36,6 +36,8 @@ const BODIES: [(&str, &str, &str); 14] = [
     ("patch", "/milestones/{id}", r#"{"title":"v2"}"#),
     ("patch", "/wiki/page/{name}", r#"{"title":"Other"}"#),
     ("delete", "/user/emails", r#"{"emails":["nobody@example.org"]}"#),
+    ("patch", "/user/emails", r#"{"email":"nobody@example.org"}"#),
+    ("patch", "/user/settings", r#"{"location":"There"}"#),
 ];
 
 /// One resource of each kind, by its path in the document: who may change it, and its actual path.
@@ -125,6 +127,7 @@ impl World {
             ("/teams/{id}", team),
             ("/user/emails", "/user/emails".to_owned()),
             ("/user/keys/{id}", public_key),
+            ("/user/settings", "/user/settings".to_owned()),
         ];
         let quota = format!("/admin/users/{}/quota", bob.name);
         let of_admin = [("/admin/hooks/{id}", of_site), ("/admin/users/{username}/quota", quota)];

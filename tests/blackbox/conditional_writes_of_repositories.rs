@@ -106,6 +106,7 @@ impl World {
         vec![
             patch(&ada.repo("plain", ""), json!({"description": "Other"})),
             patch(&format!("/orgs/{}", self.organization), json!({"location": "Paris"})),
+            patch("/user/settings", json!({"location": "Paris"})),
             patch(&self.team, json!({"name": "band"})),
             patch(&self.asset, json!({"name": "b.txt"})),
             patch(&self.release, json!({"name": "Other"})),

@@ -167,7 +167,9 @@ async fn tokens_and_pushes_are_counted(ada: &User, git: &Git, walked: &mut BTree
     refused(Response::of(by_password(Method::POST, &path).json(&json!({"name": "more"}))).await, "writes per hour");
     // Someone with a stolen token cannot prevent its owner from revoking it.
     Response::of(by_password(Method::DELETE, &format!("{path}/spare"))).await.empty(204);
-    walked.extend(["CreateAccessToken", "DeleteAccessToken"]);
+    let changed = by_password(Method::PUT, "/api/v1/user/password").json(&json!({"password": "another horse"}));
+    refused(Response::of(changed).await, "writes per hour");
+    walked.extend(["CreateAccessToken", "DeleteAccessToken", "ChangePassword"]);
     let url = ada.git_url(&ada.name, "demo");
     let before = git.run("", &["ls-remote", &url]).await;
     let output = git.attempt("work", &["push", &url, "HEAD:refs/heads/pushed"]).await;
@@ -261,6 +263,8 @@ async fn writes<'a>(ada: &'a User, bob: &'a User, carol: &User, root: &'a User, 
     add(ada, "AddEmails", "POST", "/user/emails".into(), json!({"emails": ["more@example.org"]}));
     ada.post("/user/emails", &json!({"emails": [format!("{}@example.net", ada.name)]})).await.expect(201);
     add(ada, "DeleteEmails", "DELETE", "/user/emails".into(), json!({"emails": [format!("{}@example.net", ada.name)]}));
+    add(ada, "SetPrimaryEmail", "PATCH", "/user/emails".into(), json!({"email": ada.email}));
+    add(ada, "UpdateUserSettings", "PATCH", "/user/settings".into(), json!({"location": "There"}));
     add(ada, "FollowUser", "PUT", format!("/user/following/{}", bob.name), nothing());
     add(ada, "UnfollowUser", "DELETE", format!("/user/following/{}", bob.name), nothing());
     add(ada, "CreatePublicKey", "POST", "/user/keys".into(), json!({"title": "more", "key": ed25519("a")}));

@@ -375,5 +375,6 @@ fn user_of(identity: Identity) -> repo::User {
         is_admin: identity.is_admin,
         details: None,
         visibility: repo::Visibility::Public.into(),
+        profile: None,
     }
 }

@@ -68,6 +68,7 @@ clients! { repo over Channel:
     topics is topic_service_client::TopicServiceClient;
     profiles is profile_service_client::ProfileServiceClient;
     sessions is session_service_client::SessionServiceClient;
+    user_settings is user_settings_service_client::UserSettingsServiceClient;
     public_keys is public_key_service_client::PublicKeyServiceClient;
     organizations is organization_service_client::OrganizationServiceClient;
     teams is team_service_client::TeamServiceClient;

@@ -40,7 +40,19 @@ shape! {
         #[serde(skip_serializing_if = "Option::is_none")]
         is_admin: Option<bool>,
         #[serde(flatten)]
+        profile: Option<Profile>,
+        #[serde(flatten)]
         details: Option<AccountDetails>,
+    }
+}
+
+shape! {
+    /// What a user says about themselves. Only administrators see it in lists.
+    #[derive(Clone, Debug, Serialize)]
+    struct Profile {
+        website: String,
+        location: String,
+        description: String,
     }
 }
 
@@ -54,8 +66,6 @@ shape! {
         prohibit_login: bool,
         /// The name to sign in with: that of the user.
         login_name: String,
-        website: String,
-        location: String,
         created: Time,
     }
 }
@@ -64,7 +74,8 @@ impl Account {
     pub(crate) fn new(mut user: repo::User, call: &ApiCall) -> Result<Self, MissingField> {
         let details = user.details.take().map(|details| AccountDetails::new(details, &user.username)).transpose()?;
         let is_admin = details.as_ref().map(|_| user.is_admin);
-        Ok(Self { user: call.user(user), is_admin, details })
+        let profile = user.profile.take().map(Profile::from);
+        Ok(Self { user: call.user(user), is_admin, profile, details })
     }
 
     pub(crate) fn list(users: Vec<repo::User>, call: &ApiCall) -> Result<Vec<Self>, MissingField> {
@@ -76,14 +87,18 @@ impl Account {
     }
 }
 
+impl From<repo::UserProfile> for Profile {
+    fn from(profile: repo::UserProfile) -> Self {
+        Self { website: profile.website, location: profile.location, description: profile.description }
+    }
+}
+
 impl AccountDetails {
     fn new(details: repo::AccountDetails, username: &str) -> Result<Self, MissingField> {
         Ok(Self {
             active: details.is_active,
             prohibit_login: !details.is_active,
             login_name: username.to_owned(),
-            website: details.website,
-            location: details.location,
             created: Time::new(details.create_time, "create_time")?,
         })
     }
@@ -123,11 +138,16 @@ mod tests {
 
     use super::*;
 
-    fn shown(details: Option<repo::AccountDetails>, is_admin: Option<bool>) -> Value {
+    fn shown(
+        details: Option<repo::AccountDetails>,
+        profile: Option<repo::UserProfile>,
+        is_admin: Option<bool>,
+    ) -> Value {
         let links = Links::new("http://h", "h:22");
         let user = repo::User { id: 3, username: "bob".into(), ..repo::User::default() };
         let details = details.map(|details| AccountDetails::new(details, "bob").unwrap());
-        serde_json::to_value(Account { user: User::new(user, &links), is_admin, details }).unwrap()
+        let profile = profile.map(Profile::from);
+        serde_json::to_value(Account { user: User::new(user, &links), is_admin, profile, details }).unwrap()
     }
 
     #[test]
@@ -136,17 +156,17 @@ mod tests {
             "id": 3, "username": "bob", "login": "bob", "full_name": "", "email": "bob@noreply.h",
             "avatar_url": "http://h/avatars/3", "visibility": "public",
         });
-        assert_eq!(shown(None, None), expected);
+        assert_eq!(shown(None, None, None), expected);
         expected["is_admin"] = json!(true);
-        assert_eq!(shown(None, Some(true)), expected);
+        assert_eq!(shown(None, None, Some(true)), expected);
         let more = json!({
             "active": true, "prohibit_login": false, "login_name": "bob", "website": "", "location": "Here",
-            "created": "1970-01-01T00:00:01Z",
+            "description": "", "created": "1970-01-01T00:00:01Z",
         });
         expected.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let create_time = Some(prost_types::Timestamp { seconds: 1, nanos: 0 });
-        let details =
-            repo::AccountDetails { is_active: true, location: "Here".into(), create_time, ..Default::default() };
-        assert_eq!(shown(Some(details), Some(true)), expected);
+        let details = repo::AccountDetails { is_active: true, create_time, ..Default::default() };
+        let profile = repo::UserProfile { location: "Here".into(), ..Default::default() };
+        assert_eq!(shown(Some(details), Some(profile), Some(true)), expected);
     }
 }

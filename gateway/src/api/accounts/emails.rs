@@ -1,7 +1,8 @@
+use ferrite_api_types::convert::require;
 use ferrite_api_types::schema::{Schema, Schemas};
 use ferrite_api_types::shape;
 use ferrite_proto::operation;
-use ferrite_proto::repo::{self, AddEmailsRequest, DeleteEmailsRequest, ListEmailsRequest};
+use ferrite_proto::repo::{self, AddEmailsRequest, DeleteEmailsRequest, ListEmailsRequest, SetPrimaryEmailRequest};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,12 +11,13 @@ use crate::api::call::{Authenticated, operations};
 use crate::http::error::ApiResult;
 use crate::http::page::WholeList;
 use crate::http::request::{self, Kind, Mistakes, OrDefault, RequestBody, Required, Texts, fields};
-use crate::http::response::{Created, List, NoContent};
+use crate::http::response::{Created, Json, List, NoContent};
 
 operations! {
     "/api/v1/user/emails" =>
         get list as operation::LIST_EMAILS,
         post add as operation::ADD_EMAILS,
+        patch set_primary as operation::SET_PRIMARY_EMAIL,
         delete remove as operation::DELETE_EMAILS;
 }
 
@@ -54,6 +56,14 @@ fields! {
     }
 }
 
+fields! {
+    /// The primary e-mail address.
+    struct PrimaryEmail {
+        /// A verified address of the account.
+        email: Required<request::Email> = "ada@example.com",
+    }
+}
+
 shape! {
     /// An e-mail address.
     #[derive(Clone, Debug, Serialize)]
@@ -86,6 +96,13 @@ async fn add(Authenticated(call): Authenticated, body: RequestBody<NewEmails>) -
     let response = call.clients.profiles().add_emails(request).await?.into_inner();
     let emails = response.emails.into_iter().map(Email::from).collect();
     Ok(Created::at(call.links.api("/user/emails"), emails))
+}
+
+async fn set_primary(Authenticated(call): Authenticated, body: RequestBody<PrimaryEmail>) -> ApiResult<Json<Email>> {
+    let PrimaryEmail { email } = call.checked_body(PermissionCheck::of(operation::SET_PRIMARY_EMAIL), body).await?;
+    let request = call.request(SetPrimaryEmailRequest { email });
+    let response = call.clients.profiles().set_primary_email(request).await?.into_inner();
+    Ok(Json(require(response.email, "email")?.into()))
 }
 
 async fn remove(Authenticated(call): Authenticated, body: RequestBody<RemovedEmails>) -> ApiResult<NoContent> {

@@ -141,7 +141,7 @@ fields! {
         full_name: OrDefault<Text<100>> = "Bob Smith",
         /// Has no effect: local accounts sign in with their name.
         login_name: WithoutEffect<Text<255>> = "bob",
-        /// Has no effect: users cannot change their password themselves.
+        /// Has no effect: nobody is asked for a new password.
         must_change_password: WithoutEffect<Flag> = true,
         /// Has no effect: no mail is sent.
         send_notify: WithoutEffect<Flag> = false,
@@ -166,10 +166,9 @@ fields! {
         location: Optional<Text<50>> = "Berlin",
         /// Has no effect: local accounts sign in with their name.
         login_name: WithoutEffect<Text<255>> = "bob",
-        /// Has no effect: users cannot change their password themselves.
+        /// Has no effect: nobody is asked for a new password.
         must_change_password: WithoutEffect<Flag> = true,
-        /// Must be empty, because users have no description.
-        description: Unsupported<Text<255>> = "",
+        description: Optional<Text<255>> = "Writes programs.",
         /// Whether the account can sign in.
         active: Optional<Flag> = true,
         /// True disables the account, whatever `active` is. False changes nothing.
@@ -244,7 +243,7 @@ async fn update(
         location,
         login_name: (),
         must_change_password: (),
-        description: (),
+        description,
         active,
         prohibit_login,
         admin,
@@ -262,6 +261,7 @@ async fn update(
         password,
         website,
         location,
+        description,
         is_active: if prohibit_login == Some(true) { Some(false) } else { active },
         is_admin: admin,
         repository_limit: max_repo_creation,

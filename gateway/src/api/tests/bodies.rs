@@ -31,6 +31,8 @@ fn permission_checks() -> Vec<(&'static str, &'static str, CheckAccessRequest)> 
         ("POST", "/admin/users/bob/repos", check(repository, true, None)),
         ("POST", "/user/emails", check("ProfileService/AddEmails", false, None)),
         ("DELETE", "/user/emails", check("ProfileService/DeleteEmails", false, None)),
+        ("PATCH", "/user/emails", check("ProfileService/SetPrimaryEmail", false, None)),
+        ("PATCH", "/user/settings", check("UserSettingsService/UpdateUserSettings", false, None)),
         ("POST", "/user/keys", check("PublicKeyService/CreatePublicKey", false, None)),
         ("POST", "/admin/users/bob/keys", check("PublicKeyService/CreatePublicKey", true, None)),
         ("POST", "/user/orgs", check("OrganizationService/CreateOrganization", false, None)),
@@ -76,6 +78,9 @@ async fn every_mistake_names_its_field() {
         ("POST", "/user/emails", "[]", "emails", "required"),
         ("POST", "/user/emails", "[1]", "emails", "type"),
         ("POST", "/user/emails", "7", "$", "type"),
+        ("PATCH", "/user/emails", "{}", "email", "required"),
+        ("PATCH", "/user/settings", r#"{"theme":"dark"}"#, "theme", "invalid"),
+        ("PATCH", "/user/settings", r#"{"hide_activity":"x"}"#, "hide_activity", "type"),
         ("POST", "/user/keys", r#"{"title":"t"}"#, "key", "required"),
         ("POST", "/user/orgs", r#"{"username":""}"#, "username", "required"),
         ("PATCH", "/orgs/acme", r#"{"website":7}"#, "website", "type"),
@@ -108,6 +113,24 @@ async fn every_mistake_names_its_field() {
             "{path}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_the_first_error_of_a_new_one() {
+    let (gateway, script) = Script::gateway().await;
+    let (rpc, basic) = ("UserSettingsService/ChangePassword", Some("Basic YWRhOnNlY3JldA=="));
+    let credential = Some(repo::BasicCredential { username: "ada".into(), password: "secret".into() });
+    script.fail(rpc, AuthError::BadCredentials);
+    let (status, headers, _) = gateway.send("PUT", "/user/password", basic, BROKEN).await;
+    assert_eq!((status, headers.contains_key("www-authenticate")), (401, true));
+    let asked = repo::ChangePasswordRequest { credential: credential.clone(), new_password: String::new() };
+    assert_eq!(script.take_request(rpc), Some(asked));
+    script.respond(rpc, &repo::ChangePasswordResponse {});
+    let body = r#"{"password":"another horse"}"#;
+    assert_eq!(gateway.status("PUT", "/user/password", basic, body).await, 204);
+    let asked = repo::ChangePasswordRequest { credential, new_password: "another horse".into() };
+    assert_eq!(script.take_request(rpc), Some(asked));
+    assert_eq!(gateway.status("PUT", "/user/password", Some(GOOD), body).await, 401);
 }
 
 #[tokio::test]

@@ -131,6 +131,42 @@ async fn sessions_are_listed_with_their_times_and_ended_by_id() {
 }
 
 #[tokio::test]
+async fn settings_have_the_names_of_gitea() {
+    let case = Case::new().await;
+    let settings = repo::UserSettings {
+        full_name: "Bob".into(),
+        website: "https://bob.example".into(),
+        location: "Here".into(),
+        description: "Writes.".into(),
+        hides_activity: true,
+    };
+    let shown = json!({
+        "full_name": "Bob", "website": "https://bob.example", "location": "Here", "description": "Writes.",
+        "hide_activity": true,
+    });
+    let (rpc, expected) = ("UserSettingsService/GetUserSettings", repo::GetUserSettingsRequest {});
+    let response = repo::GetUserSettingsResponse { settings: Some(settings.clone()) };
+    let path = ("GET", "/user/settings", "");
+    assert_eq!(case.check(path, rpc, expected, response).await, (200, shown.clone()));
+    // What Gitea's Go SDK sends beside the changed field.
+    let body = r#"{"location":"There","hide_email":null,"hide_activity":false,"language":null,"theme":""}"#;
+    let expected = repo::UpdateUserSettingsRequest {
+        location: Some("There".into()),
+        hides_activity: Some(false),
+        ..Default::default()
+    };
+    let response = repo::UpdateUserSettingsResponse { settings: Some(settings) };
+    let rpc = "UserSettingsService/UpdateUserSettings";
+    assert_eq!(case.check(("PATCH", "/user/settings", body), rpc, expected, response).await, (200, shown));
+    let expected = repo::SetPrimaryEmailRequest { email: "b@example.com".into() };
+    let email = repo::Email { email: "b@example.com".into(), is_verified: true, is_primary: true };
+    let response = repo::SetPrimaryEmailResponse { email: Some(email) };
+    let request = ("PATCH", "/user/emails", r#"{"email":"b@example.com"}"#);
+    let shown = json!({"email": "b@example.com", "verified": true, "primary": true});
+    assert_eq!(case.check(request, "ProfileService/SetPrimaryEmail", expected, response).await, (200, shown));
+}
+
+#[tokio::test]
 async fn follows_have_pages_of_forty() {
     let case = Case::new().await;
     for (path, username) in [("/user/followers", ""), ("/users/bob/followers?limit=100", "bob")] {

@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 53] = [
+const GROUPS: [(&str, &str); 55] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
@@ -14,9 +14,11 @@ const GROUPS: [(&str, &str); 53] = [
     (".AccountService/", "Users"),
     (".ProfileService/ListEmails", "E-mail addresses"),
     (".ProfileService/AddEmails", "E-mail addresses"),
+    (".ProfileService/SetPrimaryEmail", "E-mail addresses"),
     (".ProfileService/DeleteEmails", "E-mail addresses"),
     (".ProfileService/", "Followers"),
     (".SessionService/", "Sessions"),
+    (".UserSettingsService/", "Users"),
     (".AvatarService/", "Avatars"),
     (".PublicKeyService/", "SSH keys"),
     (".OrganizationService/", "Organizations"),
