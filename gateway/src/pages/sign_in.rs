@@ -120,13 +120,26 @@ async fn sign_in(State(state): State<PagesState>, request: Request) -> PageResul
     if !form_secret(&visit).is_some_and(|secret| FormToken::is_valid(secret, fields.text(TOKEN_FIELD))) {
         return Ok(with_status(StatusCode::FORBIDDEN, form(&visit, redirect_to, username, STALE)?));
     }
+    match create_session(&visit, username, fields.text("password")).await {
+        Ok(made) => signed_in(&visit, made, redirect_to).await,
+        Err(error) => refused(&visit, &error, redirect_to, username),
+    }
+}
+
+async fn create_session(visit: &Visit, username: &str, password: &str) -> Result<CreateSessionResponse, ApiError> {
     let user_agent = visit.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let credential = BasicCredential { username: username.to_owned(), password: fields.text("password").to_owned() };
+    let credential = BasicCredential { username: username.to_owned(), password: password.to_owned() };
     let request = CreateSessionRequest { credential: Some(credential), user_agent: user_agent.to_owned() };
     let request = ClientHeaders::of(&visit.headers).request(request);
-    match visit.state.clients.sessions().create_session(request).await {
-        Ok(response) => signed_in(&visit, response.into_inner(), redirect_to).await,
-        Err(status) => refused(&visit, &status.into(), redirect_to, username),
+    Ok(visit.state.clients.sessions().create_session(request).await?.into_inner())
+}
+
+/// Signs a visitor in again whose new password has ended all sessions, and leads to a page.
+pub(super) async fn renew(visit: &Visit, username: &str, password: &str, redirect_to: &str) -> PageResult {
+    match create_session(visit, username, password).await {
+        Ok(made) => signed_in(visit, made, redirect_to).await,
+        // The password is changed in any case.
+        Err(_) => Ok(visit.redirect("/user/login")),
     }
 }
 

@@ -38,16 +38,21 @@ async fn page(visit: &Visit, typed: &str, error: &str) -> PageResult {
     Section::Emails.page(visit, &Emails { token: FormToken::of(visit), emails, typed }, error)
 }
 
-/// Adds or removes an address.
+/// Adds or removes an address, or makes it the primary one.
 pub(super) async fn change(Form { visit, fields }: Form) -> PageResult {
     let email = fields.text("email").trim();
-    let is_removal = fields.text("action") == "remove";
-    let method = if is_removal { Method::DELETE } else { Method::POST };
-    match visit.api.change(method, "user/emails", Some(json!({"emails": [email]}))).await {
+    let action = fields.text("action");
+    let (method, body) = match action {
+        "primary" => (Method::PATCH, json!({"email": email})),
+        "remove" => (Method::DELETE, json!({"emails": [email]})),
+        _ => (Method::POST, json!({"emails": [email]})),
+    };
+    match visit.api.change(method, "user/emails", Some(body)).await {
         Ok(_) => Ok(visit.redirect(Section::Emails.path())),
         Err(error) => {
             let message = error.mistake()?;
-            page(&visit, if is_removal { "" } else { email }, &message).await
+            let typed = if matches!(action, "primary" | "remove") { "" } else { email };
+            page(&visit, typed, &message).await
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod avatar;
 mod emails;
+mod password;
+mod profile;
 mod public_keys;
 mod sessions;
 mod tokens;
@@ -21,7 +23,9 @@ use crate::pages::visit::{PagesState, Visit};
 /// The pages of the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Section {
+    Profile,
     Avatar,
+    Password,
     Emails,
     PublicKeys,
     Tokens,
@@ -43,11 +47,14 @@ impl Content for Frame {
 }
 
 impl Section {
-    const ALL: [Self; 5] = [Self::Avatar, Self::Emails, Self::PublicKeys, Self::Tokens, Self::Sessions];
+    const ALL: [Self; 7] =
+        [Self::Profile, Self::Avatar, Self::Password, Self::Emails, Self::PublicKeys, Self::Tokens, Self::Sessions];
 
     fn title(self) -> &'static str {
         match self {
+            Self::Profile => "Profile",
             Self::Avatar => "Picture",
+            Self::Password => "Password",
             Self::Emails => "E-mail addresses",
             Self::PublicKeys => "SSH keys",
             Self::Tokens => "Access tokens",
@@ -57,7 +64,9 @@ impl Section {
 
     fn path(self) -> &'static str {
         match self {
-            Self::Avatar => "/user/settings",
+            Self::Profile => "/user/settings",
+            Self::Avatar => "/user/settings/avatar",
+            Self::Password => "/user/settings/password",
             Self::Emails => "/user/settings/email",
             Self::PublicKeys => "/user/settings/keys",
             Self::Tokens => "/user/settings/applications",
@@ -81,6 +90,8 @@ impl Section {
 
 pub(super) fn router() -> Router<PagesState> {
     Router::new()
+        .route(Section::Profile.path(), get(profile::show).post(profile::change))
+        .route(Section::Password.path(), get(password::show).post(password::change))
         .route(Section::Avatar.path(), get(avatar::show).post(avatar::change))
         .route(Section::Emails.path(), get(emails::show).post(emails::change))
         .route(Section::PublicKeys.path(), get(public_keys::show).post(public_keys::change))
