@@ -36,6 +36,7 @@ use ferrite_events::Relay;
 use ferrite_listener::{GrpcServer, MAX_MESSAGE_BYTES, serve_all};
 use ferrite_outbound::{AllowList, Client, Policy};
 use ferrite_proto::events::event_sink_server::EventSinkServer;
+use ferrite_proto::hook::activity_service_server::ActivityServiceServer;
 use ferrite_proto::hook::delivery_service_server::DeliveryServiceServer;
 use ferrite_proto::hook::feed_service_server::FeedServiceServer;
 use ferrite_proto::hook::hook_service_server::HookServiceServer;
@@ -122,7 +123,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     redactor.start(&life);
     let authorizer = trust.authorizer(&repo);
     let waiters = FeedWaiters::default();
-    let feed = Feed::new(events, renderer.clone(), authorizer.clone(), waiters.clone(), life.clone());
+    let feed = Feed::new(events.clone(), renderer.clone(), authorizer.clone(), waiters.clone(), life.clone());
     feed.start(clock.clone(), config.feed);
 
     let state = AppState {
@@ -137,6 +138,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
         sender,
         dispatcher,
         feed,
+        activities: events,
         waiters,
         grown,
         redactor,
@@ -145,6 +147,7 @@ async fn start(config: Config, listeners: Vec<Listener>, life: Lifecycle) -> Res
     let router = GrpcServer::default()
         .add(HookServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(DeliveryServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
+        .add(ActivityServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(FeedServiceServer::new(state.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES))
         .add(EventSinkServer::new(state).max_decoding_message_size(MAX_EVENTS_BYTES))
         .into_router(trust.layer(&repo), Default::default(), &life);

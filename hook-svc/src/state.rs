@@ -13,6 +13,7 @@ use crate::feed::{Feed, FeedWaiters};
 use crate::redaction::Redactor;
 use crate::sender::Sender;
 use crate::store::HookTable;
+use crate::store::events::EventTable;
 use crate::store::kept_bytes::GrownRepositories;
 
 #[derive(Clone)]
@@ -33,6 +34,8 @@ pub(crate) struct AppState {
     pub(crate) sender: Sender,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) feed: Feed,
+    /// Where activities are read.
+    pub(crate) activities: EventTable,
     /// Wakes readers of feeds when an event arrives.
     pub(crate) waiters: FeedWaiters,
     pub(crate) grown: GrownRepositories,

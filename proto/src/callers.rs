@@ -162,6 +162,7 @@ mod tests {
                     "DescribeRepositories",
                     "GetUsers",
                     "ResolveAccess",
+                    "ResolveActivityAccess",
                     "ResolveFeedAccess",
                 ],
             ),

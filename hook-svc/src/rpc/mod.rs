@@ -1,5 +1,6 @@
 //! The RPCs of hook-svc, one noun per file.
 
+mod activities;
 mod audit;
 mod authorize;
 mod deliver;

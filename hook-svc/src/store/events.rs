@@ -19,7 +19,7 @@ use sqlx_macros::FromRow;
 use uuid::Uuid;
 
 use super::kept_bytes::{self, EVENT_BYTES, GrownRepositories};
-use crate::model::{BranchFilter, HookEvents, Owner, texts};
+use crate::model::{BranchFilter, HookEvents, Owner, activity, texts};
 
 /// Bounds the arguments of one statement to what both databases accept.
 const MAX_INSERT_ROWS: usize = 500;
@@ -37,7 +37,7 @@ const IS_WANTED: &str = "SELECT EXISTS (SELECT 1 FROM hooks WHERE owner_kind = 2
      OR EXISTS (SELECT 1 FROM hooks WHERE owner_kind < 2 AND is_active)";
 const INSERT: &str = "INSERT INTO events \
      (uuid, repository_id, source, name, fact, payload, is_dispatched, is_in_feed, created_us, trace_parent, bytes, happened_us, \
-     text_issue_id, text_comment_id, text_review_id, user_id) VALUES ";
+     text_issue_id, text_comment_id, text_review_id, user_id, activity) VALUES ";
 /// Starts after a repository and source, so that one with many events does not hold up the others.
 const UNDISPATCHED: &str = "SELECT id, uuid, repository_id, source, name, fact, payload, revision, \
      COALESCE(happened_us, created_us) AS happened_us FROM events \
@@ -253,7 +253,8 @@ pub(crate) async fn insert(tx: &mut Tx, new: &[NewEvent], now_us: i64) -> Result
             query.push(", ").bind(trace_parent).push(", ").bind(bytes).push(", ").bind(event.happened_us);
             let texts = texts(&event.fact);
             query.push(", ").bind(texts.issue_id).push(", ").bind(texts.comment_id);
-            query.push(", ").bind(texts.review_id).push(", ").bind(event.user).push(")");
+            query.push(", ").bind(texts.review_id).push(", ").bind(event.user);
+            query.push(", ").bind(i64::from(i32::from(activity(event.name, &event.fact)))).push(")");
         }
         query.push(" RETURNING id");
         let rows: Vec<(i64,)> = tx.all(query.sql(), query.args()).await?;

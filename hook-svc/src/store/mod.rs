@@ -1,5 +1,6 @@
 //! SQL and rows, one file per aggregate. No other module names tables.
 
+pub(crate) mod activities;
 pub(crate) mod attempts;
 pub(crate) mod claims;
 pub(crate) mod deliveries;

@@ -24,7 +24,7 @@ fn every_operation_that_does_not_read_is_a_write() {
 
 #[test]
 fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
-    const READS: [&str; 18] = [
+    const READS: [&str; 19] = [
         "Get",
         "List",
         "Search",
@@ -32,6 +32,7 @@ fn a_read_has_the_name_of_one_and_a_write_is_not_repeated() {
         "IsStarred",
         "Authenticate",
         "ResolveAccess",
+        "ResolveActivityAccess",
         "ResolveFeedAccess",
         "ResolveIssueAccess",
         "ResolveKey",

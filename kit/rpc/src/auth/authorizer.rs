@@ -13,7 +13,8 @@ use ferrite_proto::repo::migration_service_client::MigrationServiceClient;
 use ferrite_proto::repo::release_service_client::ReleaseServiceClient;
 use ferrite_proto::repo::{
     CheckAccessRequest, GetStorageQuotaRequest, GetTagUseRequest, ReauthorizeAccessRequest, RepositoryRef,
-    ResolveAccessRequest, ResolveFeedAccessRequest, ResolveFeedAccessResponse,
+    ResolveAccessRequest, ResolveActivityAccessRequest, ResolveActivityAccessResponse, ResolveFeedAccessRequest,
+    ResolveFeedAccessResponse,
 };
 use futures_util::future::BoxFuture;
 use tonic::Status;
@@ -185,6 +186,22 @@ impl Authorizer {
         Box::pin(async move {
             let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
             let response = AccessServiceClient::new(self.authority.clone()).resolve_feed_access(request).await;
+            response.map(tonic::Response::into_inner).map_err(|status| AuthError::from_authority(&status))
+        })
+    }
+
+    /// Asks repo-svc what a reader of activities can read now.
+    ///
+    /// # Errors
+    /// As [`Authorizer::reauthorize`].
+    pub fn resolve_activity(
+        &self,
+        request: ResolveActivityAccessRequest,
+    ) -> BoxFuture<'_, Result<ResolveActivityAccessResponse, AuthError>> {
+        // Boxed for the same reason as `resolve`.
+        Box::pin(async move {
+            let request = with_timeout(request, REAUTHORIZE_TIMEOUT);
+            let response = AccessServiceClient::new(self.authority.clone()).resolve_activity_access(request).await;
             response.map(tonic::Response::into_inner).map_err(|status| AuthError::from_authority(&status))
         })
     }

@@ -78,6 +78,7 @@ fakes! {
         reauthorize_access(ReauthorizeAccessRequest) -> ReauthorizeAccessResponse;
         renew_access(RenewAccessRequest) -> RenewAccessResponse;
         resolve_access(ResolveAccessRequest) -> ResolveAccessResponse;
+        resolve_activity_access(ResolveActivityAccessRequest) -> ResolveActivityAccessResponse;
         resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;
         resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
         resolve_key(ResolveKeyRequest) -> ResolveKeyResponse;
