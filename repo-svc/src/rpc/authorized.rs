@@ -151,8 +151,9 @@ impl Authorized {
     /// needs a grant.
     pub(crate) fn is_for_another_service(&self) -> bool {
         let is_of_no_repository =
-            matches!(self.operation.rule, Rule::User(_) | Rule::Organization(..) | Rule::Administrator);
-        is_of_no_repository && !self.operation.name.starts_with(OWN_PACKAGE)
+            matches!(self.operation.rule, Rule::Anyone | Rule::User(_) | Rule::Organization(..) | Rule::Administrator);
+        let is_rpc = self.operation.name.starts_with("ferrite.");
+        is_of_no_repository && is_rpc && !self.operation.name.starts_with(OWN_PACKAGE)
     }
 
     pub(crate) fn capacity(&self) -> Capacity {

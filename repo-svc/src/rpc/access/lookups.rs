@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    self as proto, AuthenticateRequest, AuthenticateResponse, CheckPullSourceRequest, CheckPullSourceResponse,
-    DescribeRepositoriesRequest, DescribeRepositoriesResponse, IssueAccess, ResolveIssueAccessRequest,
-    ResolveIssueAccessResponse, ResolveKeyRequest, ResolveKeyResponse,
+    self as proto, ActivityAccess, AuthenticateRequest, AuthenticateResponse, CheckPullSourceRequest,
+    CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeRepositoriesResponse, IssueAccess,
+    ResolveActivityAccessRequest, ResolveActivityAccessResponse, ResolveIssueAccessRequest, ResolveIssueAccessResponse,
+    ResolveKeyRequest, ResolveKeyResponse,
 };
 use ferrite_proto::{Permission, operation};
 use ferrite_rpc::auth::{AuthError, TokenHash};
@@ -101,6 +102,58 @@ fn accesses(keys: &[Option<RepositoryKey>], found: &[IssueRepository], viewer: &
         })
     };
     (0..).zip(keys).filter_map(access).collect()
+}
+
+/// Says what a reader of activities can read, or that a user hides their activity from the reader.
+pub(super) async fn resolve_activity_access(
+    state: &AppState,
+    _: Authorized,
+    request: Request<ResolveActivityAccessRequest>,
+) -> Result<ResolveActivityAccessResponse, RepoError> {
+    let ResolveActivityAccessRequest { token_id, mut repository_ids, user_id } = request.into_inner();
+    if repository_ids.len() > MAX_REPOSITORIES_PER_REQUEST {
+        let message = "a request can look up at most 1,000 repositories";
+        return Err(RepoError::field("repository_ids", "too_long", message));
+    }
+    let identity = match token_id {
+        0 => None,
+        id => Some(state.credentials.recheck_token(id).await?),
+    };
+    let viewer = Viewer::of(identity.as_ref());
+    if user_id != 0 && hides_activity(state, UserId(user_id), &viewer).await? {
+        return Ok(ResolveActivityAccessResponse { is_hidden: true, ..Default::default() });
+    }
+    repository_ids.sort_unstable();
+    repository_ids.dedup();
+    let rows = match repository_ids.as_slice() {
+        [] => Vec::new(),
+        ids => state.repositories.find_many(ids, &viewer).await?,
+    };
+    let accesses = rows.into_iter().filter_map(|row| activity_access(row, &viewer)).collect();
+    Ok(ResolveActivityAccessResponse { accesses, is_hidden: false })
+}
+
+/// Only the user and administrators of the site see an activity that the user hides.
+async fn hides_activity(state: &AppState, user: UserId, viewer: &Viewer) -> Result<bool, RepoError> {
+    if viewer.user() == Some(user) || viewer.is_site_administrator() {
+        return Ok(false);
+    }
+    // That of a deleted user is nobody's.
+    Ok(state.accounts.record(user).await?.is_none_or(|record| record.hides_activity))
+}
+
+/// `None` if the viewer can read none of the parts with activities.
+fn activity_access(row: Repository, viewer: &Viewer) -> Option<ActivityAccess> {
+    let reads = |unit| row.access().level(viewer, unit) >= Permission::Read;
+    let (can_read_content, reads_issues) = (reads(Unit::Repository), reads(Unit::Issues));
+    let can_read_issues = row.has_issues() && reads_issues;
+    let can_read_pulls = row.pulls.has_pulls && reads_issues && can_read_content;
+    (can_read_content || can_read_issues).then(|| ActivityAccess {
+        can_read_content,
+        can_read_issues,
+        can_read_pulls,
+        repository: Some(encode::repository(row, viewer)),
+    })
 }
 
 pub(super) async fn describe_repositories(

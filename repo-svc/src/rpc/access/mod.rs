@@ -8,7 +8,9 @@ mod wiki;
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::*;
 
-use self::lookups::{authenticate, check_pull_source, describe_repositories, resolve_issue_access, resolve_key};
+use self::lookups::{
+    authenticate, check_pull_source, describe_repositories, resolve_activity_access, resolve_issue_access, resolve_key,
+};
 use self::resolve::{check_access, reauthorize_access, renew_access, resolve_access, resolve_feed_access};
 use super::dispatch::authorized_service;
 use super::reviewers::describe_reviewers;
@@ -22,6 +24,7 @@ authorized_service!(AccessService {
     check_access(CheckAccessRequest) -> CheckAccessResponse;
     resolve_issue_access(ResolveIssueAccessRequest) -> ResolveIssueAccessResponse;
     resolve_feed_access(ResolveFeedAccessRequest) -> ResolveFeedAccessResponse;
+    resolve_activity_access(ResolveActivityAccessRequest) -> ResolveActivityAccessResponse;
     describe_repositories(DescribeRepositoriesRequest) -> DescribeRepositoriesResponse;
     check_pull_source(CheckPullSourceRequest) -> CheckPullSourceResponse;
     describe_reviewers(DescribeReviewersRequest) -> DescribeReviewersResponse;
