@@ -282,12 +282,14 @@ async fn a_missing_token_is_the_first_error() {
         "/api/v1/openapi.json",
         "/api/v1/users/search",
         "/api/v1/users/{username}",
+        "/api/v1/users/{username}/activities/feeds",
         "/api/v1/users/{username}/followers",
         "/api/v1/users/{username}/following",
         "/api/v1/users/{username}/orgs",
         "/api/v1/users/{username}/repos",
         "/api/v1/users/{username}/starred",
         "/api/v1/orgs/{org}",
+        "/api/v1/orgs/{org}/activities/feeds",
         "/api/v1/orgs/{org}/members",
         "/api/v1/orgs/{org}/public_members",
         "/api/v1/orgs/{org}/repos",
@@ -296,9 +298,9 @@ async fn a_missing_token_is_the_first_error() {
         "/api/v1/repositories/{id}",
     ];
     // What everybody can read of a public repository.
-    let public = "archive assignees blame branches commits compare contents forks git issues labels languages media \
-                  milestones pulls raw releases reviewers stargazers statuses subscribers tags topics tree-commits \
-                  wiki";
+    let public = "activities archive assignees blame branches commits compare contents forks git issues labels \
+                  languages media milestones pulls raw releases reviewers stargazers statuses subscribers tags topics \
+                  tree-commits wiki";
     let is_public = |path: &str| {
         let part = path.strip_prefix("/api/v1/repos/{owner}/{repo}/").and_then(|rest| rest.split('/').next());
         part.is_some_and(|part| public.split_whitespace().any(|open| open == part))

@@ -157,6 +157,13 @@ impl AccessService for FakeRepoService {
         Err(Status::unimplemented("for hook-svc"))
     }
 
+    async fn resolve_activity_access(
+        &self,
+        _: tonic::Request<repo::ResolveActivityAccessRequest>,
+    ) -> RpcResult<repo::ResolveActivityAccessResponse> {
+        Err(Status::unimplemented("for hook-svc"))
+    }
+
     async fn check_access(
         &self,
         request: tonic::Request<repo::CheckAccessRequest>,

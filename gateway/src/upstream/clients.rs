@@ -90,6 +90,7 @@ clients! { issue over Channel:
 
 clients! { hook over Channel:
     hooks is hook_service_client::HookServiceClient;
+    activities is activity_service_client::ActivityServiceClient;
     feeds is feed_service_client::FeedServiceClient;
     deliveries is delivery_service_client::DeliveryServiceClient;
 }

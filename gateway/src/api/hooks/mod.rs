@@ -1,3 +1,4 @@
+mod activities;
 mod deliveries;
 mod events;
 mod hooks;
@@ -5,4 +6,4 @@ mod owner;
 
 use super::call::groups;
 
-groups! { deliveries events hooks }
+groups! { activities deliveries events hooks }

@@ -46,6 +46,7 @@ const GROUPS: [(&str, &str); 55] = [
     (".HookService/", "Webhooks"),
     (".DeliveryService/", "Webhook deliveries"),
     (".FeedService/", "Events"),
+    (".ActivityService/", "Events"),
     (".ProtectionService/", "Branch protections"),
     (".StatusService/", "Commit statuses"),
     (".WikiService/", "Wikis"),

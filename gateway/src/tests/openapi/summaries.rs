@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 108] = [
+const SUMMARIES: [(&str, &str); 111] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
@@ -190,6 +190,13 @@ const SUMMARIES: [(&str, &str); 108] = [
     ("GetPullIsMerged", "Returns 204 if a pull request is merged, else 404."),
     ("GetPullFiles", "Returns the files that a pull request changes."),
     ("GetPullCommits", "Returns the commits of a pull request, newest first."),
+    // Activities.
+    ("ListActivities", "Returns what a user did lately, and what others did in the user's repositories, newest first."),
+    (
+        "ListActivitiesOfOrganization",
+        "Returns what happened lately in the repositories of an organization, newest first.",
+    ),
+    ("ListActivitiesOfRepository", "Returns what happened lately in a repository, newest first."),
     // Releases.
     ("GetRelease", "Returns a release by its id."),
     ("GetReleaseByTag", "Returns a release by its tag."),
