@@ -9,9 +9,11 @@ use super::components::{Pager, filters, page_number, parameter};
 use super::error::PageResult;
 use super::layout::Content;
 use super::view::Repository;
+use super::view::activities::Activity;
 use super::visit::{PagesState, Visit};
 
 const PAGE_SIZE: u64 = 20;
+const ACTIVITIES: u64 = 15;
 
 /// The lists of everything that a visitor can see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ struct Front {
     query: String,
     repositories: Vec<Repository>,
     pager: Pager,
+    /// What happened lately in the visitor's repositories; on their first page alone.
+    activities: Vec<Activity>,
 }
 
 impl Explore {
@@ -74,9 +78,19 @@ async fn list(visit: &Visit, heading: &'static str, explore: Option<Explore>, fi
         encode(query.as_bytes()),
         page_number(here)
     );
-    let found = visit.api.search::<Repository>(&path).await?;
+    let (found, activities) =
+        tokio::join!(visit.api.search::<Repository>(&path), activities(visit, explore.is_none(), &query));
+    let found = found?;
     let pager = Pager::of(here, PAGE_SIZE, &found);
     let action = if explore.is_some() { "/explore/repos" } else { "/" };
     let is_signed_in = visit.shell.viewer.is_some();
-    visit.page(&Front { heading, explore, action, is_signed_in, query, repositories: found.items, pager })
+    visit.page(&Front { heading, explore, action, is_signed_in, query, repositories: found.items, pager, activities })
+}
+
+/// A page that fails to learn this is shown without it.
+async fn activities(visit: &Visit, is_home: bool, query: &str) -> Vec<Activity> {
+    let viewer = visit.shell.viewer.as_ref().filter(|_| is_home && query.is_empty());
+    let Some(viewer) = viewer.filter(|_| page_number(&visit.shell.here) == 1) else { return Vec::new() };
+    let path = format!("users/{}/activities/feeds?limit={ACTIVITIES}", viewer.login);
+    visit.api.list(&path).await.map_or_else(|_| Vec::new(), |listed| listed.items)
 }

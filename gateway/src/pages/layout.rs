@@ -125,6 +125,11 @@ impl Shell {
 pub(super) trait Content: Template {
     /// The title in the browser, without the name of the site.
     fn title(&self) -> String;
+
+    /// The path of the Atom feed of what the page shows.
+    fn feed(&self) -> Option<String> {
+        None
+    }
 }
 
 #[derive(Template)]
@@ -132,6 +137,7 @@ pub(super) trait Content: Template {
 struct Layout<'a> {
     shell: &'a Shell,
     title: String,
+    feed: Option<String>,
     main: String,
 }
 
@@ -139,7 +145,7 @@ struct Layout<'a> {
 pub(super) fn page(shell: &Shell, content: &impl Content) -> Response {
     let html = content
         .render()
-        .and_then(|main| Layout { shell, title: content.title(), main }.render())
+        .and_then(|main| Layout { shell, title: content.title(), feed: content.feed(), main }.render())
         .map(|html| below_root(html, &shell.site.root));
     match html {
         Ok(html) => html_response(shell, html),

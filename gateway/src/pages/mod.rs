@@ -2,11 +2,12 @@
 //! API responds to the visitor's session, and sends what a form says as a change.
 //!
 //! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `wiki`, `issues`,
-//! `hooks`, `repositories` → `markdown`, `multipart` → `form`, `expensive` → `visit` → `diff` →
+//! `hooks`, `repositories` → `markdown`, `multipart` → `form`, `expensive`, `atom` → `visit` → `diff` →
 //! `error`, `client` → `layout` → `options`, `robots` → `branding`, `pool`, `flights`, `view` →
 //! `components`.
 
 mod accounts;
+mod atom;
 pub(crate) mod branding;
 mod client;
 mod components;

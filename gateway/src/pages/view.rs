@@ -1,5 +1,6 @@
 //! What pages read of the API's responses. Each type has only the fields that pages show.
 
+pub(super) mod activities;
 pub(super) mod commits;
 
 use std::fmt::{self, Display, Formatter};

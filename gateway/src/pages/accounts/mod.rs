@@ -9,6 +9,7 @@ use axum::Router;
 use axum::routing::get;
 use ferrite_api_types::links::encode;
 
+use super::atom::ENDING;
 use super::client::Listed;
 use super::components::{page_number, parameter};
 use super::error::{PageError, PageResult};
@@ -19,6 +20,7 @@ use super::visit::{PagesState, Visit};
 
 const REPOSITORIES_PER_PAGE: u64 = 20;
 const PEOPLE_PER_PAGE: u64 = 40;
+const ACTIVITIES_PER_PAGE: u64 = 30;
 /// Organizations that a profile shows.
 const MAX_ORGANIZATIONS: u64 = 50;
 
@@ -34,9 +36,13 @@ pub(super) fn router() -> Router<PagesState> {
         .merge(settings::router())
 }
 
-/// The page of an account: of a user, or of an organization.
+/// The page of an account: of a user, or of an organization. With the ending of feeds in the path the
+/// activity, because a route has no endings.
 async fn show(visit: Visit) -> PageResult {
     let name = visit.segment(0);
+    if let Some(name) = name.strip_suffix(ENDING) {
+        return users::feed(&visit, name).await;
+    }
     let (user, organization) = (format!("users/{name}"), format!("orgs/{name}"));
     let (user, organization) = tokio::try_join!(visit.api.find(&user), visit.api.find::<Organization>(&organization))?;
     match (organization, user) {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{PEOPLE_PER_PAGE, REPOSITORIES_PER_PAGE, repositories_of, website};
+use crate::pages::atom::ENDING;
 use crate::pages::client::Listed;
 use crate::pages::components::{Pager, filters, page_number, parameter};
 use crate::pages::error::PageResult;
@@ -70,6 +71,10 @@ impl Content for OrganizationPage<'_> {
             Tab::Members => format!("Members of {}", self.account.name()),
             Tab::Teams => format!("Teams of {}", self.account.name()),
         }
+    }
+
+    fn feed(&self) -> Option<String> {
+        Some(format!("/{}{ENDING}", self.account.login))
     }
 }
 

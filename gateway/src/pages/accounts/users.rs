@@ -4,15 +4,18 @@ use askama::Template;
 use axum::http::Method;
 use serde::Deserialize;
 
-use super::{MAX_ORGANIZATIONS, PEOPLE_PER_PAGE, REPOSITORIES_PER_PAGE, repositories_of, website};
+use super::{ACTIVITIES_PER_PAGE, MAX_ORGANIZATIONS, PEOPLE_PER_PAGE, REPOSITORIES_PER_PAGE, repositories_of, website};
+use crate::pages::atom::{self, ENDING, MAX_ENTRIES};
+use crate::pages::client::Listed;
 use crate::pages::components::{Pager, Time, filters, page_number, parameter};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Form, FormToken};
 use crate::pages::layout::Content;
+use crate::pages::view::activities::Activity;
 use crate::pages::view::{Account, Organization, Repository};
 use crate::pages::visit::Visit;
 
-/// A user, with what only administrators see of one.
+/// A user, with what they say about themselves, and what only administrators see of one.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct User {
@@ -20,12 +23,14 @@ pub(super) struct User {
     account: Account,
     website: String,
     location: String,
+    description: String,
     created: Option<Time>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tab {
     Repositories,
+    Activity,
     Stars,
     Followers,
     Following,
@@ -33,6 +38,7 @@ enum Tab {
 
 enum Entries {
     Repositories(Vec<Repository>),
+    Activities(Vec<Activity>),
     People(Vec<Account>),
 }
 
@@ -56,10 +62,14 @@ impl Content for Profile<'_> {
     fn title(&self) -> String {
         self.user.account.name().to_owned()
     }
+
+    fn feed(&self) -> Option<String> {
+        Some(format!("/{}{ENDING}", self.user.account.login))
+    }
 }
 
 impl Tab {
-    const ALL: [Self; 4] = [Self::Repositories, Self::Stars, Self::Followers, Self::Following];
+    const ALL: [Self; 5] = [Self::Repositories, Self::Activity, Self::Stars, Self::Followers, Self::Following];
 
     fn of(here: &str) -> Self {
         let word = parameter(here, "tab").unwrap_or_default();
@@ -69,6 +79,7 @@ impl Tab {
     fn word(self) -> &'static str {
         match self {
             Self::Repositories => "repositories",
+            Self::Activity => "activity",
             Self::Stars => "stars",
             Self::Followers => "followers",
             Self::Following => "following",
@@ -78,6 +89,7 @@ impl Tab {
     fn title(self) -> &'static str {
         match self {
             Self::Repositories => "Repositories",
+            Self::Activity => "Activity",
             Self::Stars => "Stars",
             Self::Followers => "Followers",
             Self::Following => "Following",
@@ -88,6 +100,7 @@ impl Tab {
     fn empty(self) -> &'static str {
         match self {
             Self::Repositories => "There are no repositories that you can see.",
+            Self::Activity => "There is no activity of the last days that you can see.",
             Self::Stars => "There are no starred repositories that you can see.",
             Self::Followers => "There are no followers yet.",
             Self::Following => "No users are followed yet.",
@@ -99,6 +112,7 @@ impl Entries {
     fn is_empty(&self) -> bool {
         match self {
             Self::Repositories(repositories) => repositories.is_empty(),
+            Self::Activities(activities) => activities.is_empty(),
             Self::People(people) => people.is_empty(),
         }
     }
@@ -136,6 +150,11 @@ async fn entries(visit: &Visit, account: &Account, tab: Tab) -> PageResult<(Entr
             let pager = Pager::of(here, REPOSITORIES_PER_PAGE, &found);
             Ok((Entries::Repositories(found.items), pager))
         }
+        Tab::Activity => {
+            let listed = activities(visit, name, number, ACTIVITIES_PER_PAGE).await?;
+            let pager = Pager::of(here, ACTIVITIES_PER_PAGE, &listed);
+            Ok((Entries::Activities(listed.items), pager))
+        }
         Tab::Stars => {
             let path = format!("users/{name}/starred?page={number}&limit={REPOSITORIES_PER_PAGE}");
             let listed = visit.api.list(&path).await?;
@@ -149,6 +168,18 @@ async fn entries(visit: &Visit, account: &Account, tab: Tab) -> PageResult<(Entr
             Ok((Entries::People(listed.items), pager))
         }
     }
+}
+
+/// Reads what a user did.
+async fn activities(visit: &Visit, name: &str, number: u64, size: u64) -> PageResult<Listed<Activity>> {
+    let path = format!("users/{name}/activities/feeds?only-performed-by=true&page={number}&limit={size}");
+    visit.api.list(&path).await
+}
+
+/// `/{user}.atom`: what the user did.
+pub(super) async fn feed(visit: &Visit, name: &str) -> PageResult {
+    let listed = activities(visit, name, 1, MAX_ENTRIES as u64).await?;
+    atom::activities(visit, &format!("Activity of {name}"), &format!("/{name}"), listed.items)
 }
 
 async fn follows(visit: &Visit, account: &Account) -> PageResult<Option<bool>> {

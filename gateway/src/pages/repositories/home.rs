@@ -7,13 +7,16 @@ use askama::Template;
 
 use super::editor::actions::AddLinks;
 use super::editor::first_branch;
+use super::feeds;
 use super::folder::{FileLink, Folder, Listing, Readme};
 use super::revision::{Chooser, Kind, Names, Revision};
 use super::{RepositoryVisit, Tab};
+use crate::pages::atom::ENDING;
 use crate::pages::components::{Count, filters};
 use crate::pages::error::PageResult;
 use crate::pages::layout::Content;
 use crate::pages::view::Repository;
+use crate::pages::visit::Visit;
 
 /// Before the first count of the languages, the API waits for it.
 const LANGUAGES_TIMEOUT: Duration = Duration::from_secs(1);
@@ -98,7 +101,15 @@ impl Home<'_> {
     }
 }
 
-pub(super) async fn home(at: RepositoryVisit) -> PageResult {
+/// The start page; with the ending of feeds in the path the activity, because a route has no endings.
+pub(super) async fn home(visit: Visit) -> PageResult {
+    match visit.segment(1).ends_with(ENDING) {
+        true => feeds::activities(visit).await,
+        false => show(RepositoryVisit::of(visit).await?).await,
+    }
+}
+
+async fn show(at: RepositoryVisit) -> PageResult {
     let repository = &at.repository;
     if repository.empty {
         let default_branch = first_branch(repository);

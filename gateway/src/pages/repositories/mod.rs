@@ -26,6 +26,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::routing::get;
 
+use super::atom::ENDING;
 use super::components::filters;
 use super::error::{PageError, PageResult};
 use super::expensive::expensive;
@@ -75,6 +76,10 @@ impl Content for Frame<'_> {
             "" => self.repository.full_name(),
             title => format!("{title} · {}", self.repository.full_name()),
         }
+    }
+
+    fn feed(&self) -> Option<String> {
+        Some(format!("{}{ENDING}", self.repository.path()))
     }
 }
 
