@@ -153,7 +153,7 @@ impl UserName {
 
     fn parse_any(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_plain(text, MAX_USER_NAME_CHARS, field)?;
-        refuse_endings(&text.to_ascii_lowercase(), &[".keys"], field)?;
+        refuse_endings(&text.to_ascii_lowercase(), &[".keys", ".atom"], field)?;
         Ok(Self(text.to_owned()))
     }
 }
@@ -167,7 +167,7 @@ checked_text!(RepoName, to_ascii_lowercase);
 impl RepoName {
     pub(crate) fn parse(text: &str, field: &str) -> Result<Self, FieldViolation> {
         check_plain(text, MAX_REPO_NAME_CHARS, field)?;
-        refuse_endings(&text.to_ascii_lowercase(), &[".git", ".wiki"], field)?;
+        refuse_endings(&text.to_ascii_lowercase(), &[".git", ".wiki", ".atom"], field)?;
         Ok(Self(text.to_owned()))
     }
 }
@@ -218,6 +218,7 @@ mod tests {
             ("Search", "reserved"),
             ("none", "reserved"),
             ("ada.KEYS", "reserved"),
+            ("ada.atom", "reserved"),
         ] {
             assert_eq!(code(UserName::parse(bad, "username")), why, "{bad:?}");
         }
@@ -241,6 +242,7 @@ mod tests {
             ("x.GIT", "reserved"),
             (".git", "reserved"),
             ("x.Wiki", "reserved"),
+            ("x.Atom", "reserved"),
             ("a/b", "invalid"),
             ("a\\b", "invalid"),
         ] {
