@@ -8,6 +8,7 @@ mod harness;
 mod json_schema;
 
 mod accounts;
+mod activities;
 mod administration;
 mod anonymous_reads;
 mod api_examples;

@@ -1,7 +1,7 @@
 //! Sign-in, profiles, searches, and the settings of an account.
 
 use reqwest::{Method, RequestBuilder};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{Cluster, Response, User};
 
@@ -14,6 +14,8 @@ on_profiles! {
         profiles_and_searches_show_what_the_visitor_may_see
         the_buttons_of_a_repository_change_it_for_the_visitor
         settings_change_the_account
+        a_profile_is_edited_and_a_password_replaced
+        activities_are_on_profiles_the_front_page_and_in_feeds
         new_things_are_created_by_forms
     }
 }
@@ -249,17 +251,92 @@ async fn settings_change_the_account(cluster: &Cluster) {
     browser.submit(tokens, tokens, &revoke).await.expect(200);
     ada.with_token(Some(value)).get("/user").await.refused(401);
 
-    let token = form_token(&browser.text("/user/settings").await);
+    let picture = "/user/settings/avatar";
+    let token = form_token(&browser.text(picture).await);
     let part =
         |about: &str, content: &str| format!("--xyz\r\nContent-Disposition: form-data; {about}\r\n\r\n{content}\r\n");
     let mut send = async |content: &str| {
         let (field, file) = (part("name=form_token", &token), part("name=image; filename=a", content));
         let body = [field, file, "--xyz--\r\n".to_owned()].concat();
-        let request = ada.raw(Method::POST, "/user/settings").body(body);
+        let request = ada.raw(Method::POST, picture).body(body);
         browser.send(request.header("content-type", "multipart/form-data; boundary=xyz")).await
     };
     assert!(send("no picture").await.expect(422).text().contains("class=\"flash bad\""));
     assert!(send("").await.expect(422).text().contains("Select a file"));
+}
+
+async fn a_profile_is_edited_and_a_password_replaced(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let (mut browser, mut other) = (Browser::new(&ada), Browser::new(&ada));
+    browser.sign_in(&ada.password).await.expect(303);
+    other.sign_in(&ada.password).await.expect(303);
+    let profile = "/user/settings";
+    let wrong = [("full_name", "Ada <b>"), ("website", "no address"), ("location", "London")];
+    let refused = browser.submit(profile, profile, &wrong).await.expect(422).text();
+    assert!(refused.contains("class=\"flash bad\"") && refused.contains("value=\"London\""), "{refused}");
+    let right = [("full_name", "Ada <b>"), ("website", "https://ada.example"), ("description", "Writes <i>code</i>")];
+    browser.submit(profile, profile, &right).await.expect(303);
+    let shown = Browser::new(&cluster.anonymous()).text(&format!("/{}", ada.name)).await;
+    assert!(shown.contains("https://ada.example") && shown.contains("Writes "), "{shown}");
+    assert!(!shown.contains("<i>") && !shown.contains("Ada <b>"), "{shown}");
+
+    let password = "/user/settings/password";
+    for (old, new, retype) in [
+        ("wrong horse", "another horse", "another horse"),
+        (&ada.password, "short", "short"),
+        (&ada.password, "another horse", "another one"),
+    ] {
+        let fields = [("old_password", old), ("password", new), ("retype", retype)];
+        let refused = browser.submit(password, password, &fields).await.expect(422).text();
+        assert!(refused.contains("class=\"flash bad\"") && !refused.contains("horse"), "{refused}");
+    }
+    let former = browser.session();
+    let fields = [("old_password", ada.password.as_str()), ("password", "another horse"), ("retype", "another horse")];
+    let changed = browser.submit(password, password, &fields).await;
+    assert!(location(&changed).ends_with("/user/settings/sessions"));
+    assert!(browser.session().is_some() && browser.session() != former);
+    assert_eq!(browser.text("/user/settings/sessions").await.matches("Signed in <time").count(), 1);
+    assert!(location(&other.get(profile).await).contains("/user/login"), "its session has ended");
+    Browser::new(&ada).sign_in(&ada.password).await.expect(422);
+    Browser::new(&ada).sign_in("another horse").await.expect(303);
+
+    let (emails, email) = ("/user/settings/email", format!("work-{}", ada.email));
+    ada.post("/user/emails", &json!({"emails": [email]})).await.expect(201);
+    let choose = [("action", "primary"), ("email", email.as_str())];
+    browser.submit(emails, emails, &choose).await.expect(422);
+    let verified = format!("/admin/users/{}/emails/{email}/verified", ada.name);
+    cluster.admin().await.put_nothing(&verified).await.empty(204);
+    browser.submit(emails, emails, &choose).await.expect(303);
+    assert_eq!(ada.get("/user").await.expect(200).json()["email"], email);
+}
+
+async fn activities_are_on_profiles_the_front_page_and_in_feeds(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let hostile = "<script>alert(1)</script>";
+    let repo = ada.new_tracker("demo", json!({"auto_init": true})).await;
+    ada.new_issue(&repo, hostile, json!({})).await;
+    let is_told = |page: &Value| page.to_string().contains("create_issue");
+    ada.eventually(&format!("/users/{}/activities/feeds", ada.name), is_told).await;
+    let (mut anonymous, mut own) = (Browser::new(&cluster.anonymous()), Browser::signed_in(&ada));
+    let (profile, page) = (format!("/{}", ada.name), format!("/{}/demo", ada.name));
+    for shown in [anonymous.text(&format!("{profile}?tab=activity")).await, own.text("/").await] {
+        assert!(shown.contains("opened issue <a href=") && !shown.contains(hostile), "{shown}");
+    }
+    assert!(!anonymous.text("/").await.contains("Recent activity"));
+    for path in [&profile, &page] {
+        let link =
+            format!("<link rel=\"alternate\" type=\"application/atom+xml\" title=\"Activity\" href=\"{path}.atom\">");
+        assert!(anonymous.text(path).await.contains(&link), "{path}");
+        let feed = anonymous.get(&format!("{path}.atom")).await.expect(200);
+        assert_eq!(feed.header("content-type"), "application/atom+xml; charset=utf-8");
+        let text = feed.text();
+        assert!(text.contains("opened issue #1") && !text.contains(hostile), "{text}");
+        assert!(text.contains(&format!("{page}/issues/1?activity=")), "{text}");
+    }
+    ada.patch(&repo, &json!({"private": true})).await.expect(200);
+    anonymous.get(&format!("{page}.atom")).await.expect(404);
+    assert!(!anonymous.text(&format!("{profile}.atom")).await.contains("opened issue"));
+    anonymous.get("/nobody-at-all.atom").await.expect(404);
 }
 
 async fn new_things_are_created_by_forms(cluster: &Cluster) {
