@@ -51,12 +51,10 @@ async fn list_activities(
     let question =
         ResolveActivityAccessRequest { token_id, repository_ids: repositories.into_iter().collect(), user_id };
     let accesses = state.authorizer.resolve_activity(question).await?.accesses;
-    let by_id: HashMap<i64, &ActivityAccess> =
-        accesses.iter().filter_map(|access| Some((access.repository.as_ref()?.id, access))).collect();
-    let readable: Vec<i64> = rows.iter().filter(|row| may_read(row, &by_id)).map(|row| row.id).collect();
+    let readable = readable(&rows, &accesses);
     let total_count = readable.len() as i64;
-    let ids: Vec<i64> = page_of(&readable, page).to_vec();
-    let activities: Vec<_> = state.activities.activities(&ids).await?.into_iter().map(encode).collect();
+    let found = state.activities.activities(page_of(&readable, page)).await?;
+    let activities: Vec<_> = found.into_iter().map(encode).collect();
     let shown: HashSet<i64> = activities.iter().map(|activity| activity.repository_id).collect();
     let repositories = accesses.into_iter().filter_map(|access| access.repository);
     let repositories = repositories.filter(|repository| shown.contains(&repository.id)).collect();
@@ -98,13 +96,19 @@ async fn examined(state: &AppState, asked: &Asked, only_performed: bool) -> Resu
     Ok(by_id.into_values().rev().take(MAX_EXAMINED as usize).collect())
 }
 
-fn may_read(row: &ActivityRow, accesses: &HashMap<i64, &ActivityAccess>) -> bool {
-    accesses.get(&row.repository_id).is_some_and(|access| match (row.kind(), part(row.kind())) {
-        (ActivityKind::Unspecified, _) => false,
-        (_, Part::Content) => access.can_read_content,
-        (_, Part::Issues) => access.can_read_issues,
-        (_, Part::Pulls) => access.can_read_pulls,
-    })
+/// The ids of the activities that the reader can read.
+fn readable(rows: &[ActivityRow], accesses: &[ActivityAccess]) -> Vec<i64> {
+    let by_id: HashMap<i64, &ActivityAccess> =
+        accesses.iter().filter_map(|access| Some((access.repository.as_ref()?.id, access))).collect();
+    let may_read = |row: &&ActivityRow| {
+        by_id.get(&row.repository_id).is_some_and(|access| match (row.kind(), part(row.kind())) {
+            (ActivityKind::Unspecified, _) => false,
+            (_, Part::Content) => access.can_read_content,
+            (_, Part::Issues) => access.can_read_issues,
+            (_, Part::Pulls) => access.can_read_pulls,
+        })
+    };
+    rows.iter().filter(may_read).map(|row| row.id).collect()
 }
 
 fn page_of(ids: &[i64], page: Page) -> &[i64] {
@@ -156,13 +160,16 @@ fn name_issue(activity: &mut Activity, issue: Option<Issue>) {
 
 #[cfg(test)]
 mod tests {
-    use ferrite_proto::events::{CommentChanged, Event, RefsUpdated};
+    use ferrite_events::event;
+    use ferrite_proto::events::{CommentChanged, Event, IssueAction, IssueUpdated, RefsUpdated, RepositoryCreated};
     use ferrite_proto::grant::{Grant, GrantUser};
-    use ferrite_proto::issue::Comment;
+    use ferrite_proto::hook::activity_service_client::ActivityServiceClient;
+    use ferrite_proto::issue::{Comment, PullRequest};
     use ferrite_proto::repo::Identity;
-    use ferrite_proto::{ServiceRole, operation};
+    use ferrite_proto::{Permission, ServiceRole, operation};
 
     use super::*;
+    use crate::testing::{PULLS_TOKEN_ID, REPOSITORY, Service, TestCaller, on_each_url, repository as repository_of};
 
     fn stored(fact: Fact) -> StoredActivity {
         StoredActivity {
@@ -218,5 +225,49 @@ mod tests {
         let ids: Vec<i64> = (0..7).collect();
         let page = |number, size| page_of(&ids, Page::nearest(number, size, MAX_PAGE_SIZE)).to_vec();
         assert_eq!((page(1, 5), page(2, 5), page(3, 5)), (vec![0, 1, 2, 3, 4], vec![5, 6], vec![]));
+    }
+
+    #[tokio::test]
+    async fn a_list_has_what_the_reader_can_read_at_the_moment() {
+        on_each_url(|url| async move {
+            let service = Service::start(&url).await;
+            let issue = |action: IssueAction, pull_request| {
+                let issue = Issue { number: 3, title: "Broken".into(), pull_request, ..Issue::default() };
+                let (issue, action) = (Some(issue), action.into());
+                Fact::IssueUpdated(IssueUpdated { issue, action, user_id: 7, ..Default::default() })
+            };
+            let created = |repository: i64| {
+                let repository = Some(repository_of(repository, None));
+                Fact::RepositoryCreated(RepositoryCreated { repository, user_id: 8, ..Default::default() })
+            };
+            let facts = [
+                (REPOSITORY, created(REPOSITORY)),
+                (REPOSITORY, issue(IssueAction::Opened, None)),
+                (REPOSITORY, issue(IssueAction::LabelUpdated, None)),
+                (REPOSITORY, issue(IssueAction::Opened, Some(PullRequest::default()))),
+                (REPOSITORY + 1, created(REPOSITORY + 1)),
+            ];
+            let facts = facts.map(|(repository, fact)| event(RepositoryId(repository), 1, fact));
+            service.deliver(facts.into()).await.unwrap();
+            let list = async |token_id: i64, subject: Asked, only_performed: bool| {
+                let caller = TestCaller::user(9, Permission::None).of_subject(Subject::User).with_token(token_id);
+                let request = ListActivitiesRequest { subject: Some(subject), only_performed, page: 1, page_size: 50 };
+                let request = caller.request(operation::LIST_ACTIVITIES, request);
+                let mut client = ActivityServiceClient::new(service.channel.clone());
+                let response = client.list_activities(request).await.unwrap().into_inner();
+                assert_eq!(response.total_count, response.activities.len() as i64);
+                response.activities.iter().map(Activity::kind).collect::<Vec<_>>()
+            };
+            let (open, pull, create) =
+                (ActivityKind::OpenIssue, ActivityKind::OpenPull, ActivityKind::CreateRepository);
+            assert_eq!(list(70, Asked::RepositoryId(REPOSITORY), false).await, [open, create]);
+            let all = list(PULLS_TOKEN_ID, Asked::RepositoryId(REPOSITORY), false).await;
+            assert_eq!(all, [pull, open, create]);
+            assert!(list(70, Asked::RepositoryId(REPOSITORY + 1), false).await.is_empty());
+            assert_eq!(list(70, Asked::UserId(7), true).await, [open]);
+            assert_eq!(list(70, Asked::UserId(8), true).await, [create]);
+            service.stop().await;
+        })
+        .await;
     }
 }

@@ -12,11 +12,12 @@ use ferrite_proto::repo::access_service_server::AccessServiceServer;
 use ferrite_proto::repo::account_service_server::AccountServiceServer;
 use ferrite_proto::repo::check_access_request::Target;
 use ferrite_proto::repo::{
-    AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse, DescribeRepositoriesRequest,
-    DescribeRepositoriesResponse, Identity, ResolveAccessRequest, ResolveAccessResponse,
+    ActivityAccess, AuthenticateRequest, AuthenticateResponse, CheckAccessRequest, CheckAccessResponse,
+    DescribeRepositoriesRequest, DescribeRepositoriesResponse, Identity, Repository, ResolveAccessRequest,
+    ResolveAccessResponse, ResolveActivityAccessRequest, ResolveActivityAccessResponse,
 };
 use ferrite_rpc::auth::AuthError;
-use ferrite_rpc::testing::{Fake, FakeAccessService, signed};
+use ferrite_rpc::testing::{Fake, FakeAccessService, REPOSITORY, signed};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
@@ -27,6 +28,8 @@ pub(crate) const OWNER_TOKEN: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 /// Token of a user without any role.
 pub(crate) const OUTSIDER_TOKEN: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 pub(crate) const ADMINISTRATOR_TOKEN: &str = "cccccccccccccccccccccccccccccccccccccccc";
+/// Id of the token that reads pull requests.
+pub(crate) const PULLS_TOKEN_ID: i64 = 71;
 pub(crate) const ORGANIZATION: &str = "acme";
 pub(crate) const ORGANIZATION_ID: i64 = 5;
 
@@ -107,6 +110,24 @@ impl FakeAccessService for FakeRepo {
         _: Request<ResolveAccessRequest>,
     ) -> Result<Response<ResolveAccessResponse>, Status> {
         Err(AuthError::RepositoryNotFound.into())
+    }
+
+    /// Every token reads content and issues of one repository, and [`PULLS_TOKEN_ID`] its pull
+    /// requests too. Others hide nothing.
+    async fn resolve_activity_access(
+        &self,
+        request: Request<ResolveActivityAccessRequest>,
+    ) -> Result<Response<ResolveActivityAccessResponse>, Status> {
+        let ResolveActivityAccessRequest { token_id, repository_ids, .. } = request.into_inner();
+        let access = |id: &i64| ActivityAccess {
+            repository: Some(Repository { id: *id, ..Repository::default() }),
+            can_read_content: true,
+            can_read_issues: true,
+            can_read_pulls: token_id == PULLS_TOKEN_ID,
+        };
+        let readable = repository_ids.iter().filter(|id| **id == REPOSITORY && token_id != 0);
+        let accesses = readable.map(access).collect();
+        Ok(Response::new(ResolveActivityAccessResponse { accesses, is_hidden: false }))
     }
 
     async fn describe_repositories(

@@ -6,7 +6,9 @@ mod peers;
 pub(crate) mod recorded;
 mod service;
 
-pub(crate) use fake_repo::{ADMINISTRATOR_TOKEN, ORGANIZATION, ORGANIZATION_ID, OUTSIDER_TOKEN, OWNER_TOKEN};
+pub(crate) use fake_repo::{
+    ADMINISTRATOR_TOKEN, ORGANIZATION, ORGANIZATION_ID, OUTSIDER_TOKEN, OWNER_TOKEN, PULLS_TOKEN_ID,
+};
 pub(crate) use ferrite_db::testing::{on_each_schema, on_each_url};
 pub(crate) use ferrite_rpc::testing::{REPOSITORY, TestCaller, reason};
 pub(crate) use peers::{FakePeers, repository};

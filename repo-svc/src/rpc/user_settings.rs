@@ -116,7 +116,7 @@ async fn change_password(
 ) -> Result<ChangePasswordResponse, RepoError> {
     let ChangePasswordRequest { credential, new_password } = request.into_inner();
     let owner = lookup::password_owner(state, credential, authorized.client_address()).await?;
-    let password = Password::parse(&Secret::new(new_password), "password").map_err(RepoError::from)?;
+    let password = Password::parse(&Secret::new(new_password), "password")?;
     let shared = state.clone();
     // Runs in its own task: a request cancelled after its commit must still revoke the cached
     // sessions.

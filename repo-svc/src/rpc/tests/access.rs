@@ -272,6 +272,7 @@ async fn a_check_for_another_service_is_answered_with_a_grant_about_its_subject(
             (operation::CREATE_ORGANIZATION_LABEL, false, Some("acme"), &ada, "ada", of_acme()),
             (operation::CREATE_HOOK, true, None, &root, "root", Subject::Site),
             (operation::LIST_USER_ISSUES, false, None, &bob, "bob", Subject::User),
+            (operation::LIST_ACTIVITIES, false, None, &bob, "bob", Subject::User),
         ] {
             let text = check(operation, as_administrator, organization, token).await.unwrap();
             let (grant, _) = harness.trust().verifier.verify(&text).unwrap();

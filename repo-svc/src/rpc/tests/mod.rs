@@ -1,5 +1,6 @@
 mod access;
 mod accounts;
+mod activity_access;
 mod administration;
 mod avatars;
 mod collaborators;
