@@ -129,6 +129,7 @@ mod traces;
 mod transfer_bounds;
 mod transports;
 mod user_issues;
+mod user_settings;
 mod users;
 mod webhooks;
 mod wiki;

@@ -159,10 +159,16 @@ async fn users_have_every_field_wherever_they_appear(cluster: &Cluster) {
     assert_eq!(ada.get("/user").await.expect(200).json(), own);
     let seen = cluster.admin().await.get(&profile).await.expect(200).json();
     let rights = [("is_admin", "bool"), ("active", "bool"), ("prohibit_login", "bool")];
-    let details = [("login_name", "str"), ("website", "str"), ("location", "str"), ("created", "time")];
-    shaped(&seen, &[USER, &rights, &details].concat());
-    assert_eq!(cluster.user("bob").await.get(&profile).await.expect(200).json(), expected(&ada.email));
-    assert_eq!(cluster.anonymous().get(&profile).await.expect(200).json(), expected(&ada.no_reply_address()));
+    let about = [("website", "str"), ("location", "str"), ("description", "str")];
+    let details = [("login_name", "str"), ("created", "time")];
+    shaped(&seen, &[USER, &rights, &about, &details].concat());
+    let seen = |email: &str| {
+        let mut expected = expected(email);
+        about.iter().for_each(|(name, _)| expected[*name] = json!(""));
+        expected
+    };
+    assert_eq!(cluster.user("bob").await.get(&profile).await.expect(200).json(), seen(&ada.email));
+    assert_eq!(cluster.anonymous().get(&profile).await.expect(200).json(), seen(&ada.no_reply_address()));
 }
 
 /// Creates a repository of `ada` with a merge. Its author has no account; its committer is `ada`,
