@@ -63,7 +63,7 @@ async fn absent_fields_stay_and_present_ones_change() {
     let (root, ada) = (administrator(&harness).await, harness.signed_in("ada").await);
     let before = who(&harness, &ada).await.unwrap();
     let unchanged = update(&harness, &root, of("ADA")).await.unwrap();
-    assert_eq!(User { details: None, ..unchanged }, before);
+    assert_eq!(User { details: None, profile: None, ..unchanged }, before);
     let request = UpdateUserRequest {
         email: Some("New@x".into()),
         full_name: Some("Ada L.".into()),
@@ -76,7 +76,7 @@ async fn absent_fields_stay_and_present_ones_change() {
     };
     let user = update(&harness, &root, request.clone()).await.unwrap();
     assert_eq!((user.email.as_str(), user.full_name.as_str(), user.is_admin), ("New@x", "Ada L.", true));
-    assert_eq!(who(&harness, &ada).await.unwrap(), User { details: None, ..user });
+    assert_eq!(who(&harness, &ada).await.unwrap(), User { details: None, profile: None, ..user });
     let row = "SELECT website, location, repository_limit FROM users WHERE name = 'ada'";
     let read = async || harness.db().await.one::<(String, String, Option<i64>)>(row, &[]).await.unwrap();
     assert_eq!(read().await, ("https://example.com".into(), "London".into(), Some(3)));
