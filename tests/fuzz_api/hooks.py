@@ -87,6 +87,8 @@ def keep(operation, case, path):
         path["name"] = "fuzz-store"
     elif operation == "DeleteAccessToken" and path.get("username") in KEPT and is_own_token(path):
         path["name"] = "fuzz-no-token"
+    elif operation == "ChangePassword" and isinstance(case.body, dict) and "password" in case.body:
+        case.body["password"] = seed.PASSWORD
     elif operation in OF_SPARE and path.get("repo") == seed.REPOSITORY:
         path["repo"] = seed.SPARE
     elif operation == "UpdateRepository" and path.get("repo") == seed.REPOSITORY and isinstance(case.body, dict):

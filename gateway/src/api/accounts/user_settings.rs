@@ -46,6 +46,7 @@ fields! {
     /// The new password. The old one is checked together with the request.
     #[max_bytes = MAX_UNVERIFIED_BODY_BYTES]
     struct NewPassword {
+        /// 8 to 255 characters.
         password: Checked<Text<255>> = "correct horse battery staple",
     }
 }

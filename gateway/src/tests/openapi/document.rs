@@ -296,7 +296,7 @@ pub(super) fn document(routes: &[Route]) -> Value {
                 },
                 "password": {
                     "type": "http", "scheme": "basic",
-                    "description": "A user name and a password, accepted only for managing the user's access tokens.",
+                    "description": "A user name and a password, accepted only for the user's access tokens and for a new password.",
                 },
             },
         },
