@@ -32,6 +32,7 @@ use crate::upstream::git_client::GitHttpClient;
 
 mod access_tokens;
 mod accounts;
+mod activities;
 mod archives;
 mod avatars;
 mod bodies;
