@@ -25,7 +25,9 @@ use crate::model::{
     Email, RepositoryPath, SearchText, Title, User, Violations, lookup_key, parse_expiry, parse_scopes,
 };
 use crate::state::AppState;
-use crate::store::{AccountDetails, AccountQuery, Action, Entry, NewToken, RepositoryName, Target, TokenRow, append};
+use crate::store::{
+    AccountDetails, AccountQuery, Action, DetailedAccount, Entry, NewToken, RepositoryName, Target, TokenRow, append,
+};
 
 authorized_service!(AccountService {
     get_authenticated_user(GetAuthenticatedUserRequest) -> GetAuthenticatedUserResponse;
@@ -55,14 +57,13 @@ async fn get_user(
     request: Request<GetUserRequest>,
 ) -> Result<GetUserResponse, RepoError> {
     let viewer = authorized.viewer();
-    let user = lookup::account(state, &request.get_ref().username, viewer).await?;
+    let found = state.accounts.find_detailed(&request.get_ref().username, viewer).await?;
+    let DetailedAccount { user, details } = found.ok_or(RepoError::UserNotFound)?;
     let mut shown = encode::user(user, viewer);
-    let details = match shown.is_organization {
-        true => None,
-        false => state.accounts.details(&[shown.id]).await?.into_iter().next(),
-    };
-    shown.profile = details.as_ref().map(encode_profile);
-    shown.details = details.as_ref().filter(|_| viewer.is_site_administrator()).map(encode_details);
+    if !shown.is_organization {
+        shown.profile = Some(encode_profile(&details));
+        shown.details = viewer.is_site_administrator().then(|| encode_details(&details));
+    }
     Ok(GetUserResponse { user: Some(shown) })
 }
 

@@ -1,4 +1,4 @@
-//! Users as administrators of the site see them, and details of each.
+//! Accounts with their details, and the list of all users.
 
 use ferrite_core::page::Page;
 use ferrite_db::args;
@@ -7,7 +7,9 @@ use ferrite_proto::id::UserId;
 
 use super::accounts::{AccountTable, SEARCH_COLUMNS};
 use super::search;
-use crate::model::{SearchText, User};
+use super::visibility;
+use crate::access::Viewer;
+use crate::model::{SearchText, User, lookup_key};
 
 const LIST: &str = "SELECT id, kind, name, full_name, email, is_admin";
 const COUNT: &str = "SELECT COUNT(*)";
@@ -15,6 +17,9 @@ const DETAILS: &str =
     "SELECT id, is_active, website, location, description, created_us FROM users WHERE kind = 'user' AND id IN ";
 const DETAILS_OF_ONE: &str =
     "SELECT id, is_active, website, location, description, created_us FROM users WHERE kind = 'user' AND id = $1";
+
+const FIND_DETAILED: &str = "SELECT u.id, u.kind, u.name, u.full_name, u.email, u.is_admin, u.visibility, u.is_active, \
+     u.website, u.location, u.description, u.created_us FROM users u WHERE u.name_key = ";
 
 #[derive(Clone, Debug, PartialEq, Eq, sqlx_macros::FromRow)]
 pub(crate) struct AccountDetails {
@@ -24,6 +29,15 @@ pub(crate) struct AccountDetails {
     pub(crate) location: String,
     pub(crate) description: String,
     pub(crate) created_us: i64,
+}
+
+/// A user or an organization with its details.
+#[derive(Debug, sqlx_macros::FromRow)]
+pub(crate) struct DetailedAccount {
+    #[sqlx(flatten)]
+    pub(crate) user: User,
+    #[sqlx(flatten)]
+    pub(crate) details: AccountDetails,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +68,15 @@ pub(crate) struct AccountFilter {
 }
 
 impl AccountTable {
+    /// As [`AccountTable::find`], with the details.
+    pub(crate) async fn find_detailed(&self, name: &str, viewer: &Viewer) -> Result<Option<DetailedAccount>, DbError> {
+        let Some(key) = lookup_key(name) else { return Ok(None) };
+        let mut query = Query::new(FIND_DETAILED);
+        query.bind(key);
+        visibility::only_seen(&mut query, "u", viewer);
+        self.db.lookup(query.sql(), query.args()).await
+    }
+
     /// Returns a page of users and the total.
     pub(crate) async fn list(
         &self,

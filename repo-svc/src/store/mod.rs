@@ -43,7 +43,7 @@ mod users;
 mod visibility;
 mod wikis;
 
-pub(crate) use account_lists::{AccountDetails, AccountFilter, AccountOrder};
+pub(crate) use account_lists::{AccountDetails, AccountFilter, AccountOrder, DetailedAccount};
 pub(crate) use accounts::{AccountQuery, AccountTable, AccountsFound, Login};
 pub(crate) use audit::{Action, Actor, AuditFilter, AuditRow, AuditTable, Entry, Target, append};
 pub(crate) use avatars::AvatarTable;
