@@ -18,7 +18,7 @@ const PARAMETERS: [&str; 2] = ["token", "access_token"];
 pub(super) fn take_token_from_query(request: &mut Request, is_allowed: bool) {
     let Some((uri, token)) = split_token(request.uri()) else { return };
     if is_allowed
-        && !is_tokens_collection(uri.path())
+        && !takes_a_password(uri.path())
         && let Some(token) = token
     {
         // A token that is not a valid header value becomes a malformed credential, which is
@@ -51,10 +51,11 @@ fn split_token(uri: &Uri) -> Option<(Uri, Option<String>)> {
     Some((Uri::from_parts(parts).unwrap_or_default(), token))
 }
 
-/// Whether `path` is below `/api/v1/users/{username}/tokens`, which accepts passwords only.
-fn is_tokens_collection(path: &str) -> bool {
+/// Whether `path` accepts passwords only: that of the caller's own, and all below
+/// `/api/v1/users/{username}/tokens`.
+fn takes_a_password(path: &str) -> bool {
     let mut parts = path.split('/').skip(3);
-    parts.next() == Some("users") && parts.nth(1) == Some("tokens")
+    path == "/api/v1/user/password" || (parts.next() == Some("users") && parts.nth(1) == Some("tokens"))
 }
 
 #[cfg(test)]
@@ -85,6 +86,7 @@ mod tests {
             ("/api/v1/x?token=&page=1", "/api/v1/x?page=1", None),
             ("/api/v1/x?token", "/api/v1/x", None),
             ("/api/v1/x?tokens=1&q=token", "/api/v1/x?tokens=1&q=token", None),
+            ("/api/v1/user/password?token=abc", "/api/v1/user/password", None),
             ("/api/v1/users/bob/tokens?token=abc", "/api/v1/users/bob/tokens", None),
             ("/api/v1/users/bob/tokens/1?token=abc", "/api/v1/users/bob/tokens/1", None),
         ] {
