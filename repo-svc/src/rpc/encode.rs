@@ -110,6 +110,7 @@ pub(super) fn repository_snapshot(row: Repository) -> repo::Repository {
         is_admin: row.owner_is_admin,
         details: None,
         visibility: owner_visibility,
+        profile: None,
     };
     repo::Repository {
         id: row.id,
