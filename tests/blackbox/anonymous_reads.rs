@@ -71,6 +71,7 @@ async fn filled(ada: &User, name: &str, private: bool) -> (String, Vec<String>) 
         "forks".to_owned(),
         "topics".to_owned(),
         "languages".to_owned(),
+        "activities/feeds".to_owned(),
         "commits/main/status".to_owned(),
     ];
     let reads = reads.map(|read| format!("{repo}/{read}"));
