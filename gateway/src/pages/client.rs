@@ -21,6 +21,7 @@ use crate::http::error::ApiError;
 
 const API: &str = "/api/v1/";
 const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// Headers of the visitor's request that count and trace its calls.
 const FORWARDED: [HeaderName; 2] =
     [HeaderName::from_static(metadata::REQUEST_ID), HeaderName::from_static(metadata::CLIENT)];
@@ -126,8 +127,21 @@ impl Client {
     /// Sends a change and returns the response's value, null without one.
     pub(super) async fn change(&self, method: Method, path: &str, body: Option<Value>) -> PageResult<Value> {
         let response = self.call(method, path, body).await?;
-        let bytes = self.bytes(response).await?;
-        if bytes.is_empty() { Ok(Value::Null) } else { parse(&bytes) }
+        self.optional_value(response).await
+    }
+
+    /// As [`Self::change`], with a preference of RFC 7240, such as how long to wait.
+    pub(super) async fn change_preferring(
+        &self,
+        method: Method,
+        path: &str,
+        body: Value,
+        preference: &'static str,
+    ) -> PageResult<Value> {
+        let mut request = self.request(method, path, Some(body))?;
+        request.headers_mut().insert(PREFER, HeaderValue::from_static(preference));
+        let response = self.send(request).await?;
+        self.optional_value(response).await
     }
 
     /// Renders Markdown. `repository`, `owner/name`, is what references such as `#1` belong to.
@@ -179,6 +193,11 @@ impl Client {
             None if response.status() == StatusCode::NOT_FOUND => Err(PageError::not_found()),
             None => Ok(response),
         }
+    }
+
+    async fn optional_value(&self, response: Response) -> PageResult<Value> {
+        let bytes = self.bytes(response).await?;
+        if bytes.is_empty() { Ok(Value::Null) } else { parse(&bytes) }
     }
 
     async fn value<T: DeserializeOwned>(&self, response: Response) -> PageResult<T> {

@@ -1,5 +1,6 @@
 //! Failures of pages: what the API refused, as a page.
 
+use askama::Template;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, RETRY_AFTER};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -22,7 +23,7 @@ pub(super) enum PageError {
     SignIn,
 }
 
-#[derive(askama::Template)]
+#[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage<'a> {
     status: u16,
@@ -104,6 +105,14 @@ impl From<ApiError> for PageError {
     fn from(error: ApiError) -> Self {
         Self::Refused(Box::new(error))
     }
+}
+
+/// Renders a part of a page, such as what is in a frame.
+pub(super) fn render(content: &impl Template) -> PageResult<String> {
+    content.render().map_err(|error| {
+        tracing::error!("a page cannot be rendered: {error}");
+        ApiError::internal().into()
+    })
 }
 
 /// Returns whether a page is one of a repository.

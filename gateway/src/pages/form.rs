@@ -6,6 +6,7 @@ use axum::http::header::{CONTENT_TYPE, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use blake3::Hash;
 use ferrite_core::Secret;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::error::PageError;
@@ -161,6 +162,17 @@ pub(super) fn foreign_form() -> PageError {
     ApiError::new(StatusCode::FORBIDDEN, message).into()
 }
 
+/// Returns the fields of a request that differ from what is there now. The API never refuses to take
+/// access away if nothing else is sent.
+pub(super) fn changes(new: Value, old: &Value) -> Value {
+    match new {
+        Value::Object(new) => {
+            new.into_iter().filter(|(name, value)| old[name.as_str()] != *value).collect::<Map<_, _>>().into()
+        }
+        other => other,
+    }
+}
+
 /// Returns the path of this site that a form or a link names, to go back there; the start page for
 /// anything that a browser could take for another site.
 pub(super) fn own_path(text: &str) -> &str {
@@ -171,6 +183,8 @@ pub(super) fn own_path(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -203,6 +217,14 @@ mod tests {
         assert_eq!((fields.text("title"), fields.text("text")), ("a b&c", "x\ny"));
         assert_eq!(fields.all("label").collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!((fields.number("label"), fields.is_checked("flag"), fields.text("none")), (Some(1), false, ""));
+    }
+
+    #[test]
+    fn only_what_changes_is_sent() {
+        let old = json!({"name": "dev", "permission": "admin", "all": true, "website": ""});
+        let new = json!({"name": "dev", "permission": "read", "all": true, "email": "a@b"});
+        assert_eq!(changes(new, &old), json!({"permission": "read", "email": "a@b"}));
+        assert_eq!(changes(old.clone(), &old), json!({}));
     }
 
     #[test]

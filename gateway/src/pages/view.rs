@@ -69,6 +69,7 @@ pub(super) struct Organization {
     pub(super) location: String,
     /// `public`, `limited` or `private`.
     pub(super) visibility: String,
+    pub(super) repo_admin_change_team_access: bool,
 }
 
 impl Organization {

@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use ferrite_core::Secret;
+use percent_encoding::percent_decode_str;
 
 use super::client::Client;
 use super::error::{PageError, PageResult};
@@ -115,6 +116,12 @@ impl Visit {
         self.shell.viewer.as_ref().ok_or(PageError::SignIn)
     }
 
+    /// Fails unless the visitor is an administrator of the site. For other users the page does not
+    /// exist.
+    pub(super) fn require_administrator(&self) -> PageResult<()> {
+        if self.signed_in()?.is_admin { Ok(()) } else { Err(PageError::not_found()) }
+    }
+
     /// Sends the browser to a path of this site, after a form or in place of a page.
     pub(super) fn redirect(&self, path: &str) -> Response {
         Redirect::to(&format!("{}{path}", self.shell.site.root)).into_response()
@@ -124,6 +131,11 @@ impl Visit {
     pub(super) fn segment(&self, place: usize) -> &str {
         let path = self.shell.here.split('?').next().unwrap_or_default();
         path.split('/').skip(1).nth(place).unwrap_or_default()
+    }
+
+    /// Returns a segment of the page's path, decoded.
+    pub(super) fn name(&self, place: usize) -> String {
+        percent_decode_str(self.segment(place)).decode_utf8_lossy().into_owned()
     }
 
     /// The query of the page, without a question mark.

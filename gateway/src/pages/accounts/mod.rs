@@ -1,12 +1,19 @@
 //! Pages of users and organizations, and of the visitor's own account.
 
+mod members;
+mod organization_avatar;
+mod organization_frame;
+mod organization_labels;
+mod organization_settings;
 mod organizations;
 mod search;
 mod settings;
+mod team_forms;
+mod teams;
 mod users;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use ferrite_api_types::links::encode;
 
 use super::atom::ENDING;
@@ -27,13 +34,33 @@ const MAX_ORGANIZATIONS: u64 = 50;
 pub(super) fn router() -> Router<PagesState> {
     Router::new()
         .route("/{owner}", get(show).post(users::follow))
-        .route("/org/{org}/members", get(organizations::members))
-        .route("/org/{org}/teams", get(organizations::teams))
         .route("/org/create", get(organizations::show_form).post(organizations::create))
+        .merge(of_organizations())
         .route("/search", get(expensive(Group::Search, search::search)))
         .route("/explore/users", get(search::users))
         .route("/explore/organizations", get(search::organizations))
         .merge(settings::router())
+}
+
+/// Pages of one organization.
+fn of_organizations() -> Router<PagesState> {
+    Router::new()
+        .route("/org/{org}/members", get(members::list).post(members::change))
+        .route("/org/{org}/members/{member}/remove", get(members::ask_to_remove).post(members::remove))
+        .route("/org/{org}/teams", get(teams::list))
+        .route("/org/{org}/teams/new", get(team_forms::new).post(team_forms::create))
+        .route("/org/{org}/teams/{team}", get(teams::members).post(teams::change_members))
+        .route("/org/{org}/teams/{team}/repositories", get(teams::repositories).post(teams::change_repositories))
+        .route("/org/{org}/teams/{team}/edit", get(team_forms::edit).post(team_forms::save))
+        .route("/org/{org}/teams/{team}/delete", get(team_forms::ask_to_delete).post(team_forms::delete))
+        .route("/org/{org}/settings", get(organization_settings::show).post(organization_settings::save))
+        .route("/org/{org}/settings/avatar", post(organization_avatar::change))
+        .route(
+            "/org/{org}/settings/delete",
+            get(organization_settings::ask_to_delete).post(organization_settings::delete),
+        )
+        .route("/org/{org}/settings/labels", get(organization_labels::list).post(organization_labels::create))
+        .route("/org/{org}/settings/labels/{id}/edit", get(organization_labels::edit).post(organization_labels::save))
 }
 
 /// The page of an account: of a user, or of an organization. With the ending of feeds in the path the
