@@ -1,12 +1,13 @@
 //! Web pages, without scripts. A page is a client of the API in the same process: it reads what the
 //! API responds to the visitor's session, and sends what a form says as a change.
 //!
-//! Modules from top to bottom: `accounts` → `front`, `sign_in`, `pulls`, `releases`, `wiki`, `issues`,
-//! `hooks`, `repositories` → `markdown`, `multipart` → `form`, `expensive`, `atom` → `visit` → `diff` →
-//! `error`, `client` → `layout` → `options`, `robots` → `branding`, `pool`, `flights`, `view` →
-//! `components`.
+//! Modules from top to bottom: `accounts`, `administration` → `front`, `sign_in`, `pulls`, `releases`,
+//! `wiki`, `issues`, `hooks`, `repositories` → `markdown`, `multipart` → `form`, `expensive`, `atom` →
+//! `visit` → `diff` → `error`, `client` → `layout` → `options`, `robots` → `branding`, `pool`,
+//! `flights`, `view` → `components`.
 
 mod accounts;
+mod administration;
 mod atom;
 pub(crate) mod branding;
 mod client;
@@ -78,6 +79,7 @@ pub(crate) fn router(
         .merge(releases::router())
         .merge(wiki::router())
         .merge(accounts::router())
+        .merge(administration::router())
         .merge(sign_in::router())
         .merge(repositories::router())
         .fallback(async || PageError::not_found())
