@@ -12,6 +12,7 @@ mod find;
 mod folder;
 mod forks;
 mod home;
+mod imports;
 mod people;
 mod raw;
 mod ref_forms;
@@ -151,4 +152,7 @@ pub(super) fn router() -> Router<PagesState> {
         .route("/{owner}/{repo}/forks", get(forks::show))
         .route("/{owner}/{repo}/fork", get(forks::show_form).post(forks::create))
         .route("/repo/create", get(create::show).post(create::create))
+        .route("/repo/migrate", get(imports::show_form).post(imports::create))
+        .route("/repo/migrations", get(imports::list))
+        .route("/repo/migrations/{id}", get(imports::show))
 }
