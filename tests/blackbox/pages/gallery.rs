@@ -39,6 +39,14 @@ fn pages(site: &Showcase) -> Vec<(&'static str, String)> {
         ("organization", format!("/{organization}")),
         ("members", format!("/org/{organization}/members")),
         ("teams", format!("/org/{organization}/teams")),
+        ("team", format!("/org/{organization}/teams/makers")),
+        ("team-repositories", format!("/org/{organization}/teams/makers/repositories")),
+        ("team-edit", format!("/org/{organization}/teams/makers/edit")),
+        ("organization-settings", format!("/org/{organization}/settings")),
+        ("organization-delete", format!("/org/{organization}/settings/delete")),
+        ("organization-labels", format!("/org/{organization}/settings/labels")),
+        ("import", "/repo/migrate".to_owned()),
+        ("imports", "/repo/migrations".to_owned()),
         ("repository", path.clone()),
         ("empty", "/ada/empty".to_owned()),
         ("folder", at("/src/branch/main/src".to_owned())),
@@ -100,6 +108,20 @@ fn pages(site: &Showcase) -> Vec<(&'static str, String)> {
     pages.sort_by_key(|(name, _)| *name);
     pages
 }
+
+/// Pages as an administrator of the site sees them.
+const ADMINISTRATION: [(&str, &str); 10] = [
+    ("admin-users", "/-/admin/users"),
+    ("admin-user-new", "/-/admin/users/new"),
+    ("admin-user", "/-/admin/users/ada/edit"),
+    ("admin-user-quota", "/-/admin/users/ada/quota"),
+    ("admin-user-keys", "/-/admin/users/ada/keys"),
+    ("admin-user-emails", "/-/admin/users/ada/emails"),
+    ("admin-user-delete", "/-/admin/users/ada/delete"),
+    ("admin-organizations", "/-/admin/orgs"),
+    ("admin-stores", "/-/admin/stores"),
+    ("admin-audit", "/-/admin/audit"),
+];
 
 struct Gallery {
     browser: Browser,
@@ -195,7 +217,13 @@ async fn all_pages_are_accessible_and_fit_their_screen(site: &Showcase) {
     {
         stranger.visit(name, path).await;
     }
+    let mut administrator = Gallery::start(site, Some(&site.admin)).await;
+    for (name, path) in ADMINISTRATION {
+        administrator.visit(name, path).await;
+    }
     gallery.faults.append(&mut stranger.faults);
+    gallery.faults.append(&mut administrator.faults);
     gallery.finish().await;
+    administrator.finish().await;
     stranger.finish().await;
 }

@@ -1,14 +1,17 @@
 //! Web pages, as browsers get them.
 
 mod accounts;
+mod administration;
 mod bounds;
 mod code;
 mod editor;
 mod gallery;
 mod history;
 mod hooks;
+mod imports;
 mod issues;
 mod links;
+mod organizations;
 mod pulls;
 mod settings;
 mod showcase;
