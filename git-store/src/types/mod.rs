@@ -20,6 +20,7 @@ macro_rules! printed {
 pub mod archive;
 pub mod error;
 pub mod limits;
+pub mod merge_requirements;
 pub mod name;
 pub mod path;
 pub mod protection;

@@ -1,5 +1,7 @@
 //! Branch protection rules of a repository, and the rule in effect for a branch and an account.
 
+use std::collections::HashSet;
+
 use ferrite_proto::{
     Permission,
     grant::{Grant, IssueReach},
@@ -7,6 +9,7 @@ use ferrite_proto::{
 
 use super::{
     error::{Denial, GitError},
+    merge_requirements::{Requirement, named},
     name::BranchName,
     required_reviews::{RequiredReviews, Reviews},
 };
@@ -18,8 +21,6 @@ pub const MAX_RULES: usize = 50;
 pub const MAX_USERS: usize = 100;
 /// Maximum number of status contexts that one rule requires.
 pub const MAX_CONTEXTS: usize = 50;
-/// Maximum number of missing contexts that a refusal names.
-const MAX_NAMED_CONTEXTS: usize = 3;
 
 /// A branch name, or a pattern in which `*` matches any text, including slashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,16 +86,41 @@ impl RequiredChecks {
     /// must succeed. `newest` has each context once, with whether it succeeded.
     #[must_use]
     pub fn missing(&self, newest: &[(String, bool)]) -> Vec<&str> {
-        let is_met = |required: &str| {
-            let mut found = newest.iter().filter(|(context, _)| matches(required, context)).peekable();
-            found.peek().is_some() && found.all(|(_, succeeded)| *succeeded)
-        };
-        if !self.are_required {
-            return Vec::new();
-        }
+        let found = self.found(newest);
+        found.filter(|(_, statuses)| !statuses.are_met()).map(|(context, _)| context).collect()
+    }
+
+    /// Returns each required context as a requirement of a merge.
+    fn requirements(&self, newest: &[(String, bool)]) -> impl Iterator<Item = Requirement> {
+        self.found(newest).map(|(context, statuses)| Requirement::Check {
+            context: context.to_owned(),
+            is_reported: statuses.are_reported,
+            is_met: statuses.are_met(),
+        })
+    }
+
+    /// Returns the required contexts with what is known of their statuses.
+    fn found(&self, newest: &[(String, bool)]) -> impl Iterator<Item = (&str, Found)> {
         let any = self.contexts.is_empty().then_some("*");
-        let required = self.contexts.iter().map(String::as_str).chain(any);
-        required.filter(|context| !is_met(context)).collect()
+        let required = self.contexts.iter().map(String::as_str).chain(any).filter(move |_| self.are_required);
+        required.map(move |required| {
+            let mut found = newest.iter().filter(|(context, _)| matches(required, context)).peekable();
+            let are_reported = found.peek().is_some();
+            (required, Found { are_reported, have_succeeded: found.all(|(_, succeeded)| *succeeded) })
+        })
+    }
+}
+
+/// The newest statuses of a required context.
+struct Found {
+    are_reported: bool,
+    /// Also true if there are none.
+    have_succeeded: bool,
+}
+
+impl Found {
+    fn are_met(&self) -> bool {
+        self.are_reported && self.have_succeeded
     }
 }
 
@@ -153,6 +179,8 @@ pub struct EffectiveRule {
     pub admits: bool,
     /// Whether the account may merge pull requests into the branch.
     pub admits_merge: bool,
+    /// Whether not everyone with write permission may.
+    pub restricts_merge: bool,
     /// Whether the head of a pull request must contain all commits of the branch.
     pub requires_current_head: bool,
     /// The reviews that a pull request needs; all of them.
@@ -198,6 +226,7 @@ impl Rules {
             allow_delete: matching.iter().all(|rule| rule.allow_delete),
             admits: matching.iter().all(|rule| rule.admits(actor)),
             admits_merge: matching.iter().all(|rule| rule.admits_merge(actor)),
+            restricts_merge: matching.iter().any(|rule| !rule.mergers.is_empty()),
             requires_current_head: matching.iter().any(|rule| rule.requires_current_head),
             reviews: matching.iter().map(|rule| rule.reviews.clone()).collect(),
             checks: matching.iter().map(|rule| &rule.checks).filter(|checks| checks.are_required).cloned().collect(),
@@ -230,30 +259,24 @@ impl EffectiveRule {
         (is_deletion && !self.allow_delete).then_some(Denial::Delete)
     }
 
-    /// Returns the reason to deny the merge of a pull request whose head has these newest statuses
-    /// and reviews. Who may push does not matter: a branch that nobody may push to changes by pull
+    /// Returns what the merge of a pull request needs whose head has these newest statuses and reviews,
+    /// each thing once. Who may push does not matter: a branch that nobody may push to changes by pull
     /// requests.
-    pub fn deny_merge(&self, is_behind: bool, newest: &[(String, bool)], reviews: &Reviews) -> Option<Denial> {
-        if !self.admits_merge {
-            return Some(Denial::Merger);
-        }
-        if self.requires_current_head && is_behind {
-            return Some(Denial::Behind);
-        }
-        let deny_reviews = || self.reviews.iter().find_map(|required| required.deny(reviews));
-        self.deny_checks(newest).or_else(deny_reviews)
+    pub fn requirements(&self, is_behind: bool, newest: &[(String, bool)], reviews: &Reviews) -> Vec<Requirement> {
+        let merger = self.restricts_merge.then_some(Requirement::Merger { is_met: self.admits_merge });
+        let current = self.requires_current_head.then_some(Requirement::CurrentHead { is_met: !is_behind });
+        let checks = self.checks.iter().flat_map(|checks| checks.requirements(newest));
+        let reviews = self.reviews.iter().flat_map(|required| required.requirements(reviews));
+        let all = merger.into_iter().chain(current).chain(checks).chain(reviews);
+        let mut seen = HashSet::new();
+        all.filter(|requirement| seen.insert(requirement.clone())).collect()
     }
 
     /// Returns the reason to deny a commit with these newest statuses (see
     /// [`RequiredChecks::missing`]); `None` if it has all that are required.
     pub fn deny_checks(&self, newest: &[(String, bool)]) -> Option<Denial> {
         let missing: Vec<_> = self.checks.iter().flat_map(|checks| checks.missing(newest)).collect();
-        let named: Vec<_> = missing.iter().take(MAX_NAMED_CONTEXTS).map(|context| format!("`{context}`")).collect();
-        let rest = match missing.len() - named.len() {
-            0 => String::new(),
-            count => format!(" and {count} more"),
-        };
-        (!missing.is_empty()).then(|| Denial::Checks { missing: named.join(", ") + &rest })
+        (!missing.is_empty()).then(|| Denial::Checks { missing: named(&missing) })
     }
 }
 
@@ -287,6 +310,7 @@ impl Actor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::merge_requirements::deny as deny_merge;
     use ferrite_proto::Permission;
 
     fn rule(pattern: &str, allow: bool, users: &[i64]) -> Rule {
@@ -338,6 +362,7 @@ mod tests {
             allow_delete: false,
             admits: true,
             admits_merge: true,
+            restricts_merge: false,
             requires_current_head: false,
             reviews: Vec::new(),
             checks,
@@ -370,13 +395,30 @@ mod tests {
         let succeeded = [("ci".to_owned(), true)];
         let deny = |user, permission, is_behind, newest: &[(String, bool)]| {
             let actor = Actor { user, permission, issue_reach: IssueReach::None };
-            rules.effective(b"main", &actor).unwrap().deny_merge(is_behind, newest, &Reviews::default())
+            let rule = rules.effective(b"main", &actor).unwrap();
+            deny_merge(&rule.requirements(is_behind, newest, &Reviews::default()))
         };
         assert_eq!(deny(7, Permission::Write, false, &succeeded), None);
         assert_eq!(deny(8, Permission::Owner, false, &succeeded), None);
         assert_eq!(deny(8, Permission::Admin, false, &succeeded), Some(Denial::Merger));
         assert_eq!(deny(7, Permission::Write, true, &succeeded), Some(Denial::Behind));
         assert!(matches!(deny(7, Permission::Write, false, &[]), Some(Denial::Checks { .. })));
+    }
+
+    #[test]
+    fn what_several_rules_require_is_listed_once() {
+        let checks = RequiredChecks { are_required: true, contexts: vec!["ci".to_owned()] };
+        let one = Rule { checks: checks.clone(), requires_current_head: true, ..rule("ma*", true, &[]) };
+        let rules = Rules::new(vec![Rule { checks, ..rule("*", true, &[]) }, one]);
+        let actor = Actor { user: 1, permission: Permission::Write, issue_reach: IssueReach::None };
+        let found = |newest: &[(String, bool)]| {
+            rules.effective(b"main", &actor).unwrap().requirements(false, newest, &Reviews::default())
+        };
+        let check = |is_reported, is_met| Requirement::Check { context: "ci".to_owned(), is_reported, is_met };
+        let current = || Requirement::CurrentHead { is_met: true };
+        assert_eq!(found(&[]), [current(), check(false, false)]);
+        assert_eq!(found(&[("ci".to_owned(), false)]), [current(), check(true, false)]);
+        assert_eq!(found(&[("ci".to_owned(), true)]), [current(), check(true, true)]);
     }
 
     #[test]
@@ -394,7 +436,8 @@ mod tests {
         let owner = Actor { user: 1, permission: Permission::Owner, issue_reach: IssueReach::None };
         let deny = |branch: &str, approvals: &[i64]| {
             let given = Reviews { approvals: approvals.to_vec(), ..Reviews::default() };
-            rules.effective(branch.as_bytes(), &owner).unwrap().deny_merge(false, &[], &given)
+            let rule = rules.effective(branch.as_bytes(), &owner).unwrap();
+            deny_merge(&rule.requirements(false, &[], &given))
         };
         let denied = |count, required| Some(Denial::Approvals { count, required });
         for (branch, approvals, expected) in [

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::error::Denial;
+use super::merge_requirements::Requirement;
 
 /// Maximum number of approvals that one rule requires.
 pub const MAX_APPROVALS: u8 = 50;
@@ -38,17 +38,15 @@ pub struct Reviews {
 }
 
 impl RequiredReviews {
-    /// Returns the reason to deny the merge of a pull request with these reviews.
-    #[must_use]
-    pub fn deny(&self, reviews: &Reviews) -> Option<Denial> {
+    /// Returns what the merge of a pull request with these reviews needs.
+    pub(super) fn requirements(&self, reviews: &Reviews) -> impl Iterator<Item = Requirement> {
         let (count, required) = (self.count(reviews), usize::from(self.approvals));
-        if count < required {
-            return Some(Denial::Approvals { count, required });
-        }
-        if self.blocks_on_rejection && reviews.has_rejections {
-            return Some(Denial::Rejection);
-        }
-        (self.blocks_on_requests && reviews.has_requests).then_some(Denial::ReviewRequest)
+        let approvals = (required > 0).then_some(Requirement::Approvals { count, required });
+        let is_met = !reviews.has_rejections;
+        let rejection = self.blocks_on_rejection.then_some(Requirement::NoRejection { is_met });
+        let is_met = !reviews.has_requests;
+        let request = self.blocks_on_requests.then_some(Requirement::NoRequest { is_met });
+        [approvals, rejection, request].into_iter().flatten()
     }
 
     /// Returns how many users approve as the rule wants it.
@@ -64,6 +62,11 @@ impl RequiredReviews {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::{error::Denial, merge_requirements::deny};
+
+    fn denial(rule: &RequiredReviews, reviews: &Reviews) -> Option<Denial> {
+        deny(&rule.requirements(reviews).collect::<Vec<_>>())
+    }
 
     #[test]
     fn each_rule_is_met_by_the_reviews_that_it_counts() {
@@ -107,7 +110,7 @@ mod tests {
             (RequiredReviews { blocks_on_rejection: true, ..two() }, rejected(), Some(Denial::Rejection)),
             (RequiredReviews { blocks_on_requests: true, ..two() }, reviews(&[1, 2], &[]), None),
         ] {
-            assert_eq!(rule.deny(&reviews), expected, "{rule:?} {reviews:?}");
+            assert_eq!(denial(&rule, &reviews), expected, "{rule:?} {reviews:?}");
         }
     }
 
@@ -115,6 +118,6 @@ mod tests {
     fn a_refusal_says_what_is_missing() {
         let rule = RequiredReviews { approvals: 2, ..RequiredReviews::default() };
         let reviews = Reviews { approvals: vec![7], ..Reviews::default() };
-        assert_eq!(rule.deny(&reviews).unwrap().to_string(), "the pull request has 1 of 2 required approvals");
+        assert_eq!(denial(&rule, &reviews).unwrap().to_string(), "the pull request has 1 of 2 required approvals");
     }
 }

@@ -12,6 +12,7 @@ use git_store::{
     },
     types::{
         error::{Denial, GitError},
+        merge_requirements::{Requirement, deny},
         name::BranchName,
         protection::{Actor, EffectiveRule, Rules},
         required_reviews::Reviews,
@@ -106,14 +107,27 @@ impl BranchProtection {
         id: RepositoryId,
         actor: &Actor,
         branch: &BranchName,
-        (tip, head): (Oid, Oid),
+        commits: (Oid, Oid),
         reviews: &Reviews,
     ) -> Result<Option<Denial>, RpcError> {
+        Ok(deny(&self.merge_requirements(id, actor, branch, commits, reviews).await?))
+    }
+
+    /// Returns what the rules require to merge a pull request with this head and these reviews into a
+    /// branch at this commit.
+    pub(crate) async fn merge_requirements(
+        &self,
+        id: RepositoryId,
+        actor: &Actor,
+        branch: &BranchName,
+        (tip, head): (Oid, Oid),
+        reviews: &Reviews,
+    ) -> Result<Vec<Requirement>, RpcError> {
         let rules = self.rules(id).await?;
-        let Some(rule) = rules.effective(branch.as_bytes(), actor) else { return Ok(None) };
+        let Some(rule) = rules.effective(branch.as_bytes(), actor) else { return Ok(Vec::new()) };
         let newest = if rule.checks.is_empty() { Vec::new() } else { self.newest_statuses(id, head).await? };
         let is_behind = rule.requires_current_head && self.is_behind(id, tip, head).await?;
-        Ok(rule.deny_merge(is_behind, &newest, reviews))
+        Ok(rule.requirements(is_behind, &newest, reviews))
     }
 
     /// Returns whether a branch at this commit has commits that the head has not.

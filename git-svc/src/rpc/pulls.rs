@@ -1,15 +1,17 @@
-//! DescribePulls and GetConflicts: what git knows about open pull requests. Nothing is computed
-//! before it is asked for, and nothing twice.
+//! DescribePulls, GetConflicts and GetMergeRequirements: what git knows about open pull requests.
+//! Nothing is computed before it is asked for, and nothing twice.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use ferrite_proto::{
     git::{
-        self, DescribePullsRequest, DescribePullsResponse, GetConflictsRequest, GetConflictsResponse, PullDescription,
-        PullStats,
+        self, DescribePullsRequest, DescribePullsResponse, GetConflictsRequest, GetConflictsResponse,
+        GetMergeRequirementsRequest, GetMergeRequirementsResponse, MergeObstacle, MergeRequirement,
+        MergeRequirementKind, MergeReviews, PullDescription, PullStats,
     },
     id::RepositoryId,
 };
+use ferrite_rpc::{auth::Caller, service_key::MAX_REVIEWERS};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use git_store::{
     repo::{
@@ -17,7 +19,10 @@ use git_store::{
         read::diff::DiffPair,
         refs::Page,
     },
-    types::{error::GitError, name::BranchName},
+    types::{
+        error::GitError, merge_requirements::Requirement, name::BranchName, protection::Actor,
+        required_reviews::Reviews,
+    },
 };
 use git2::Oid;
 use tonic::Request;
@@ -92,6 +97,68 @@ pub(super) async fn get_conflicts(
     })
 }
 
+pub(super) async fn get_merge_requirements(
+    state: &AppState,
+    request: Request<GetMergeRequirementsRequest>,
+) -> Result<GetMergeRequirementsResponse, RpcError> {
+    let caller = Caller::of(&request);
+    let id = RepositoryId(request.get_ref().repository_id);
+    let grant = state.authorize(&caller, id).await?;
+    let client = ClientKey::of(&caller, &grant, request.metadata().as_ref());
+    let request = request.into_inner();
+    let pull = request.pull.unwrap_or_default();
+    let head = decode::object_id("head_id", &pull.head_id)?;
+    let reviews = reviews(request.reviews.unwrap_or_default())?;
+    let base = BranchName::parse(pull.base_branch.as_bytes()).ok();
+    let tip = match &base {
+        Some(base) => state.refs.resolve(id, base.to_ref()).await?,
+        None => None,
+    };
+    let (Some(base), Some(tip)) = (base, tip) else {
+        let obstacle = MergeObstacle::NoBase.into();
+        return Ok(GetMergeRequirementsResponse { obstacle, ..GetMergeRequirementsResponse::default() });
+    };
+    let actor = Actor::of(&grant);
+    let requirements = state.protection.merge_requirements(id, &actor, &base, (tip, head), &reviews).await?;
+    let reading = Reading { state, id, client };
+    let found = tokio::time::timeout(TIMEOUT, reading.obstacle(tip, head)).await;
+    let (merge_base, obstacle) = found.map_err(|_| GitError::TimedOut { what: "the check of a merge" })??;
+    Ok(GetMergeRequirementsResponse {
+        requirements: requirements.iter().map(encode_requirement).collect(),
+        obstacle: obstacle.into(),
+        is_behind: merge_base.is_some_and(|merge_base| merge_base != tip) || obstacle == MergeObstacle::NoCommonHistory,
+    })
+}
+
+fn reviews(found: MergeReviews) -> Result<Reviews, GitError> {
+    let MergeReviews { approver_ids, stale_approver_ids, rejecter_ids, has_requests } = found;
+    if [&approver_ids, &stale_approver_ids, &rejecter_ids].iter().any(|ids| ids.len() > MAX_REVIEWERS) {
+        return Err(GitError::invalid("reviews", "too_long", "must not have more than 200 users of a kind"));
+    }
+    let has_rejections = !rejecter_ids.is_empty();
+    Ok(Reviews { approvals: approver_ids, stale_approvals: stale_approver_ids, has_rejections, has_requests })
+}
+
+fn encode_requirement(requirement: &Requirement) -> MergeRequirement {
+    let is_met = requirement.is_met();
+    let of = |kind: MergeRequirementKind| MergeRequirement { kind: kind.into(), is_met, ..MergeRequirement::default() };
+    let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    match requirement {
+        Requirement::Merger { .. } => of(MergeRequirementKind::Merger),
+        Requirement::CurrentHead { .. } => of(MergeRequirementKind::CurrentHead),
+        Requirement::Check { context, is_reported, .. } => {
+            let (context, is_reported) = (context.clone(), *is_reported);
+            MergeRequirement { context, is_reported, ..of(MergeRequirementKind::Check) }
+        }
+        Requirement::Approvals { count, required } => {
+            let (approval_count, required_approvals) = (number(*count), number(*required));
+            MergeRequirement { approval_count, required_approvals, ..of(MergeRequirementKind::Approvals) }
+        }
+        Requirement::NoRejection { .. } => of(MergeRequirementKind::NoRejection),
+        Requirement::NoRequest { .. } => of(MergeRequirementKind::NoRequest),
+    }
+}
+
 impl Reading<'_> {
     /// Returns the commits of branches that exist.
     async fn tips(&self, branches: impl Iterator<Item = BranchName>) -> Result<HashMap<Vec<u8>, Oid>, GitError> {
@@ -107,26 +174,37 @@ impl Reading<'_> {
     async fn describe(&self, tip: Option<Oid>, head: Oid, with_stats: bool) -> Result<PullDescription, RpcError> {
         let Some(tip) = tip else { return Ok(PullDescription::default()) };
         let base_id = tip.to_string();
-        let merge_base = match self.merge_base(tip, head).await {
-            Ok(Some(merge_base)) => merge_base,
-            Ok(None) => return Ok(PullDescription { base_id, is_behind: true, ..PullDescription::default() }),
-            Err(error) if is_missing(&error) => return Ok(PullDescription { base_id, ..PullDescription::default() }),
-            Err(error) => return Err(error.into()),
+        let (merge_base, obstacle) = self.obstacle(tip, head).await?;
+        let Some(merge_base) = merge_base else {
+            let is_behind = obstacle == MergeObstacle::NoCommonHistory;
+            return Ok(PullDescription { base_id, is_behind, ..PullDescription::default() });
         };
-        // A base that has no commits of its own takes every head.
-        let is_mergeable = match merge_base {
-            found if found == head => false,
-            found if found == tip => true,
-            _ => match self.check(tip, head).await {
-                Ok(found) => *found == Mergeability::Clean,
-                // Too large, or rejected by git.
-                Err(GitError::TooLarge { .. } | GitError::Invalid(_)) => false,
-                Err(error) => return Err(error.into()),
-            },
-        };
+        let is_mergeable = obstacle == MergeObstacle::Unspecified;
         let stats = if with_stats { Some(self.stats(merge_base, head).await?) } else { None };
         let is_behind = merge_base != tip;
         Ok(PullDescription { base_id, merge_base_id: merge_base.to_string(), is_mergeable, is_behind, stats })
+    }
+
+    /// Returns the merge base of a base and a head, and why they cannot be merged.
+    async fn obstacle(&self, tip: Oid, head: Oid) -> Result<(Option<Oid>, MergeObstacle), GitError> {
+        let merge_base = match self.merge_base(tip, head).await {
+            Ok(Some(merge_base)) => merge_base,
+            Ok(None) => return Ok((None, MergeObstacle::NoCommonHistory)),
+            Err(error) if is_missing(&error) => return Ok((None, MergeObstacle::NoCommit)),
+            Err(error) => return Err(error),
+        };
+        // A base that has no commits of its own takes every head.
+        let obstacle = match merge_base {
+            found if found == head => MergeObstacle::NothingToMerge,
+            found if found == tip => MergeObstacle::Unspecified,
+            _ => match self.check(tip, head).await {
+                Ok(found) if *found == Mergeability::Clean => MergeObstacle::Unspecified,
+                Ok(_) => MergeObstacle::Conflict,
+                Err(GitError::TooLarge { .. } | GitError::Invalid(_)) => MergeObstacle::Rejected,
+                Err(error) => return Err(error),
+            },
+        };
+        Ok((Some(merge_base), obstacle))
     }
 
     async fn merge_base(&self, tip: Oid, head: Oid) -> Result<Option<Oid>, GitError> {

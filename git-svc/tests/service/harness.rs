@@ -461,6 +461,7 @@ operations! {
     UpdateMirrorRequest = UPDATE_MIRROR,
     DescribePullsRequest = DESCRIBE_PULLS,
     GetConflictsRequest = GET_CONFLICTS,
+    GetMergeRequirementsRequest = GET_MERGE_REQUIREMENTS,
     FollowLinesRequest = FOLLOW_LINES,
     GetTreeCommitsRequest = GET_TREE_COMMITS,
     GetBlameRequest = GET_BLAME,

@@ -4,8 +4,9 @@ use ferrite_proto::{
     events::RefsUpdateKind,
     git::{
         ConflictFile, ConflictRange, CreateBranchRequest, DescribePullsRequest, GetConflictsRequest,
-        GetConflictsResponse, LineRange, MergeStyle, PullDescription, PullEnds, PullStats, PutContentsRequest,
-        SetProtectionRequest, UpdatePullHeadRequest,
+        GetConflictsResponse, GetMergeRequirementsRequest, GetMergeRequirementsResponse, LineRange, MergeObstacle,
+        MergeRequirement, MergeRequirementKind, MergeReviews, MergeStyle, PullDescription, PullEnds, PullStats,
+        PutContentsRequest, SetProtectionRequest, UpdatePullHeadRequest,
     },
     metadata,
     operation::{GET_BRANCH, LIST_BRANCHES},
@@ -117,6 +118,69 @@ async fn pull_requests_are_described_by_the_commits_of_now() {
         assert_eq!((status.code(), violations[0].0.as_str()), (Code::InvalidArgument, field));
     }
     assert_eq!(describe(&service, id, Vec::new(), true).await.unwrap(), []);
+}
+
+async fn requirements(
+    service: &Service,
+    id: i64,
+    pull: PullEnds,
+    reviews: MergeReviews,
+) -> Result<GetMergeRequirementsResponse, Status> {
+    let request = GetMergeRequirementsRequest { repository_id: id, pull: Some(pull), reviews: Some(reviews) };
+    Ok(service.merges().get_merge_requirements(service.with_grant(id, request)).await?.into_inner())
+}
+
+#[tokio::test]
+async fn what_a_merge_needs_is_what_it_is_denied_for() {
+    let service = Service::start().await;
+    let parted = Parted::create(&service).await;
+    let id = parted.id;
+    let (clashing, _) = clash(&service, id).await;
+    let alone = lone_commit(&service, id);
+    let none = MergeReviews::default;
+    for (ends, obstacle, is_behind) in [
+        (ends("main", &parted.head), MergeObstacle::Unspecified, true),
+        (ends("main", &clashing), MergeObstacle::Conflict, true),
+        (ends("main", &parted.root), MergeObstacle::NothingToMerge, true),
+        (ends("main", &alone), MergeObstacle::NoCommonHistory, true),
+        (ends("main", &"a".repeat(40)), MergeObstacle::NoCommit, false),
+        (ends("none", &parted.head), MergeObstacle::NoBase, false),
+        (ends("a..b", &parted.head), MergeObstacle::NoBase, false),
+    ] {
+        let found = requirements(&service, id, ends.clone(), none()).await.unwrap();
+        assert_eq!((found.obstacle(), found.is_behind, found.requirements.len()), (obstacle, is_behind, 0), "{ends:?}");
+    }
+
+    protect(
+        &service,
+        SetProtectionRequest {
+            merge_user_ids: vec![8],
+            requires_current_head: true,
+            requires_checks: true,
+            required_contexts: vec!["ci".into()],
+            required_approvals: 2,
+            blocks_on_rejection: true,
+            blocks_on_requests: true,
+            ..rule(id, "main")
+        },
+    )
+    .await;
+    let of = |kind: MergeRequirementKind| MergeRequirement { kind: kind.into(), ..MergeRequirement::default() };
+    let expected = [
+        of(MergeRequirementKind::Merger),
+        of(MergeRequirementKind::CurrentHead),
+        MergeRequirement { context: "ci".into(), ..of(MergeRequirementKind::Check) },
+        MergeRequirement { approval_count: 1, required_approvals: 2, ..of(MergeRequirementKind::Approvals) },
+        of(MergeRequirementKind::NoRejection),
+        MergeRequirement { is_met: true, ..of(MergeRequirementKind::NoRequest) },
+    ];
+    let reviews = MergeReviews { approver_ids: vec![8], rejecter_ids: vec![9], ..none() };
+    let found = requirements(&service, id, ends("main", &parted.head), reviews).await.unwrap();
+    assert_eq!(found.requirements, expected);
+    check(merge(&service, parted.permit(MergeStyle::Merge)).await, Code::PermissionDenied, "MERGE_FORBIDDEN");
+    let many = MergeReviews { approver_ids: vec![1; 201], ..none() };
+    let refused = requirements(&service, id, ends("main", &parted.head), many).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
 }
 
 #[tokio::test]

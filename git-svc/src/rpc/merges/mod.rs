@@ -8,9 +8,10 @@ use ferrite_listener::service;
 use ferrite_proto::{
     git::{
         DescribePullsRequest, DescribePullsResponse, FindMergedRequest, FindMergedResponse, GetConflictsRequest,
-        GetConflictsResponse, ListMergesRequest, ListMergesResponse, MergePullRequest, MergePullResponse,
-        RevertMergeRequest, RevertMergeResponse, SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest,
-        StageHeadResponse, UpdatePullHeadRequest, UpdatePullHeadResponse, merge_service_server::MergeService,
+        GetConflictsResponse, GetMergeRequirementsRequest, GetMergeRequirementsResponse, ListMergesRequest,
+        ListMergesResponse, MergePullRequest, MergePullResponse, RevertMergeRequest, RevertMergeResponse,
+        SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest, StageHeadResponse, UpdatePullHeadRequest,
+        UpdatePullHeadResponse, merge_service_server::MergeService,
     },
     id::RepositoryId,
 };
@@ -27,7 +28,7 @@ use tonic::Request;
 use self::{merge::merge_pull, revert::revert_merge, update::update_pull_head};
 use super::{
     heads::{find_merged, set_pull_head, stage_head},
-    pulls::{describe_pulls, get_conflicts},
+    pulls::{describe_pulls, get_conflicts, get_merge_requirements},
     ref_writes::WriteAccess,
 };
 use crate::{db::MergeTable, rpc_error::RpcError, state::AppState};
@@ -40,6 +41,7 @@ const MAX_NAMED_FILES: usize = 10;
 service!(MergeService for AppState {
     describe_pulls(DescribePullsRequest) -> DescribePullsResponse;
     get_conflicts(GetConflictsRequest) -> GetConflictsResponse;
+    get_merge_requirements(GetMergeRequirementsRequest) -> GetMergeRequirementsResponse;
     merge_pull(MergePullRequest) -> MergePullResponse;
     revert_merge(RevertMergeRequest) -> RevertMergeResponse;
     update_pull_head(UpdatePullHeadRequest) -> UpdatePullHeadResponse;
