@@ -1,5 +1,7 @@
 //! The RPCs of lines that comments are on (`LineService`).
 
+use std::sync::Arc;
+
 use ferrite_listener::service;
 use ferrite_proto::{
     git::{
@@ -13,8 +15,8 @@ use git_store::{
     repo::read::{
         Deadline,
         deadline::READ_TIMEOUT,
-        diff::{BlobPair, ChangedLines, Comparer},
-        lines::{FileLines, FindPlan, LinesToFind, LinesToFollow, find_lines as find_in, follow},
+        diff::{BlobPair, ChangeLimits, ChangedLines, Comparer, DiffPair, read_changes},
+        lines::{FileLines, FindPlan, LinesToFind, LinesToFollow, Renames, find_lines as find_in, follow},
         pushed::added_among,
     },
     types::{error::GitError, path::TreePath},
@@ -58,17 +60,26 @@ async fn follow_lines(state: &AppState, request: Request<FollowLinesRequest>) ->
     Ok(FollowLinesResponse { lines: plan.last_lines(&changes).into_iter().map(last).collect() })
 }
 
+/// Returns the lines that differ, by pair. The ids of two files decide that, so it is kept.
 async fn changed_lines(
     state: &AppState,
     id: RepositoryId,
     client: &ClientKey,
     pairs: &[BlobPair],
-) -> Result<Vec<Vec<ChangedLines>>, GitError> {
-    if pairs.is_empty() {
-        return Ok(Vec::new());
+) -> Result<Vec<Arc<[ChangedLines]>>, GitError> {
+    let cache = &state.merges.lines;
+    let mut found: Vec<_> = pairs.iter().map(|pair| (*pair, cache.get(&(id, *pair)))).collect();
+    let missing: Vec<_> = found.iter().filter(|(_, known)| known.is_none()).map(|(pair, _)| *pair).collect();
+    if !missing.is_empty() {
+        let _permit = state.limiters.diff.acquire(id, client).await?;
+        let mut compared = Comparer::new(&state.git, &state.pool, id).changed_lines(&missing).await?.into_iter();
+        for (pair, known) in found.iter_mut().filter(|(_, known)| known.is_none()) {
+            let lines: Arc<[ChangedLines]> = compared.next().unwrap_or_default().into();
+            cache.insert((id, *pair), Arc::clone(&lines));
+            *known = Some(lines);
+        }
     }
-    let _permit = state.limiters.diff.acquire(id, client).await?;
-    Comparer::new(&state.git, &state.pool, id).changed_lines(pairs).await
+    Ok(found.into_iter().filter_map(|(_, lines)| lines).collect())
 }
 
 async fn find_lines(state: &AppState, request: Request<FindLinesRequest>) -> Result<FindLinesResponse, RpcError> {
@@ -91,15 +102,25 @@ async fn find_lines(state: &AppState, request: Request<FindLinesRequest>) -> Res
     let lines = request.lines.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
     let (id, client) = (RepositoryId(request.repository_id), ClientKey::User(request.user_id));
     require_own(state, id).await?;
+    let (commits, lines) = ((merge_base, commit.unwrap_or(head)), Arc::new(lines));
     let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
+    let first = Arc::clone(&lines);
     let job = move |repo: &Repository| {
-        let new = commit.unwrap_or(head);
-        if new != head {
-            check_ahead(repo, (merge_base, head), new, &deadline)?;
+        if commits.1 != head {
+            check_ahead(repo, (merge_base, head), commits.1, &deadline)?;
         }
-        find_in(repo, (merge_base, new), &lines, &deadline)
+        find_in(repo, commits, &first, &Renames::default(), &deadline)
     };
-    let FindPlan { exist, shown, pairs } = state.pool.run(id, job).await?;
+    let mut plan = state.pool.run(id, job).await?;
+    if plan.has_lone_files {
+        let renames = renames(state, id, &client, commits).await?;
+        if !renames.is_empty() {
+            let (deadline, _waiting) = Deadline::start(READ_TIMEOUT);
+            let job = move |repo: &Repository| find_in(repo, commits, &lines, &renames, &deadline);
+            plan = state.pool.run(id, job).await?;
+        }
+    }
+    let FindPlan { exist, shown, pairs, .. } = plan;
     let wanted: Vec<_> = shown.iter().flatten().copied().collect();
     let mut hunks = if wanted.is_empty() {
         Vec::new().into_iter()
@@ -112,6 +133,22 @@ async fn find_lines(state: &AppState, request: Request<FindLinesRequest>) -> Res
         FoundLines { exists, diff_hunk }
     });
     Ok(FindLinesResponse { lines: found.collect() })
+}
+
+/// Returns the files that the diff of two commits shows as renamed, as far as there is time to find
+/// them.
+async fn renames(
+    state: &AppState,
+    id: RepositoryId,
+    client: &ClientKey,
+    (old, new): (Oid, Oid),
+) -> Result<Renames, GitError> {
+    let _permit = state.limiters.diff.acquire(id, client).await?;
+    let limits = ChangeLimits { with_lines: false, ..ChangeLimits::single() };
+    let pair = DiffPair { old: Some(old), new };
+    let found = read_changes(&state.git, &state.store.path(id), &[pair], limits).await?;
+    let changes = found.changes.into_iter().next().flatten().unwrap_or_default();
+    Ok(Renames::of(&changes.files))
 }
 
 /// Checks that a commit is one of those that the head has and the merge base has not.

@@ -107,7 +107,10 @@ async fn lines_are_followed_to_the_head_and_to_the_merge_base() {
         e.followed(&"9".repeat(40), "a", false, 1..=1),
         e.followed(&e.head, "a", false, 11..=11),
     ];
-    assert_eq!(e.follow(lines).await.unwrap(), [7, 5, 0, 10, 0, 4, 12, 0, 0, 0]);
+    // The second answer is known.
+    for _ in 0..2 {
+        assert_eq!(e.follow(lines.clone()).await.unwrap(), [7, 5, 0, 10, 0, 4, 12, 0, 0, 0]);
+    }
     assert!(e.follow(Vec::new()).await.unwrap().is_empty());
 }
 

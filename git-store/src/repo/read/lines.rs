@@ -8,7 +8,7 @@ use git2::{Oid, Repository};
 use super::{
     contents::find,
     deadline::Deadline,
-    diff::{BlobPair, ChangedLines, ShownLine},
+    diff::{BlobPair, ChangeStatus, ChangedFile, ChangedLines, ShownLine},
     entry::{EntryKind, is_binary, read_blob},
     pushed::is_commit,
 };
@@ -66,11 +66,11 @@ impl FollowPlan {
     /// Returns the last of the lines now, from 1, in the order of the request; `None` if they were
     /// changed. `changes` has those of each pair.
     #[must_use]
-    pub fn last_lines(&self, changes: &[Vec<ChangedLines>]) -> Vec<Option<u32>> {
+    pub fn last_lines<L: AsRef<[ChangedLines]>>(&self, changes: &[L]) -> Vec<Option<u32>> {
         let last = |followed: &Followed| match followed {
             Followed::Gone => None,
             Followed::Unchanged(lines) => Some(lines.end),
-            Followed::Compared(pair, lines) => moved(lines, changes.get(*pair)?),
+            Followed::Compared(pair, lines) => moved(lines, changes.get(*pair)?.as_ref()),
         };
         self.followed.iter().map(last).collect()
     }
@@ -128,6 +128,42 @@ pub struct FindPlan {
     pub shown: Vec<Option<ShownLine>>,
     /// The pairs to compare.
     pub pairs: Vec<BlobPair>,
+    /// Whether a file is on one side alone, and not among the renamed ones that are known.
+    pub has_lone_files: bool,
+}
+
+/// The files that a diff shows as renamed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Renames {
+    old_paths: HashMap<TreePath, TreePath>,
+    new_paths: HashMap<TreePath, TreePath>,
+}
+
+impl Renames {
+    /// Returns those among the files of a diff.
+    #[must_use]
+    pub fn of(files: &[ChangedFile]) -> Self {
+        let mut renames = Self::default();
+        for file in files.iter().filter(|file| file.status == ChangeStatus::Renamed) {
+            let old = file.old_path.as_deref().map(TreePath::literal);
+            if let (Some(Ok(old)), Ok(new)) = (old, TreePath::literal(&file.path)) {
+                renames.old_paths.insert(new.clone(), old.clone());
+                renames.new_paths.insert(old, new);
+            }
+        }
+        renames
+    }
+
+    /// Returns whether no file is renamed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.old_paths.is_empty()
+    }
+
+    /// Returns the path of a file on the other side.
+    fn other(&self, path: &TreePath, is_old: bool) -> Option<&TreePath> {
+        if is_old { self.new_paths.get(path) } else { self.old_paths.get(path) }
+    }
 }
 
 /// Looks for lines of the two sides of a diff.
@@ -138,6 +174,7 @@ pub fn find_lines(
     repo: &Repository,
     (old, new): (Oid, Oid),
     requests: &[LinesToFind],
+    renames: &Renames,
     deadline: &Deadline,
 ) -> Result<FindPlan, GitError> {
     for commit in [old, new] {
@@ -147,8 +184,9 @@ pub fn find_lines(
     }
     let mut files = Files::new(repo, deadline);
     let (mut exist, mut shown) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
+    let mut has_lone_files = false;
     for LinesToFind { lines: FileLines { path, lines }, is_old } in requests {
-        let (own, other) = if *is_old { (old, new) } else { (new, old) };
+        let (own, other_commit) = if *is_old { (old, new) } else { (new, old) };
         let own = files.version(own, path)?;
         let (Some(own), true) = (own, own.map_or(Ok(false), |own| files.has(own.id, lines))?) else {
             exist.push(false);
@@ -156,7 +194,13 @@ pub fn find_lines(
             continue;
         };
         exist.push(true);
-        let other = files.version(other, path)?;
+        let other = match (files.version(other_commit, path)?, renames.other(path, *is_old)) {
+            (None, Some(path)) => files.version(other_commit, path)?,
+            (found, _) => {
+                has_lone_files |= found.is_none();
+                found
+            }
+        };
         shown.push(if other == Some(own) {
             None
         } else {
@@ -166,7 +210,7 @@ pub fn find_lines(
             files.pair(BlobPair { old, new })?.map(|pair| ShownLine { pair, is_old: *is_old, line: lines.end })
         });
     }
-    Ok(FindPlan { exist, shown, pairs: files.pairs })
+    Ok(FindPlan { exist, shown, pairs: files.pairs, has_lone_files })
 }
 
 /// A file or symbolic link of a commit.

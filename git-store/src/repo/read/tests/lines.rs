@@ -12,8 +12,8 @@ use crate::{
         pool::{Pool, PoolOptions},
         read::{
             Deadline,
-            diff::{Comparer, MAX_HUNK_BYTES},
-            lines::{FileLines, LinesToFind, LinesToFollow, find_lines, follow},
+            diff::{ChangeLimits, Comparer, DiffPair, MAX_HUNK_BYTES, read_changes},
+            lines::{FileLines, LinesToFind, LinesToFollow, Renames, find_lines, follow},
         },
     },
     types::{error::GitError, name::BranchName, path::TreePath},
@@ -80,7 +80,10 @@ impl Fixture {
         let requests: Vec<_> =
             wanted.iter().map(|(lines, is_old)| LinesToFind { lines: lines.clone(), is_old: *is_old }).collect();
         let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
-        let plan = find_lines(&self.repo, (old, new), &requests, &deadline).unwrap();
+        let pair = DiffPair { old: Some(old), new };
+        let changes = read_changes(&self.git, self.repo.path(), &[pair], ChangeLimits::single()).await.unwrap();
+        let renames = Renames::of(&changes.changes[0].clone().unwrap_or_default().files);
+        let plan = find_lines(&self.repo, (old, new), &requests, &renames, &deadline).unwrap();
         let comparer = Comparer::new(&self.git, &self.pool, ID);
         let shown: Vec<_> = plan.shown.iter().flatten().copied().collect();
         let mut hunks = comparer.hunks_up_to(&plan.pairs, &shown).await.unwrap().into_iter();
@@ -196,6 +199,31 @@ async fn a_hunk_is_shown_up_to_the_line() {
 }
 
 #[tokio::test]
+async fn a_renamed_file_is_compared_with_what_it_was() {
+    let f = Fixture::new().await;
+    let mut edited: Vec<u32> = (1..=20).collect();
+    edited[9] = 100;
+    let old = f.commit(&[("a", &numbered(1..=20), FILE), ("moved", &numbered(40..=60), FILE)]);
+    let new = f.commit(&[("b", &numbered(edited), FILE), ("to", &numbered(40..=60), FILE)]);
+    let wanted = [
+        (lines("b", 9..10), false),
+        (lines("a", 9..10), true),
+        (lines("b", 0..1), false),
+        (lines("to", 0..1), false),
+        (lines("a", 9..10), false),
+    ];
+    let before = " line 7\n line 8\n line 9\n-line 10";
+    let expected = [
+        (true, format!("@@ -7,4 +7,4 @@\n{before}\n+line 100")),
+        (true, format!("@@ -7,4 +7,3 @@\n{before}")),
+        (true, String::new()),
+        (true, String::new()),
+        (false, String::new()),
+    ];
+    assert_eq!(f.find(old, new, &wanted).await, expected);
+}
+
+#[tokio::test]
 async fn only_texts_have_lines() {
     let f = Fixture::new().await;
     let (large, long) = (b"x\n".repeat(600_000), "ü".repeat(10_000));
@@ -223,7 +251,7 @@ async fn only_texts_have_lines() {
     let gone = Oid::from_str(&"9".repeat(40)).unwrap();
     for ends in [(gone, new), (old, gone)] {
         let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
-        let refused = find_lines(&f.repo, ends, &[], &deadline);
+        let refused = find_lines(&f.repo, ends, &[], &Renames::default(), &deadline);
         assert!(matches!(refused, Err(GitError::CommitNotFound)), "{refused:?}");
     }
 }
