@@ -100,7 +100,10 @@ async fn reviews_and_requests_for_them_are_told_to_those_who_ask_for_them(cluste
             assert_eq!(headers, [event, event_type], "{vendor}");
         }
         let payload = delivery.json();
-        assert_eq!(payload["review"], json!({"type": event_type, "content": content}));
+        let id = payload["review"]["id"].as_i64().unwrap_or_default();
+        assert_eq!(payload["review"], json!({"id": id, "type": event_type, "content": content}));
+        let named = work.owner.get(&work.pull_path(number, &format!("/reviews/{id}"))).await.expect(200).json();
+        assert_eq!(named["body"], content);
         assert_eq!((&payload["number"], &payload["pull_request"]["number"]), (&json!(number), &json!(number)));
         assert_eq!((&payload["sender"]["login"], &payload["commit_id"]), (&json!(bob.name), &json!(head)));
         assert_eq!(payload["repository"]["full_name"], format!("{}/told", work.owner.name));

@@ -43,6 +43,7 @@ struct RequestedTeam<'a> {
 
 #[derive(Serialize)]
 struct ReviewText {
+    id: i64,
     /// The type of the event.
     r#type: &'static str,
     content: String,
@@ -107,7 +108,7 @@ pub(crate) fn pull_review(
             repository: &context.repository,
             sender: &context.sender,
             commit_id: Some(&review.commit_id),
-            review: Some(ReviewText { r#type, content }),
+            review: Some(ReviewText { id: review.id, r#type, content }),
             truncated: cutter.is_cut,
         })?)
     })

@@ -394,8 +394,13 @@ fn a_review_has_its_text_and_its_commit() {
     let accounts = accounts();
     let context = context(&recorded::json("native-push"), 3, &accounts);
     let payload = |state: ReviewState, body: &str| {
-        let review =
-            issue::Review { state: state.into(), body: body.into(), commit_id: FIRST.into(), ..Default::default() };
+        let review = issue::Review {
+            id: 12,
+            state: state.into(),
+            body: body.into(),
+            commit_id: FIRST.into(),
+            ..Default::default()
+        };
         let pull = Some(pull(issue::PullRequest::default()));
         let reviewed = PullReviewed { pull, review: Some(review), is_deleted: false };
         pull_review(&context, &reviewed, None, &links())
@@ -406,7 +411,7 @@ fn a_review_has_its_text_and_its_commit() {
         (ReviewState::Commented, "pull_request_review_comment"),
     ] {
         let review: Value = serde_json::from_str(&payload(state, "Good").unwrap()).unwrap();
-        assert_eq!(review["review"], json!({"type": r#type, "content": "Good"}));
+        assert_eq!(review["review"], json!({"id": 12, "type": r#type, "content": "Good"}));
         assert_eq!((&review["action"], &review["number"]), (&json!("reviewed"), &json!(1)));
         assert_eq!((&review["commit_id"], &review["requested_reviewer"]), (&json!(FIRST), &json!(null)));
         assert_eq!((&review["sender"]["login"], &review["pull_request"]["number"]), (&json!("carol"), &json!(1)));
