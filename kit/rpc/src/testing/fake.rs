@@ -7,10 +7,11 @@ use ferrite_proto::git::{
     CreateRepositoryRequest, CreateRepositoryResponse, DeleteRepositoryRequest, DeleteRepositoryResponse,
     DescribePullsRequest, DescribePullsResponse, DescribeUpdatesRequest, DescribeUpdatesResponse, FindLinesRequest,
     FindLinesResponse, FindMergedRequest, FindMergedResponse, FollowLinesRequest, FollowLinesResponse,
-    GetConflictsRequest, GetConflictsResponse, GetStoreStatusRequest, GetStoreStatusResponse, ListMergesRequest,
-    ListMergesResponse, ListPushedCommitsRequest, ListPushedCommitsResponse, MergePullRequest, MergePullResponse,
-    RevertMergeRequest, RevertMergeResponse, SetDefaultBranchRequest, SetDefaultBranchResponse, SetPullHeadRequest,
-    SetPullHeadResponse, StageHeadRequest, StageHeadResponse, UpdatePullHeadRequest, UpdatePullHeadResponse,
+    GetConflictsRequest, GetConflictsResponse, GetMergeRequirementsRequest, GetMergeRequirementsResponse,
+    GetStoreStatusRequest, GetStoreStatusResponse, ListMergesRequest, ListMergesResponse, ListPushedCommitsRequest,
+    ListPushedCommitsResponse, MergePullRequest, MergePullResponse, RevertMergeRequest, RevertMergeResponse,
+    SetDefaultBranchRequest, SetDefaultBranchResponse, SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest,
+    StageHeadResponse, UpdatePullHeadRequest, UpdatePullHeadResponse,
 };
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::account_service_server::AccountService;
@@ -57,6 +58,7 @@ fakes! {
     FakeMergeService for MergeService {
         describe_pulls(DescribePullsRequest) -> DescribePullsResponse;
         get_conflicts(GetConflictsRequest) -> GetConflictsResponse;
+        get_merge_requirements(GetMergeRequirementsRequest) -> GetMergeRequirementsResponse;
         merge_pull(MergePullRequest) -> MergePullResponse;
         revert_merge(RevertMergeRequest) -> RevertMergeResponse;
         update_pull_head(UpdatePullHeadRequest) -> UpdatePullHeadResponse;
