@@ -42,6 +42,40 @@ impl AppState {
         Ok(grant)
     }
 
+    /// Returns the caller's grant for the operation of `request` on an issue or a pull request:
+    /// both are switched off apart from each other. Fails with [`IssueError::Disabled`] while the
+    /// issue tracker is disabled, unless `number` is a pull request.
+    pub(crate) async fn authorize_on<T>(
+        &self,
+        request: &Request<T>,
+        repository: i64,
+        number: i64,
+    ) -> Result<Arc<Grant>, IssueError> {
+        let grant = self.authorize_settings(request, repository).await?;
+        if !grant.issues_enabled {
+            // An issue never becomes a pull request, or the other way round.
+            let issue = self.store.find(self.store.reader(), RepositoryId(repository), number).await?;
+            require_pull(&grant, issue.is_some_and(|issue| issue.class.is_pull_request))?;
+        }
+        Ok(grant)
+    }
+
+    /// As [`Self::authorize_on`], for a comment.
+    pub(crate) async fn authorize_on_comment<T>(
+        &self,
+        request: &Request<T>,
+        repository: i64,
+        (number, id): (i64, i64),
+    ) -> Result<Arc<Grant>, IssueError> {
+        let grant = self.authorize_settings(request, repository).await?;
+        if !grant.issues_enabled {
+            let comment = self.store.comment(self.store.reader(), RepositoryId(repository), number, id).await?;
+            // One that is gone may be that of a repeated request.
+            require_pull(&grant, comment.is_none_or(|comment| comment.is_pull_request))?;
+        }
+        Ok(grant)
+    }
+
     /// Returns the caller's grant for the operation of `request` on a repository's labels or
     /// milestones. They remain available while its issue tracker is disabled.
     pub(crate) async fn authorize_settings<T>(
@@ -110,4 +144,9 @@ impl AppState {
     ) -> Result<TextTargets, IssueError> {
         self.repo.targets(repository, author, references::parse(text)).await
     }
+}
+
+/// Fails with [`IssueError::Disabled`] for what is no pull request that the caller can see.
+fn require_pull(grant: &Grant, is_pull_request: bool) -> Result<(), IssueError> {
+    if is_pull_request && grant.pulls_enabled { Ok(()) } else { Err(IssueError::Disabled) }
 }

@@ -30,7 +30,11 @@ async fn list_comments(
     state: &AppState,
     request: Request<ListCommentsRequest>,
 ) -> Result<ListCommentsResponse, IssueError> {
-    state.authorize(&request, request.get_ref().repository_id).await?;
+    let ListCommentsRequest { repository_id, issue_number, .. } = *request.get_ref();
+    match issue_number {
+        0 => state.authorize(&request, repository_id).await?,
+        number => state.authorize_on(&request, repository_id, number).await?,
+    };
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
     let repository = RepositoryId(request.repository_id);
@@ -46,8 +50,8 @@ async fn list_comments(
 }
 
 async fn get_comment(state: &AppState, request: Request<GetCommentRequest>) -> Result<GetCommentResponse, IssueError> {
-    state.authorize(&request, request.get_ref().repository_id).await?;
-    let GetCommentRequest { repository_id, issue_number, comment_id } = request.into_inner();
+    let GetCommentRequest { repository_id, issue_number, comment_id } = *request.get_ref();
+    state.authorize_on_comment(&request, repository_id, (issue_number, comment_id)).await?;
     let comment = encode::comment(state.comment(RepositoryId(repository_id), issue_number, comment_id).await?);
     version::tell(&comment);
     Ok(GetCommentResponse { comment: Some(comment) })
@@ -57,7 +61,8 @@ async fn create_comment(
     state: &AppState,
     request: Request<CreateCommentRequest>,
 ) -> Result<CreateCommentResponse, IssueError> {
-    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
+    let (repository_id, number) = (request.get_ref().repository_id, request.get_ref().issue_number);
+    let grant = state.authorize_on(&request, repository_id, number).await?;
     let author = user(&grant)?;
     let key = IdempotencyKey::of(&request, author.0, "CreateComment")?;
     let request = request.into_inner();
@@ -73,7 +78,6 @@ async fn create_comment(
         let (id, response) = (comment.id, CreateCommentResponse { comment: Some(encode::comment(comment)) });
         write.commit_with_subject(key.as_ref(), response, id).await
     };
-    let number = request.issue_number;
     let rebuild = |id: i64| async move {
         Ok(CreateCommentResponse { comment: Some(encode::comment(state.comment(repository, number, id).await?)) })
     };
@@ -84,7 +88,8 @@ async fn update_comment(
     state: &AppState,
     request: Request<UpdateCommentRequest>,
 ) -> Result<UpdateCommentResponse, IssueError> {
-    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
+    let UpdateCommentRequest { repository_id, issue_number, comment_id, .. } = *request.get_ref();
+    let grant = state.authorize_on_comment(&request, repository_id, (issue_number, comment_id)).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "UpdateComment")?;
     let request = request.into_inner();
@@ -133,7 +138,8 @@ async fn delete_comment(
     state: &AppState,
     request: Request<DeleteCommentRequest>,
 ) -> Result<DeleteCommentResponse, IssueError> {
-    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
+    let DeleteCommentRequest { repository_id, issue_number, comment_id } = *request.get_ref();
+    let grant = state.authorize_on_comment(&request, repository_id, (issue_number, comment_id)).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "DeleteComment")?;
     let request = request.into_inner();

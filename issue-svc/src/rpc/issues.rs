@@ -318,8 +318,8 @@ async fn list_user_issues(
 }
 
 async fn get_issue(state: &AppState, request: Request<GetIssueRequest>) -> Result<GetIssueResponse, IssueError> {
-    state.authorize(&request, request.get_ref().repository_id).await?;
-    let GetIssueRequest { repository_id, number } = request.into_inner();
+    let GetIssueRequest { repository_id, number } = *request.get_ref();
+    state.authorize_on(&request, repository_id, number).await?;
     let issue = encode::issue(state.full_issue(RepositoryId(repository_id), number).await?);
     version::tell(&issue);
     Ok(GetIssueResponse { issue: Some(issue) })
@@ -329,7 +329,7 @@ async fn update_issue(
     state: &AppState,
     request: Request<UpdateIssueRequest>,
 ) -> Result<UpdateIssueResponse, IssueError> {
-    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_on(&request, request.get_ref().repository_id, request.get_ref().number).await?;
     let key = IdempotencyKey::of(&request, user(&grant)?.0, "UpdateIssue")?;
     let request = request.into_inner();
     if let Some(key) = &key
@@ -433,7 +433,7 @@ async fn list_timeline(
     state: &AppState,
     request: Request<ListTimelineRequest>,
 ) -> Result<ListTimelineResponse, IssueError> {
-    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_on(&request, request.get_ref().repository_id, request.get_ref().number).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_TIMELINE_PAGE_SIZE).map_err(IssueError::Invalid)?;
     let (store, repository) = (&state.store, RepositoryId(request.repository_id));

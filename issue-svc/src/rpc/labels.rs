@@ -145,8 +145,8 @@ async fn list_issue_labels(
     state: &AppState,
     request: Request<ListIssueLabelsRequest>,
 ) -> Result<ListIssueLabelsResponse, IssueError> {
-    state.authorize(&request, request.get_ref().repository_id).await?;
-    let ListIssueLabelsRequest { repository_id, issue_number: number } = request.into_inner();
+    let ListIssueLabelsRequest { repository_id, issue_number: number } = *request.get_ref();
+    state.authorize_on(&request, repository_id, number).await?;
     let issue = state.full_issue(RepositoryId(repository_id), number).await?;
     let response = ListIssueLabelsResponse { labels: issue.labels.into_iter().map(encode::label).collect() };
     version::tell(&response);
@@ -157,7 +157,8 @@ async fn change_issue_labels(
     state: &AppState,
     request: Request<ChangeIssueLabelsRequest>,
 ) -> Result<ChangeIssueLabelsResponse, IssueError> {
-    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
+    let (repository_id, number) = (request.get_ref().repository_id, request.get_ref().issue_number);
+    let grant = state.authorize_on(&request, repository_id, number).await?;
     let actor = user(&grant)?;
     let key = IdempotencyKey::of(&request, actor.0, "ChangeIssueLabels")?;
     let request = request.into_inner();
