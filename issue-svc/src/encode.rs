@@ -198,8 +198,8 @@ pub(crate) fn review_comment(comment: ReviewComment) -> issue::ReviewComment {
 /// Encodes an entry in the timeline of an issue in `repository`.
 pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEntry {
     use issue::TimelineAction::{
-        Demilestoned, DueDateAdded, DueDateChanged, DueDateRemoved, HeadMoved, Labeled, MergeCancelled, Milestoned,
-        Renamed, ReviewDismissed, ReviewRequestRemoved, ReviewRequested, Unlabeled,
+        BaseChanged, Demilestoned, DueDateAdded, DueDateChanged, DueDateRemoved, HeadMoved, Labeled, MergeCancelled,
+        Milestoned, Renamed, ReviewDismissed, ReviewRequestRemoved, ReviewRequested, Unlabeled,
     };
     let action = i32::try_from(entry.action).ok().and_then(|action| issue::TimelineAction::try_from(action).ok());
     let is_label = matches!(action, Some(Labeled | Unlabeled));
@@ -221,6 +221,7 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         Some(action) if actions.contains(&action) => entry.old_text.clone(),
         _ => String::new(),
     };
+    let new_text = |of: issue::TimelineAction| if action == Some(of) { entry.new_text.clone() } else { String::new() };
     let is_due_date = matches!(action, Some(DueDateAdded | DueDateChanged | DueDateRemoved));
     let due_time = |text: &str| text.parse().ok().filter(|_| is_due_date).map(timestamp);
     issue::TimelineEntry {
@@ -235,9 +236,11 @@ pub(crate) fn entry(entry: TimelineEntry, repository: i64) -> issue::TimelineEnt
         old_title: old_text(&[Renamed]),
         team_name: old_text(&[ReviewRequested, ReviewRequestRemoved]),
         message: old_text(&[ReviewDismissed, MergeCancelled]),
+        old_base_branch: old_text(&[BaseChanged]),
         old_due_time: due_time(&entry.old_text),
         new_due_time: due_time(&entry.new_text),
-        new_title: if action == Some(Renamed) { entry.new_text } else { String::new() },
+        new_title: new_text(Renamed),
+        new_base_branch: new_text(BaseChanged),
         commit_id: entry.commit_id,
         source_repository_id: entry.source_repository_id,
         source_number: entry.source_number,

@@ -28,9 +28,10 @@ pub(crate) struct TimelineEntry {
     pub(crate) label_id: i64,
     pub(crate) label_color: String,
     /// The old title, the name of the label, the title of the milestone, the old head, the name
-    /// of the team, why a review was dismissed, or the old due date in microseconds since 1970.
+    /// of the team, why a review was dismissed, the old target branch, or the old due date in
+    /// microseconds since 1970.
     pub(crate) old_text: String,
-    /// The new title or due date.
+    /// The new title, target branch or due date.
     pub(crate) new_text: String,
     pub(crate) commit_id: String,
     pub(crate) source_repository_id: i64,

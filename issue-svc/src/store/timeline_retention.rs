@@ -1,7 +1,7 @@
 //! Deletes timeline entries beyond an issue's limit, in batches.
 //!
-//! Entries about titles, texts, assignees, labels, milestones, due dates and requests for reviews go
-//! first. Those that say why an issue was closed and what refers to it go last.
+//! Entries about titles, texts, assignees, labels, milestones, due dates, bases and requests for
+//! reviews go first. Those that say why an issue was closed and what refers to it go last.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ const MAX_READ_ROWS: i64 = 1000;
 const COUNT: &str = "SELECT COUNT(*) FROM timeline WHERE issue_id = $1";
 const COUNTS: &str =
     "SELECT issue_id, COUNT(*) FROM timeline WHERE issue_id > $1 GROUP BY issue_id ORDER BY issue_id LIMIT $2";
-/// Actions 3 to 10 of `TimelineAction`, 13, 16, 17 and 20 to 22 are the changes that go first.
+/// Actions 3 to 10 of `TimelineAction`, 13, 16, 17 and 20 to 23 are the changes that go first.
 const EXPENDABLE: &str = "SELECT id FROM timeline WHERE issue_id = $1 \
-     ORDER BY CASE WHEN action BETWEEN 3 AND 10 OR action IN (13, 16, 17, 20, 21, 22) THEN 0 ELSE 1 END, id LIMIT $2";
+     ORDER BY CASE WHEN action BETWEEN 3 AND 10 OR action IN (13, 16, 17, 20, 21, 22, 23) THEN 0 ELSE 1 END, id LIMIT $2";
 /// Ids grow with time, so the times need no index.
-const NEXT: &str = "SELECT id, created_us, (action BETWEEN 3 AND 10 OR action IN (13, 16, 17, 20, 21, 22)) AS is_change FROM timeline WHERE id > $1 ORDER BY id LIMIT $2";
+const NEXT: &str = "SELECT id, created_us, (action BETWEEN 3 AND 10 OR action IN (13, 16, 17, 20, 21, 22, 23)) AS is_change FROM timeline WHERE id > $1 ORDER BY id LIMIT $2";
 const DELETE: &str = "DELETE FROM timeline WHERE id IN ";
 /// Skips rows that another replica is deleting.
 const UNLOCKED_POSTGRES: &str = "(SELECT id FROM timeline WHERE id IN ";

@@ -221,6 +221,12 @@ impl Write<'_> {
         let store = &self.writer.store;
         store.set_base(&mut self.tx, issue.id, branch, merge_base_id).await?;
         store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        let entry = TimelineEntry {
+            old_text: pull.base_branch.clone(),
+            new_text: branch.to_owned(),
+            ..TimelineEntry::new(TimelineAction::BaseChanged, actor, self.now_us)
+        };
+        store.add_entries(&mut self.tx, issue.id, &[entry]).await?;
         // The rules of the other base may require less.
         self.drop_scheduled_merge(issue.id, actor, "the base was changed").await?;
         let issue = Issue { updated_us: self.now_us, ..issue };

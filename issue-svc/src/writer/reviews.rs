@@ -236,7 +236,12 @@ impl Write<'_> {
     }
 
     /// Makes a dismissed review count again.
-    pub(crate) async fn undismiss_review(&mut self, issue: &Issue, review: Review) -> Result<Review, IssueError> {
+    pub(crate) async fn undismiss_review(
+        &mut self,
+        issue: &Issue,
+        review: Review,
+        actor: UserId,
+    ) -> Result<Review, IssueError> {
         if !review.is_dismissed {
             return Err(IssueError::NotDismissed);
         }
@@ -244,6 +249,12 @@ impl Write<'_> {
         let store = &self.writer.store;
         store.update_review(&mut self.tx, &review).await?;
         store.touch(&mut self.tx, issue.id, 0, self.now_us).await?;
+        let entry = TimelineEntry {
+            assignee_id: review.user.0,
+            review_id: review.id,
+            ..TimelineEntry::new(TimelineAction::ReviewUndismissed, actor, self.now_us)
+        };
+        store.add_entries(&mut self.tx, issue.id, &[entry]).await?;
         Ok(review)
     }
 }

@@ -27,14 +27,14 @@ ferrite_api_types::shape! {
     struct TimelineEntry {
         id: i64,
         action: Action,
-        /// Absent for changes of the body, which Gitea does not list.
+        /// Absent for what Gitea does not list, such as changes of the body.
         #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
         kind: Option<CommentKind>,
         /// The user who did it.
         user: User,
         created_at: Time,
         /// The assignee, the user who was asked for a review, or the reviewer whose review was
-        /// dismissed.
+        /// dismissed or counts again.
         #[serde(skip_serializing_if = "Option::is_none")]
         assignee: Option<User>,
         /// The label as it was at the time.
@@ -66,7 +66,7 @@ ferrite_api_types::shape! {
         new_title: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         ref_commit_sha: Option<String>,
-        /// The review that was submitted or dismissed.
+        /// The review that was submitted or dismissed, or counts again.
         #[serde(skip_serializing_if = "Option::is_none")]
         review_id: Option<i64>,
         /// What the submitted review says.
@@ -78,6 +78,12 @@ ferrite_api_types::shape! {
         /// Why a review was dismissed, or a scheduled merge was cancelled.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
+        /// The target branch before it was changed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        old_ref: Option<String>,
+        /// The target branch after it was changed.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        new_ref: Option<String>,
     }
 }
 
@@ -102,6 +108,7 @@ ferrite_api_types::word_shape! {
         AddedDeadline = "added_deadline",
         ModifiedDeadline = "modified_deadline",
         RemovedDeadline = "removed_deadline",
+        ChangeTargetBranch = "change_target_branch",
     }
 }
 
@@ -131,6 +138,8 @@ ferrite_api_types::word_shape! {
         DueDateAdded = "due_date_added",
         DueDateChanged = "due_date_changed",
         DueDateRemoved = "due_date_removed",
+        BaseChanged = "base_changed",
+        ReviewUndismissed = "review_undismissed",
     }
 }
 
@@ -252,6 +261,8 @@ impl TimelineEntry {
             review_state,
             requested_team: Some(entry.team_name).filter(|name| !name.is_empty()),
             message: Some(entry.message).filter(|message| !message.is_empty()),
+            old_ref: Some(entry.old_base_branch).filter(|branch| !branch.is_empty()),
+            new_ref: Some(entry.new_base_branch).filter(|branch| !branch.is_empty()),
             issue: source.filter(|_| source_number != 0).map(|source| SourceIssue {
                 repository: source.full_name().to_owned(),
                 number: source_number,
@@ -291,7 +302,11 @@ impl CommentKind {
             TimelineAction::DueDateAdded => Some(Self::AddedDeadline),
             TimelineAction::DueDateChanged => Some(Self::ModifiedDeadline),
             TimelineAction::DueDateRemoved => Some(Self::RemovedDeadline),
-            TimelineAction::Edited | TimelineAction::HeadMoved | TimelineAction::Unspecified => None,
+            TimelineAction::BaseChanged => Some(Self::ChangeTargetBranch),
+            TimelineAction::Edited
+            | TimelineAction::HeadMoved
+            | TimelineAction::ReviewUndismissed
+            | TimelineAction::Unspecified => None,
         }
     }
 }
@@ -321,6 +336,8 @@ impl Action {
             TimelineAction::DueDateAdded => Self::DueDateAdded,
             TimelineAction::DueDateChanged => Self::DueDateChanged,
             TimelineAction::DueDateRemoved => Self::DueDateRemoved,
+            TimelineAction::BaseChanged => Self::BaseChanged,
+            TimelineAction::ReviewUndismissed => Self::ReviewUndismissed,
             TimelineAction::Unspecified => return Err(MissingField("action")),
         })
     }
@@ -431,6 +448,19 @@ mod tests {
         let removed = shown(removed);
         assert_eq!((&removed["type"], &removed["removed_assignee"]), (&json!("review_request"), &json!(true)));
         assert_eq!(removed["assignee"]["username"], "ghost");
+    }
+
+    #[test]
+    fn a_changed_base_has_both_branches_and_an_undismissal_its_review() {
+        let entry = |action: TimelineAction| issue::TimelineEntry { action: action.into(), ..Default::default() };
+        let (old_base_branch, new_base_branch) = ("main".to_owned(), "next".to_owned());
+        let changed = issue::TimelineEntry { old_base_branch, new_base_branch, ..entry(TimelineAction::BaseChanged) };
+        let expected = json!({
+            "action": "base_changed", "type": "change_target_branch", "body": "", "old_ref": "main", "new_ref": "next",
+        });
+        assert_eq!(shown(changed), expected);
+        let counts = issue::TimelineEntry { review_id: 12, ..entry(TimelineAction::ReviewUndismissed) };
+        assert_eq!(shown(counts), json!({"action": "review_undismissed", "body": "", "review_id": 12}));
     }
 
     #[test]

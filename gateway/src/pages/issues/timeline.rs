@@ -6,11 +6,8 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use axum::http::StatusCode;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
-use crate::pages::client::{Client, Listed};
 use crate::pages::components::{Pager, Time, filters, page_number};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::markdown::render_many;
@@ -54,6 +51,10 @@ pub(in crate::pages) struct Event {
     review_id: Option<i64>,
     review_state: Option<String>,
     message: Option<String>,
+    #[serde(default)]
+    old_ref: String,
+    #[serde(default)]
+    new_ref: String,
     /// HTML of the review that it is about.
     #[serde(skip)]
     review: Option<String>,
@@ -132,7 +133,10 @@ impl Event {
             "assigned" | "unassigned" => "person",
             "merged" | "merge_scheduled" | "merge_cancelled" => "merge",
             "head_moved" => "commit",
-            "reviewed" | "review_dismissed" | "review_requested" | "review_request_removed" => "eye",
+            "base_changed" => "pull",
+            "reviewed" | "review_dismissed" | "review_undismissed" | "review_requested" | "review_request_removed" => {
+                "eye"
+            }
             "referenced" => "link",
             _ => "draft",
         }
@@ -204,7 +208,7 @@ impl Conversation {
             })
         };
         let (comments, events, next) =
-            tokio::try_join!(list::<Comment>(api, &comments_path), list::<Event>(api, &events_path), next)?;
+            tokio::try_join!(api.list::<Comment>(&comments_path), api.list::<Event>(&events_path), next)?;
         let pager = Pager::of(here, PAGE_SIZE, &comments);
         let is_read = events.total.is_none_or(|total| total <= MAX_READ_EVENTS);
         let start = if page == 1 { None } else { Some(comments.items.first().map(|comment| comment.created_at)) };
@@ -225,15 +229,6 @@ impl Conversation {
         let is_complete = is_read && hidden == 0;
         let timeline = Timeline { repository: at.repository.path(), number, page, entries, is_complete };
         Ok(Self { timeline, pager, html, authors })
-    }
-}
-
-/// Reads a list of something that exists. A pull request has no comments and changes in a repository
-/// without issues.
-async fn list<T: DeserializeOwned>(api: &Client, path: &str) -> PageResult<Listed<T>> {
-    match api.list(path).await {
-        Err(error) if error.status() == StatusCode::NOT_FOUND => Ok(Listed { items: Vec::new(), total: Some(0) }),
-        listed => listed,
     }
 }
 
@@ -370,6 +365,8 @@ mod tests {
             ("reviewed", json!({"review_state": "APPROVED"}), "approved these changes"),
             ("due_date_changed", json!({"body": "2026-03-01|2026-02-01"}), "2026-03-01"),
             ("head_moved", json!({}), "pushed"),
+            ("base_changed", json!({"old_ref": "<a>", "new_ref": "next"}), "next</span>"),
+            ("review_undismissed", json!({"assignee": {"id": 2, "login": "eve"}}), "let the review count again of"),
             ("something_new", json!({}), "something new"),
         ] {
             let html = shown(vec![event(action, time, &more).into()]);

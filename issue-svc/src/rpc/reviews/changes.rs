@@ -80,7 +80,7 @@ pub(super) async fn undismiss_review(
         let review = write.review(number, request.review_id, actor).await?;
         write.require_review(&review)?;
         state.pulls.retry_merge(&mut write, (repository, issue.id, number)).await?;
-        let review = write.undismiss_review(&issue, review).await?;
+        let review = write.undismiss_review(&issue, review, actor).await?;
         let (id, response) = (review.id, UndismissReviewResponse { review: Some(encode::review(review)) });
         write.commit_with_subject(key.as_ref(), response, id).await
     };
