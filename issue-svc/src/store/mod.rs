@@ -38,7 +38,7 @@ pub(crate) use list::{MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS};
 #[cfg(test)]
 pub(crate) use listed_texts::{MAX_LISTED_TEXT_BYTES, MAX_PAGE_TEXT_BYTES};
 pub(crate) use purge::Deleted;
-pub(crate) use review_comments::FoundReviewComment;
+pub(crate) use review_comments::{FoundReviewComment, ReviewCommentFilter};
 pub(crate) use search::{SearchFilter, WINDOW_ROWS};
 pub(crate) use tallies::{COMMENT_CLASS, List, TallyChanges};
 pub(crate) use texts::MentionSource;

@@ -6,6 +6,7 @@ use ferrite_db::{DbError, Query, Tx};
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use sqlx_macros::FromRow;
 
+use super::list::MAX_UNCOUNTED_ROWS;
 use super::listed_texts::TextHead;
 use super::{IssueTable, Reader};
 use crate::model::{Body, NewReviewComment, Review, ReviewComment};
@@ -54,6 +55,37 @@ struct CommentRow {
     body: String,
     #[sqlx(flatten)]
     head: TextHead,
+}
+
+/// Which comments on a pull request to list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReviewCommentFilter {
+    pub(crate) issue: IssueId,
+    /// Only those of this review.
+    pub(crate) review: Option<i64>,
+    /// Who lists them, and sees those of the own pending review.
+    pub(crate) viewer: UserId,
+    /// Only those that were changed at this time or later.
+    pub(crate) since_us: Option<i64>,
+    pub(crate) is_resolved: Option<bool>,
+    pub(crate) is_newest_first: bool,
+}
+
+impl ReviewCommentFilter {
+    /// Appends the conditions.
+    fn push(&self, query: &mut Query) {
+        query.push(" WHERE review_comments.issue_id = ").bind(self.issue);
+        if let Some(review) = self.review {
+            query.push(" AND review_comments.review_id = ").bind(review);
+        }
+        if let Some(since_us) = self.since_us {
+            query.push(" AND review_comments.updated_us >= ").bind(since_us);
+        }
+        if let Some(is_resolved) = self.is_resolved {
+            query.push(" AND review_comments.resolver_id").push(if is_resolved { " <> 0" } else { " = 0" });
+        }
+        query.push(" AND (reviews.state <> 1 OR reviews.user_id = ").bind(self.viewer).push(")");
+    }
 }
 
 /// A comment with what its review and its pull request are now.
@@ -172,11 +204,26 @@ impl IssueTable {
         Ok(row.map(FoundReviewComment::from))
     }
 
-    /// Returns a page of the comments of a review, oldest first.
-    pub(crate) async fn list_review_comments(&self, review: i64, page: Page) -> Result<Vec<ReviewComment>, DbError> {
+    /// Returns a page of comments, their number as far as they were counted, and whether there are
+    /// more. The list ends after [`MAX_UNCOUNTED_ROWS`].
+    pub(crate) async fn list_review_comments(
+        &self,
+        filter: &ReviewCommentFilter,
+        page: Page,
+    ) -> Result<(Vec<ReviewComment>, i64, bool), DbError> {
+        let mut count = Query::new("SELECT COUNT(*) FROM (SELECT 1");
+        filter.push(count.push(FROM));
+        count.push(" LIMIT ").bind(MAX_UNCOUNTED_ROWS + 1).push(") AS found");
+        let (found,): (i64,) = self.db.one(count.sql(), count.args()).await?;
+        let (total, is_partial) = (found.min(MAX_UNCOUNTED_ROWS), found > MAX_UNCOUNTED_ROWS);
+        if page.offset() >= total {
+            return Ok((Vec::new(), total, is_partial));
+        }
         let rows = |query: &mut Query| {
-            query.push(" WHERE review_comments.review_id = ").bind(review);
-            query.push(" ORDER BY review_comments.id LIMIT ").bind(page.size()).push(" OFFSET ").bind(page.offset());
+            filter.push(query);
+            query.push(" ORDER BY review_comments.id").push(if filter.is_newest_first { " DESC" } else { "" });
+            query.push(" LIMIT ").bind(page.size().min(total - page.offset()));
+            query.push(" OFFSET ").bind(page.offset());
         };
         let mut texts = Query::new("SELECT review_comments.body AS text");
         rows(texts.push(FROM));
@@ -184,8 +231,9 @@ impl IssueTable {
         let mut query = Query::new(SELECT);
         self.push_text_head(query.push("'' AS body, "), "review_comments.body", max_bytes);
         rows(query.push(FROM));
-        let found: Vec<CommentRow> = self.db.all(query.sql(), query.args()).await?;
-        Ok(found.into_iter().map(|row| FoundReviewComment::from(row).comment).collect())
+        let rows: Vec<CommentRow> = self.db.all(query.sql(), query.args()).await?;
+        let comments = rows.into_iter().map(|row| FoundReviewComment::from(row).comment).collect();
+        Ok((comments, total, is_partial))
     }
 
     /// Returns the ids of the comments of a review, oldest first.

@@ -15,7 +15,7 @@ use crate::error::IssueError;
 use crate::model::Body;
 use crate::rpc::{require_author_or, user};
 use crate::state::AppState;
-use crate::store::FoundReviewComment;
+use crate::store::{FoundReviewComment, ReviewCommentFilter};
 use crate::writer::TextTargets;
 
 /// Returns a comment of a review that `viewer` sees.
@@ -36,15 +36,28 @@ pub(super) async fn list_review_comments(
     let grant = state.authorize_pulls(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let page = Page::parse(request.page, request.page_size, MAX_PAGE_SIZE).map_err(IssueError::Invalid)?;
-    let repository = RepositoryId(request.repository_id);
-    let pull = state.full_pull(repository, request.number).await?.pull_request.ok_or(IssueError::PullNotFound)?;
-    let review = find(state, (repository, request.number), request.review_id, viewer(&grant)).await?;
-    let comments = state.store.list_review_comments(review.id, page).await?;
+    let (repository, viewer) = (RepositoryId(request.repository_id), viewer(&grant));
+    let full = state.full_pull(repository, request.number).await?;
+    let review = match request.review_id {
+        0 => None,
+        id => Some(find(state, (repository, request.number), id, viewer).await?.id),
+    };
+    let filter = ReviewCommentFilter {
+        issue: full.issue.id,
+        review,
+        viewer,
+        since_us: request.since.map(encode::micros),
+        is_resolved: request.is_resolved,
+        is_newest_first: request.is_newest_first,
+    };
+    let (comments, total_count, is_partial) = state.store.list_review_comments(&filter, page).await?;
+    let pull = full.pull_request.ok_or(IssueError::PullNotFound)?;
     Ok(ListReviewCommentsResponse {
         comments: comments.into_iter().map(encode::review_comment).collect(),
-        total_count: review.comment_count,
+        total_count,
         head_id: pull.head_id,
         merge_base_id: pull.merge_base_id,
+        is_partial,
     })
 }
 
