@@ -49,13 +49,30 @@ impl Pulls {
         Err(AuthError::Unavailable.into())
     }
 
+    /// Returns the reviews that count for a merge of a pull request now. Permits have the same.
+    pub(crate) async fn merge_reviews(&self, full: &FullIssue, head_id: &str) -> Result<ReviewFacts, IssueError> {
+        let store = &self.writer.store;
+        let verdicts = store.verdicts(store.reader(), full.issue.id).await?;
+        let writers = self.writers_among(full.issue.repository, &verdicts, &full.requests).await?;
+        Ok(facts(&verdicts, &full.requests, head_id, &writers).ok_or(AuthError::Unavailable)?)
+    }
+
     /// Asks repo-svc which of the users who decided about a pull request, or who are asked to, can
     /// write to the repository now.
     async fn writers(&self, repository: RepositoryId, number: i64) -> Result<HashMap<i64, bool>, IssueError> {
         let store = &self.writer.store;
         let Some(full) = store.find_full(repository, number).await? else { return Ok(HashMap::new()) };
         let verdicts = store.verdicts(store.reader(), full.issue.id).await?;
-        let requested = full.requests.iter().filter_map(|requested| match requested {
+        self.writers_among(repository, &verdicts, &full.requests).await
+    }
+
+    async fn writers_among(
+        &self,
+        repository: RepositoryId,
+        verdicts: &[Verdict],
+        requests: &[Requested],
+    ) -> Result<HashMap<i64, bool>, IssueError> {
+        let requested = requests.iter().filter_map(|requested| match requested {
             Requested::User(user) => Some(user.0),
             Requested::Team { .. } => None,
         });

@@ -15,7 +15,7 @@ use tonic::Request;
 use self::create::create_pull;
 use self::update::update_pull;
 use super::issues::MAX_PAGE_SIZE;
-use super::merges::{cancel_merge, mark_merged, permit_merge, schedule_merge};
+use super::merges::{cancel_merge, get_merge_reviews, mark_merged, permit_merge, schedule_merge};
 use crate::encode;
 use crate::error::IssueError;
 use crate::model::{Class, Label, PullEnds, check_commit_id};
@@ -30,6 +30,7 @@ service!(PullService for AppState {
     get_pull_by_branches(GetPullByBranchesRequest) -> GetPullByBranchesResponse;
     get_pull_by_commit(GetPullByCommitRequest) -> GetPullByCommitResponse;
     update_pull(UpdatePullRequest) -> UpdatePullResponse;
+    get_merge_reviews(GetMergeReviewsRequest) -> GetMergeReviewsResponse;
     permit_merge(PermitMergeRequest) -> PermitMergeResponse;
     schedule_merge(ScheduleMergeRequest) -> ScheduleMergeResponse;
     cancel_merge(CancelMergeRequest) -> CancelMergeResponse;

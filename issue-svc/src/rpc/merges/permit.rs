@@ -1,9 +1,11 @@
-//! PermitMerge.
+//! PermitMerge, and GetMergeReviews for those who only want to know.
 
 use std::time::Duration;
 
+use ferrite_proto::git::MergeReviews;
 use ferrite_proto::id::RepositoryId;
-use ferrite_proto::issue::{PermitMergeRequest, PermitMergeResponse};
+use ferrite_proto::issue::{GetMergeReviewsRequest, GetMergeReviewsResponse, PermitMergeRequest, PermitMergeResponse};
+use ferrite_rpc::service_key::ReviewFacts;
 use tonic::Request;
 
 use crate::encode;
@@ -15,6 +17,30 @@ use crate::state::AppState;
 /// Longest wait for a push to the head that is being taken over.
 const MAX_HEAD_CHECKS: u32 = 20;
 const HEAD_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+pub(in crate::rpc) async fn get_merge_reviews(
+    state: &AppState,
+    request: Request<GetMergeReviewsRequest>,
+) -> Result<GetMergeReviewsResponse, IssueError> {
+    state.authorize_pulls(&request, request.get_ref().repository_id).await?;
+    let GetMergeReviewsRequest { repository_id, number } = request.into_inner();
+    let full = state.full_pull(RepositoryId(repository_id), number).await?;
+    let reviews = match &full.pull_request {
+        Some(pull) if !full.issue.class.is_closed => Some(state.pulls.merge_reviews(&full, &pull.head_id).await?),
+        _ => None,
+    };
+    Ok(GetMergeReviewsResponse { reviews: reviews.map(encode_reviews), pull: Some(encode::issue(full)) })
+}
+
+fn encode_reviews(facts: ReviewFacts) -> MergeReviews {
+    let ReviewFacts { approvals, stale_approvals, rejections, has_requests } = facts;
+    MergeReviews {
+        approver_ids: approvals,
+        stale_approver_ids: stale_approvals,
+        rejecter_ids: rejections,
+        has_requests,
+    }
+}
 
 pub(in crate::rpc) async fn permit_merge(
     state: &AppState,
