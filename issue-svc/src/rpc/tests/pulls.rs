@@ -13,10 +13,11 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::pull_service_client::PullServiceClient;
 use ferrite_proto::issue::{
     CreatePullRequest, GetPullByBranchesRequest, GetPullByCommitRequest, GetPullRequest, Issue, ListPullsRequest,
-    PermitMergeRequest, PullRequest, UpdatePullRequest,
+    ListTimelineRequest, PermitMergeRequest, PullRequest, TimelineAction, UpdatePullRequest,
 };
 use ferrite_proto::operation::{
-    CREATE_PULL, GET_BRANCH, GET_PULL, GET_PULL_BY_BRANCHES, GET_PULL_BY_COMMIT, LIST_PULLS, PERMIT_MERGE, UPDATE_PULL,
+    CREATE_PULL, GET_BRANCH, GET_PULL, GET_PULL_BY_BRANCHES, GET_PULL_BY_COMMIT, LIST_PULLS, LIST_TIMELINE,
+    PERMIT_MERGE, UPDATE_PULL,
 };
 use ferrite_rpc::testing::signed;
 use futures_util::future::join_all;
@@ -24,6 +25,7 @@ use futures_util::future::join_all;
 use super::*;
 
 mod marks;
+mod without_issues;
 
 pub(super) const FORK: i64 = 43;
 const ZEROS: &str = "0000000000000000000000000000000000000000";
@@ -366,6 +368,12 @@ async fn the_base_of_an_open_pull_request_changes() {
         service.peer.set_branch(REPOSITORY, "next", Some(&id("9")));
         let fields = update(&service, &ada, change).await.unwrap().pull_request.unwrap();
         assert_eq!((fields.base_branch.as_str(), fields.merge_base_id), ("next", id("9")));
+        let request = ListTimelineRequest { repository_id: REPOSITORY, number: 1, page: 1, page_size: 10 };
+        let mut issues = IssueServiceClient::new(service.channel.clone());
+        let listed = issues.list_timeline(ada.request(LIST_TIMELINE, request)).await.unwrap().into_inner();
+        let entry = &listed.entries[0];
+        assert_eq!((listed.entries.len(), entry.action(), entry.user_id), (1, TimelineAction::BaseChanged, 7));
+        assert_eq!((entry.old_base_branch.as_str(), entry.new_base_branch.as_str()), ("main", "next"));
         service.stop().await;
     })
     .await;

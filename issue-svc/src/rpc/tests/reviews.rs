@@ -19,7 +19,9 @@ use prost::Message;
 use super::pulls::{FORK, create, get, id, new_pull, pushed, refused, update};
 use super::*;
 
-fn reader(user: i64) -> TestCaller {
+mod comments;
+
+pub(super) fn reader(user: i64) -> TestCaller {
     TestCaller::user(user, Permission::Read)
 }
 
@@ -34,7 +36,7 @@ fn comment(line: i32, body: &str) -> NewReviewComment {
     NewReviewComment { path: "src/a.rs".to_owned(), line, body: body.to_owned(), ..Default::default() }
 }
 
-fn new(state: ReviewState, body: &str, comments: Vec<NewReviewComment>) -> CreateReviewRequest {
+pub(super) fn new(state: ReviewState, body: &str, comments: Vec<NewReviewComment>) -> CreateReviewRequest {
     CreateReviewRequest {
         repository_id: REPOSITORY,
         number: 1,
@@ -46,12 +48,12 @@ fn new(state: ReviewState, body: &str, comments: Vec<NewReviewComment>) -> Creat
 }
 
 /// Reviews as a caller.
-async fn review(service: &Service, caller: &TestCaller, new: CreateReviewRequest) -> Result<Review, Status> {
+pub(super) async fn review(service: &Service, caller: &TestCaller, new: CreateReviewRequest) -> Result<Review, Status> {
     let mut client = ReviewServiceClient::new(service.channel.clone());
     Ok(client.create_review(caller.request(CREATE_REVIEW, new)).await?.into_inner().review.unwrap())
 }
 
-async fn submit(
+pub(super) async fn submit(
     service: &Service,
     caller: &TestCaller,
     review_id: i64,
@@ -70,7 +72,7 @@ async fn get_review(service: &Service, caller: &TestCaller, review_id: i64) -> R
     Ok(client.get_review(caller.request(GET_REVIEW, request)).await?.into_inner().review.unwrap())
 }
 
-async fn list(service: &Service, caller: &TestCaller) -> ListReviewsResponse {
+pub(super) async fn list(service: &Service, caller: &TestCaller) -> ListReviewsResponse {
     let request = ListReviewsRequest { repository_id: REPOSITORY, number: 1, page: 1, page_size: 10 };
     let mut client = ReviewServiceClient::new(service.channel.clone());
     client.list_reviews(caller.request(LIST_REVIEWS, request)).await.unwrap().into_inner()
@@ -81,7 +83,15 @@ async fn comments(
     caller: &TestCaller,
     review_id: i64,
 ) -> Result<ListReviewCommentsResponse, Status> {
-    let request = ListReviewCommentsRequest { repository_id: REPOSITORY, number: 1, review_id, page: 1, page_size: 10 };
+    let (page, page_size) = (1, 10);
+    let request = ListReviewCommentsRequest {
+        repository_id: REPOSITORY,
+        number: 1,
+        review_id,
+        page,
+        page_size,
+        ..Default::default()
+    };
     let mut client = ReviewServiceClient::new(service.channel.clone());
     Ok(client.list_review_comments(caller.request(LIST_REVIEW_COMMENTS, request)).await?.into_inner())
 }
@@ -187,34 +197,6 @@ async fn an_approval_needs_no_text_and_submits_what_was_pending() {
 }
 
 #[tokio::test]
-async fn a_review_ends_the_request_to_its_author_once_it_is_submitted() {
-    on_each_url(|url| async move {
-        let (service, mut client) = start(&url).await;
-        let reviewer = Reviewer { user_id: 8, can_read: true, can_write: true, ..Default::default() };
-        service.peer.0.lock().unwrap().reviewers.insert("bob".to_owned(), reviewer);
-        let request = RequestReviewsRequest {
-            repository_id: REPOSITORY,
-            number: 1,
-            usernames: vec!["bob".to_owned()],
-            ..Default::default()
-        };
-        let asked = client.request_reviews(reader(7).request(REQUEST_REVIEWS, request)).await.unwrap().into_inner();
-        let request = asked.reviews[0].clone();
-        assert_eq!(list(&service, &reader(9)).await.reviews, std::slice::from_ref(&request));
-        let open = async || get(&service, 1).await.pull_request.unwrap().requested_reviewer_ids;
-        let bob = reader(8);
-        let pending = review(&service, &bob, new(ReviewState::Pending, "x", Vec::new())).await.unwrap();
-        assert_eq!(open().await, [8]);
-        assert_eq!(refused(submit(&service, &bob, request.id, ReviewState::Approved, "").await).1, "REVIEW_NOT_FOUND");
-        submit(&service, &bob, pending.id, ReviewState::Approved, "").await.unwrap();
-        assert_eq!(open().await, [0_i64; 0]);
-        assert_eq!(list(&service, &bob).await.total_count, 1);
-        service.stop().await;
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_review_needs_an_outcome_a_text_and_the_pull_request_of_somebody_else() {
     on_each_url(|url| async move {
         let (service, _) = start(&url).await;
@@ -254,44 +236,6 @@ async fn a_review_needs_an_outcome_a_text_and_the_pull_request_of_somebody_else(
 }
 
 #[tokio::test]
-async fn a_review_is_of_a_commit_and_lines_of_the_pull_request() {
-    on_each_url(|url| async move {
-        let (service, _) = start(&url).await;
-        let bob = reader(8);
-        let of = |commit: &str, comments| CreateReviewRequest {
-            commit_id: commit.to_owned(),
-            ..new(ReviewState::Commented, "x", comments)
-        };
-        let asked = || service.peer.0.lock().unwrap().line_requests.last().cloned();
-        review(&service, &bob, of(&id("A"), Vec::new())).await.unwrap();
-        assert_eq!(asked(), None);
-        assert_eq!(fields(review(&service, &bob, of(&id("5"), Vec::new())).await), ["commit_id"]);
-        service.peer.0.lock().unwrap().commits.insert(id("5"));
-        let inner = review(&service, &bob, of(&id("5"), Vec::new())).await.unwrap();
-        assert_eq!((inner.commit_id, inner.is_stale), (id("5"), true));
-        let request = asked().unwrap();
-        assert_eq!((request.head_id, request.merge_base_id, request.commit_id), (id("a"), id("b"), id("5")));
-
-        service.peer.set_branch(FORK, "topic", Some(&id("d")));
-        service.deliver(vec![pushed(FORK, &[("topic", &id("a"), &id("d"))])]).await.unwrap();
-        eventually("the head moved", async || get(&service, 1).await.pull_request.unwrap().head_id == id("d")).await;
-        let old = NewReviewComment { is_old_side: true, line_count: 2, ..comment(9, "a") };
-        let earlier = review(&service, &bob, of(&id("a"), vec![old])).await.unwrap();
-        let request = asked().unwrap();
-        assert_eq!((request.head_id, request.commit_id.as_str(), request.lines.len()), (id("a"), "", 1));
-        let comment_of = comments(&service, &bob, earlier.id).await.unwrap().comments.remove(0);
-        assert_eq!((comment_of.commit_id, comment_of.line_commit_id, comment_of.line_count), (id("a"), id("b"), 2));
-
-        let gone = NewReviewComment { is_old_side: true, ..comment(102, "a") };
-        let missing = of("", vec![comment(100, "a"), comment(101, "a"), gone]);
-        let missing = review(&service, &bob, missing).await;
-        assert_eq!(fields(missing), ["comments[1].new_position", "comments[2].old_position"]);
-        service.stop().await;
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_review_that_approves_or_rejects_is_dismissed_and_counts_again() {
     on_each_url(|url| async move {
         let (service, client) = start(&url).await;
@@ -325,6 +269,9 @@ async fn a_review_that_approves_or_rejects_is_dismissed_and_counts_again() {
         assert_eq!((entries.len(), entry.action(), entry.user_id), (4, TimelineAction::ReviewDismissed, 9));
         assert_eq!((entry.assignee_id, entry.review_id, entry.message.as_str()), (8, rejection, "Fixed now"));
         assert!(!undismiss(rejection).await.unwrap().is_dismissed);
+        let entry = timeline(&service).await.pop().unwrap();
+        assert_eq!((entry.action(), entry.user_id), (TimelineAction::ReviewUndismissed, 9));
+        assert_eq!((entry.assignee_id, entry.review_id, entry.message.as_str()), (8, rejection, ""));
         dismiss(rejection, true).await.unwrap();
         assert!(get_review(&service, &bob, approval).await.unwrap().is_dismissed);
         assert_eq!(events(&service).await.len(), 3);
@@ -364,80 +311,6 @@ async fn a_review_is_deleted_with_its_comments_by_its_author_or_an_admin() {
         assert_eq!(refused(delete(&TestCaller::user(9, Permission::Admin), pending).await).1, "REVIEW_NOT_FOUND");
         delete(&bob, pending).await.unwrap();
         assert_eq!(events(&service).await.len(), 4);
-        service.stop().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn what_a_review_mentions_counts_once_it_is_submitted() {
-    on_each_url(|url| async move {
-        let (service, client) = start(&url).await;
-        let bob = reader(8);
-        service.create(&bob, issue(String::new())).await.unwrap();
-        let pending = new(ReviewState::Pending, "@ada", vec![comment(1, "@carol #2"), comment(2, "@dan")]);
-        let pending = review(&service, &bob, pending).await.unwrap();
-        let references = "SELECT COUNT(*) FROM timeline WHERE action = 11";
-        let referred = async || service.db().one::<(i64,)>(references, &[]).await.unwrap().0;
-        assert_eq!((count(&service, "mentions").await, referred().await), (0, 0));
-        let more = new(ReviewState::Commented, "@ada @erin", vec![comment(3, "@carol")]);
-        review(&service, &bob, more).await.unwrap();
-        assert_eq!((count(&service, "mentions").await, referred().await), (5, 1));
-
-        let found = comments(&service, &bob, pending.id).await.unwrap().comments;
-        let change = UpdateReviewCommentRequest {
-            repository_id: REPOSITORY,
-            comment_id: found[1].id,
-            body: "nobody".to_owned(),
-        };
-        client.clone().update_review_comment(bob.request(UPDATE_REVIEW_COMMENT, change)).await.unwrap();
-        let delete = DeleteReviewCommentRequest { repository_id: REPOSITORY, comment_id: found[0].id };
-        client.clone().delete_review_comment(bob.request(DELETE_REVIEW_COMMENT, delete)).await.unwrap();
-        assert_eq!(count(&service, "mentions").await, 3);
-        service.stop().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_comment_is_edited_resolved_and_deleted_by_those_who_may() {
-    on_each_url(|url| async move {
-        let (service, client) = start(&url).await;
-        let (ada, bob, carol) = (reader(7), reader(8), reader(9));
-        let reviewed = review(&service, &bob, new(ReviewState::Commented, "", vec![comment(1, "a")])).await.unwrap();
-        let comment_id = comments(&service, &bob, reviewed.id).await.unwrap().comments[0].id;
-        let find = async || comments(&service, &bob, reviewed.id).await.unwrap().comments[0].clone();
-        let edit = async |caller: &TestCaller, body: &str| {
-            let request = UpdateReviewCommentRequest { repository_id: REPOSITORY, comment_id, body: body.to_owned() };
-            let request = caller.request(UPDATE_REVIEW_COMMENT, request);
-            Ok::<_, Status>(client.clone().update_review_comment(request).await?.into_inner().comment.unwrap())
-        };
-        assert_eq!(refused(edit(&ada, " ").await).0, Code::PermissionDenied);
-        assert_eq!(fields(edit(&bob, " ").await), ["body"]);
-        assert_eq!(edit(&bob, "b").await.unwrap().body, "b");
-        assert_eq!(edit(&TestCaller::user(9, Permission::Admin), "c").await.unwrap(), find().await);
-
-        let resolve = async |caller: &TestCaller| {
-            let request = ResolveReviewCommentRequest { repository_id: REPOSITORY, comment_id };
-            client.clone().resolve_review_comment(caller.request(RESOLVE_REVIEW_COMMENT, request)).await
-        };
-        assert_eq!(refused(resolve(&carol).await).0, Code::PermissionDenied);
-        resolve(&ada).await.unwrap();
-        resolve(&TestCaller::user(9, Permission::Write)).await.unwrap();
-        assert_eq!(find().await.resolver_id, 7);
-        let request = UnresolveReviewCommentRequest { repository_id: REPOSITORY, comment_id };
-        client.clone().unresolve_review_comment(bob.request(UNRESOLVE_REVIEW_COMMENT, request)).await.unwrap();
-        assert_eq!(find().await.resolver_id, 0);
-
-        let delete = async |caller: &TestCaller| {
-            let request = DeleteReviewCommentRequest { repository_id: REPOSITORY, comment_id };
-            client.clone().delete_review_comment(caller.request(DELETE_REVIEW_COMMENT, request)).await
-        };
-        assert_eq!(refused(delete(&carol).await).0, Code::PermissionDenied);
-        delete(&bob).await.unwrap();
-        assert_eq!(refused(delete(&bob).await).1, "COMMENT_NOT_FOUND");
-        assert_eq!(get_review(&service, &bob, reviewed.id).await.unwrap().comment_count, 0);
-        assert_eq!(review_comment_count(&service).await, 0);
         service.stop().await;
     })
     .await;

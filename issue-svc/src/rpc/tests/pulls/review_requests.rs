@@ -2,12 +2,16 @@
 
 use ferrite_proto::error::violations;
 use ferrite_proto::events::{IssueAction, IssueUpdated};
+use ferrite_proto::git::MergeReviews;
 use ferrite_proto::issue::review_service_client::ReviewServiceClient;
-use ferrite_proto::issue::{RemoveReviewRequestsRequest, RequestReviewsRequest, Review, ReviewState, ReviewTeam};
-use ferrite_proto::operation::{REMOVE_REVIEW_REQUESTS, REQUEST_REVIEWS};
+use ferrite_proto::issue::{
+    GetMergeReviewsRequest, RemoveReviewRequestsRequest, RequestReviewsRequest, Review, ReviewState, ReviewTeam,
+};
+use ferrite_proto::operation::{GET_MERGE_REVIEWS, REMOVE_REVIEW_REQUESTS, REQUEST_REVIEWS};
 use ferrite_proto::repo::Reviewer;
 use prost::Message;
 
+use super::super::reviews::{self, reader, submit};
 use super::*;
 use crate::testing::review_row;
 
@@ -249,6 +253,62 @@ async fn a_new_head_dismisses_approvals_where_the_base_wants_that() {
         service.peer.0.lock().unwrap().dismisses_approvals = true;
         assert_eq!(push("d", "e").await, [(8,)]);
         assert_eq!(push("e", "f").await, [(8,), (10,)]);
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_review_ends_the_request_to_its_author_once_it_is_submitted() {
+    on_each_url(|url| async move {
+        let service = with_pull(&url).await;
+        let request = ask(&service, &author(), &["bob"], &[]).await.unwrap().remove(0);
+        assert_eq!(reviews::list(&service, &reader(9)).await.reviews, std::slice::from_ref(&request));
+        let open = async || ends(&service, 1).await.requested_reviewer_ids;
+        let bob = reader(8);
+        let new = reviews::new(ReviewState::Pending, "x", Vec::new());
+        let pending = reviews::review(&service, &bob, new).await.unwrap();
+        assert_eq!(open().await, [8]);
+        assert_eq!(refused(submit(&service, &bob, request.id, ReviewState::Approved, "").await).1, "REVIEW_NOT_FOUND");
+        submit(&service, &bob, pending.id, ReviewState::Approved, "").await.unwrap();
+        assert_eq!(open().await, [0_i64; 0]);
+        assert_eq!(reviews::list(&service, &bob).await.total_count, 1);
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_reviews_that_count_for_a_merge_are_known_to_its_readers() {
+    on_each_url(|url| async move {
+        let service = with_pull(&url).await;
+        service.peer.set_reviewer("carol", 11, true);
+        service.peer.set_reviewer("dan", 12, true);
+        let find = async |caller: &TestCaller, number| {
+            let request = GetMergeReviewsRequest { repository_id: REPOSITORY, number };
+            let mut client = PullServiceClient::new(service.channel.clone());
+            Ok::<_, Status>(client.get_merge_reviews(caller.request(GET_MERGE_REVIEWS, request)).await?.into_inner())
+        };
+        let anybody = TestCaller::anonymous(Permission::Read);
+        let found = find(&anybody, 1).await.unwrap();
+        assert_eq!((found.pull, found.reviews), (Some(get(&service, 1).await), Some(MergeReviews::default())));
+        let rows = [(8, APPROVED, id("a")), (9, APPROVED, id("a")), (11, APPROVED, id("e")), (12, REJECTED, id("e"))];
+        for (user, state, commit_id) in rows {
+            service.db().execute(&review_row(user, state, &commit_id, user), &[]).await.unwrap();
+        }
+        ask(&service, &author(), &[], &["core team"]).await.unwrap();
+        let expected = MergeReviews {
+            approver_ids: vec![8],
+            stale_approver_ids: vec![11],
+            rejecter_ids: vec![12],
+            has_requests: true,
+        };
+        assert_eq!(find(&anybody, 1).await.unwrap().reviews, Some(expected));
+        assert_eq!(refused(find(&anybody, 2).await).1, "PULL_NOT_FOUND");
+        assert_eq!(refused(find(&anybody.without_pulls(), 1).await).1, "PULLS_DISABLED");
+        let close = UpdatePullRequest { state: IssueState::Closed.into(), ..Default::default() };
+        update(&service, &author(), close).await.unwrap();
+        assert_eq!(find(&anybody, 1).await.unwrap().reviews, None);
         service.stop().await;
     })
     .await;
