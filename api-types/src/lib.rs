@@ -22,7 +22,7 @@ pub use comment::Comment;
 pub use convert::{State, Time};
 pub use issue::{Issue, Label};
 pub use milestone::Milestone;
-pub use pull::PullRequest;
+pub use pull::{MergeStyle, PullRequest};
 pub use repository::{Permissions, Repository, Viewer};
 pub use review::{Review, ReviewComment, ReviewState, ReviewTeam};
 pub use user::{Accounts, User, Visibility};

@@ -89,11 +89,16 @@ crate::shape! {
 crate::word_shape! {
     /// How a pull request is merged.
     #[derive(Clone, Copy, Debug)]
-    enum MergeStyle {
+    pub enum MergeStyle {
+        /// A merge commit.
         Merge = "merge",
+        /// The commits of the head on top of the base.
         Rebase = "rebase",
+        /// The commits of the head on top of the base, and a merge commit.
         RebaseMerge = "rebase-merge",
+        /// One commit with all changes.
         Squash = "squash",
+        /// The base moves to the head.
         FastForwardOnly = "fast-forward-only"
     }
 }
@@ -117,16 +122,26 @@ crate::shape! {
     }
 }
 
+impl MergeStyle {
+    /// Converts a style.
+    ///
+    /// # Errors
+    /// If it is missing.
+    pub fn new(style: git::MergeStyle) -> Result<Self, MissingField> {
+        Ok(match style {
+            git::MergeStyle::Merge => Self::Merge,
+            git::MergeStyle::Rebase => Self::Rebase,
+            git::MergeStyle::RebaseMerge => Self::RebaseMerge,
+            git::MergeStyle::Squash => Self::Squash,
+            git::MergeStyle::FastForwardOnly => Self::FastForwardOnly,
+            git::MergeStyle::Unspecified => return Err(MissingField("style")),
+        })
+    }
+}
+
 impl ScheduledMerge {
     fn new(merge: &issue::ScheduledMerge, user: impl Fn(i64) -> User) -> Result<Self, MissingField> {
-        let merge_style = match merge.style() {
-            git::MergeStyle::Merge => MergeStyle::Merge,
-            git::MergeStyle::Rebase => MergeStyle::Rebase,
-            git::MergeStyle::RebaseMerge => MergeStyle::RebaseMerge,
-            git::MergeStyle::Squash => MergeStyle::Squash,
-            git::MergeStyle::FastForwardOnly => MergeStyle::FastForwardOnly,
-            git::MergeStyle::Unspecified => return Err(MissingField("style")),
-        };
+        let merge_style = MergeStyle::new(merge.style())?;
         Ok(Self { user: user(merge.user_id), merge_style, created_at: Time::new(merge.create_time, "create_time")? })
     }
 }

@@ -194,6 +194,11 @@ impl ApiError {
         &self.message
     }
 
+    /// The reason that the contracts list for this failure.
+    pub(crate) fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
     /// Seconds after which the same request may succeed.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.retry_after

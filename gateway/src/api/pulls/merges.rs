@@ -224,19 +224,22 @@ fn name_options(object: &mut JsonObject) {
 
 /// 405 unless the settings allow the style; those of a repository without pull requests do not count.
 fn require_allowed(style: MergeStyle, settings: &PullSettings) -> ApiResult<()> {
-    let is_allowed = match style {
+    if is_allowed(style, settings) || !settings.has_pulls {
+        return Ok(());
+    }
+    let message = "the settings of the repository do not allow this style of merging";
+    Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).because("STYLE_NOT_ALLOWED"))
+}
+
+pub(super) fn is_allowed(style: MergeStyle, settings: &PullSettings) -> bool {
+    match style {
         MergeStyle::Unspecified => false,
         MergeStyle::Merge => settings.allow_merge,
         MergeStyle::Rebase => settings.allow_rebase,
         MergeStyle::RebaseMerge => settings.allow_rebase_merge,
         MergeStyle::Squash => settings.allow_squash,
         MergeStyle::FastForwardOnly => settings.allow_fast_forward_only,
-    };
-    if is_allowed || !settings.has_pulls {
-        return Ok(());
     }
-    let message = "the settings of the repository do not allow this style of merging";
-    Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).because("STYLE_NOT_ALLOWED"))
 }
 
 /// Returns the message of the commit that the style makes; empty if it makes none.

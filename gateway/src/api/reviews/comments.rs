@@ -20,14 +20,19 @@ use crate::api::git::response::read_error;
 use crate::http::body::NoBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
-use crate::http::page::{Total, WholeList};
+use crate::http::filters::{OptionalFlag, QueryOf, filters};
+use crate::http::page::{ExtensionList, Total, WholeList};
 use crate::http::path::{Params, RepoPath};
-use crate::http::request::{LongText, RequestBody, Required, fields};
+use crate::http::request::{LongText, RequestBody, Required, Time, Word, fields};
 use crate::http::response::{Json, NoContent, TextList};
+use crate::http::routes::variant;
+use crate::http::words::words;
 
 const FOLLOW_TIMEOUT: Duration = Duration::from_secs(60);
 
 operations! {
+    "/api/v1/repos/{owner}/{repo}/pulls/{index}/comments" =>
+        get list_of_pull as variant(operation::LIST_REVIEW_COMMENTS, "OfPull");
     "/api/v1/repos/{owner}/{repo}/pulls/{index}/reviews/{id}/comments" => get list as operation::LIST_REVIEW_COMMENTS;
     "/api/v1/repos/{owner}/{repo}/pulls/comments/{id}" =>
         get get as operation::GET_REVIEW_COMMENT,
@@ -36,6 +41,23 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/pulls/comments/{id}/resolve" => post resolve as operation::RESOLVE_REVIEW_COMMENT;
     "/api/v1/repos/{owner}/{repo}/pulls/comments/{id}/unresolve" =>
         post unresolve as operation::UNRESOLVE_REVIEW_COMMENT;
+}
+
+words! {
+    /// Whether the newest come first.
+    enum Direction: bool { "asc" = false, "desc" = true }
+}
+
+filters! {
+    /// Which comments on lines to list, and in which order.
+    struct LineCommentFilters {
+        /// Only comments that were changed at this time or later.
+        since: Time = "2026-01-02T03:04:05Z",
+        /// Only comments that are resolved, or only those that are not.
+        is_resolved: OptionalFlag = false,
+        /// The order: `asc`, oldest first, is the default.
+        direction: Word<Direction> = "desc",
+    }
 }
 
 fields! {
@@ -65,12 +87,48 @@ async fn list(
         review_id: params.id("id"),
         page: query.page.number,
         page_size: query.page.size,
+        ..Default::default()
     };
+    let (comments, total) = listed(&call, &access, request).await?;
+    Ok(query.text_list(comments, total, &call.links))
+}
+
+async fn list_of_pull(
+    MaybeAuthenticated(call): MaybeAuthenticated,
+    path: RepoPath,
+    params: Params,
+    query: ExtensionList,
+    filters: QueryOf<LineCommentFilters>,
+) -> ApiResult<TextList<ReviewComment>> {
+    let access = call.access(&path, operation::LIST_REVIEW_COMMENTS).await?;
+    let (repository_id, number) = (access.id, params.id("index"));
+    let blank = ListReviewCommentsRequest { repository_id, number, ..Default::default() };
+    let check = async {
+        call.clients.reviews().list_review_comments(call.blank_with_grant(&access.grant, blank.clone())).await
+    };
+    let LineCommentFilters { since, is_resolved, direction } = after_refusal(check, filters.read()).await?;
+    let request = ListReviewCommentsRequest {
+        page: query.page.number,
+        page_size: query.page.size,
+        since,
+        is_resolved,
+        is_newest_first: direction.unwrap_or(false),
+        ..blank
+    };
+    let (comments, total) = listed(&call, &access, request).await?;
+    Ok(query.text_list(comments, total, &call.links))
+}
+
+async fn listed(
+    call: &ApiCall,
+    access: &ResolvedAccess,
+    request: ListReviewCommentsRequest,
+) -> ApiResult<(Vec<ReviewComment>, Total)> {
     let request = call.request_with_grant(&access.grant, request);
     let response = call.clients.reviews().list_review_comments(request).await?.into_inner();
     let ends = Ends { head_id: response.head_id, merge_base_id: response.merge_base_id };
-    let comments = convert(&call, &access, response.comments, &ends).await?;
-    Ok(query.text_list(comments, Total::counted(response.total_count, false), &call.links))
+    let comments = convert(call, access, response.comments, &ends).await?;
+    Ok((comments, Total::counted(response.total_count, response.is_partial)))
 }
 
 async fn get(

@@ -22,6 +22,8 @@ const MARK: &str = "ferrite.issue.v1.PullService/MarkMerged";
 const SCHEDULE: &str = "ferrite.issue.v1.PullService/ScheduleMerge";
 const CANCEL: &str = "ferrite.issue.v1.PullService/CancelMerge";
 const UPDATE: &str = "ferrite.git.v1.MergeService/UpdatePullHead";
+const REVIEWS: &str = "ferrite.issue.v1.PullService/GetMergeReviews";
+const REQUIREMENTS: &str = "ferrite.git.v1.MergeService/GetMergeRequirements";
 const CONFLICTS: &str = "ferrite.git.v1.MergeService/GetConflicts";
 const COMPARE: &str = "ferrite.git.v1.DiffService/Compare";
 
@@ -273,6 +275,40 @@ async fn a_conflict_names_up_to_ten_files() {
     assert_eq!((status, &shown["files"][0], &shown["total_count"]), (200, &first, &json!(120)));
     let ends = git::PullEnds { base_branch: "main".into(), head_id: "a".repeat(40) };
     case.check_request(CONFLICTS, git::GetConflictsRequest { repository_id: 7, pull: Some(ends) });
+}
+
+#[tokio::test]
+async fn a_merge_is_checked_with_the_reviews_that_issue_svc_counts() {
+    let case = case().await;
+    let path = "/pulls/2/merge-requirements";
+    let reviews = git::MergeReviews { approver_ids: vec![3], ..Default::default() };
+    let found = issue::GetMergeReviewsResponse { pull: pull(ends()), reviews: Some(reviews.clone()) };
+    case.script.respond(REVIEWS, &found);
+    case.script.respond(REQUIREMENTS, &git::GetMergeRequirementsResponse::default());
+    let (status, shown, _) = case.send("GET", path, &Value::Null).await;
+    assert_eq!((status, &shown["can_merge"], &shown["behind"]), (200, &json!(true), &json!(false)), "{shown}");
+    assert_eq!(
+        (&shown["merge_styles"], &shown["head_commit_id"]),
+        (&json!(["merge", "squash"]), &json!("a".repeat(40)))
+    );
+    let asked = issue::GetMergeReviewsRequest { repository_id: 7, number: 2 };
+    assert_eq!(case.script.take_request(REVIEWS), Some(asked));
+    let ends_of_git = git::PullEnds { base_branch: "main".into(), head_id: "a".repeat(40) };
+    let asked = git::GetMergeRequirementsRequest { repository_id: 7, pull: Some(ends_of_git), reviews: Some(reviews) };
+    assert_eq!(case.script.take_request(REQUIREMENTS), Some(asked));
+
+    // git is not asked about one that is not open.
+    for (is_merged, reason) in [(true, "ALREADY_MERGED"), (false, "PULL_CLOSED")] {
+        let closed = pull(issue::PullRequest { is_merged, ..ends() });
+        let closed = closed.map(|pull| issue::Issue { state: IssueState::Closed.into(), ..pull });
+        case.script.respond(REVIEWS, &issue::GetMergeReviewsResponse { pull: closed, reviews: None });
+        let (status, shown, _) = case.send("GET", path, &Value::Null).await;
+        assert_eq!((status, &shown["can_merge"]), (200, &json!(false)));
+        assert_eq!(shown["requirements"][0]["reason"], reason);
+        assert!(!case.script.took_request(REQUIREMENTS));
+    }
+    case.script.fail(REVIEWS, refusal(Kind::NotFound, "PULL_NOT_FOUND"));
+    assert_eq!(case.send("GET", path, &Value::Null).await.0, 404);
 }
 
 #[tokio::test]

@@ -64,7 +64,8 @@ fn path() -> String {
 }
 
 fn list_of(comments: Vec<issue::ReviewComment>) -> issue::ListReviewCommentsResponse {
-    issue::ListReviewCommentsResponse { comments, total_count: 7, head_id: id('a'), merge_base_id: id('b') }
+    let (head_id, merge_base_id) = (id('a'), id('b'));
+    issue::ListReviewCommentsResponse { comments, total_count: 7, head_id, merge_base_id, is_partial: false }
 }
 
 #[tokio::test]
@@ -76,10 +77,33 @@ async fn comments_of_the_head_and_the_merge_base_are_where_they_were() {
     let line = ["side", "position", "original_position", "outdated"].map(|field| shown[1][field].clone());
     assert_eq!(json!(line), json!(["old", 0, 4, false]));
     assert!(link.contains("page=2>; rel=\"next\""), "{link}");
-    let expected =
-        issue::ListReviewCommentsRequest { repository_id: 7, number: 2, review_id: 12, page: 1, page_size: 2 };
+    let of_pull = issue::ListReviewCommentsRequest { repository_id: 7, number: 2, page: 1, ..Default::default() };
+    let expected = issue::ListReviewCommentsRequest { review_id: 12, page_size: 2, ..of_pull.clone() };
     case.check_request(operation::LIST_REVIEW_COMMENTS, expected);
     assert!(!case.script.took_request(operation::FOLLOW_LINES));
+
+    // Those of all reviews.
+    let filtered = "?direction=desc&is_resolved=false&since=2026-01-02T01:04:05Z&limit=1000";
+    let everything = issue::ListReviewCommentsRequest {
+        page_size: 100,
+        since: Some(timestamp(1_767_315_845_000_000)),
+        is_resolved: Some(false),
+        is_newest_first: true,
+        ..of_pull.clone()
+    };
+    let plain = issue::ListReviewCommentsRequest { page_size: 50, ..of_pull };
+    for (query, expected) in [("", plain), (filtered, everything)] {
+        let (status, shown, _) = case.send("GET", &format!("/pulls/2/comments{query}"), &Value::Null).await;
+        assert_eq!((status, &shown[0]), (200, &shown_comment()), "{query}");
+        case.check_request(operation::LIST_REVIEW_COMMENTS, expected);
+    }
+    case.script.fail(operation::LIST_REVIEW_COMMENTS, refusal(Kind::InvalidArgument, "INVALID_REQUEST"));
+    let (status, refused, _) = case.send("GET", "/pulls/2/comments?direction=up&since=x", &Value::Null).await;
+    let fields = ["since", "direction"].map(|field| json!(field));
+    assert_eq!(
+        (status, [&refused["errors"][0]["field"], &refused["errors"][1]["field"]]),
+        (422, [&fields[0], &fields[1]])
+    );
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::document;
 
 /// Summaries by `operationId`.
-const SUMMARIES: [(&str, &str); 111] = [
+const SUMMARIES: [(&str, &str); 113] = [
     // Webhooks and their deliveries.
     ("ListHooks", "Returns the webhooks of a repository, sorted by id."),
     ("ListHooksOfOrganization", "Returns the webhooks of an organization, sorted by id."),
@@ -190,6 +190,8 @@ const SUMMARIES: [(&str, &str); 111] = [
     ("GetPullIsMerged", "Returns 204 if a pull request is merged, else 404."),
     ("GetPullFiles", "Returns the files that a pull request changes."),
     ("GetPullCommits", "Returns the commits of a pull request, newest first."),
+    ("ListReviewComments", "Returns the comments of a review, oldest first."),
+    ("ListReviewCommentsOfPull", "Returns the comments on lines of a pull request, those of all its reviews."),
     // Activities.
     ("ListActivities", "Returns what a user did lately, and what others did in the user's repositories, newest first."),
     (
