@@ -80,8 +80,7 @@ pub(super) async fn page(on: &PullVisit, left: Left<'_>) -> PageResult {
     let mut texts = vec![on.issue.body.clone()];
     texts.extend(draft.is_preview.then(|| draft.body.clone()));
     let reviews = async {
-        let reviews = reviews::list(on).await?;
-        let comments = reviews::comments(on, &reviews).await?;
+        let (reviews, comments) = tokio::try_join!(reviews::list(on), reviews::comments(on))?;
         let html = reviews::render(on, &reviews, &comments).await?;
         Ok((reviews, html))
     };

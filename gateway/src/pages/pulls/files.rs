@@ -67,9 +67,12 @@ async fn submit(on: &PullVisit, fields: &Fields) -> PageResult<Value> {
 async fn page(on: &PullVisit, refused: Option<(&Fields, String)>) -> PageResult {
     let (api, shell) = (&on.visit().api, &on.visit().shell);
     let path = format!("{}.diff", on.api());
-    let (diff, reviews, commit_count) =
-        tokio::try_join!(Diff::load(api, &path, Style::of(&shell.here)), reviews::list(on), on.commit_count())?;
-    let comments = reviews::comments(on, &reviews).await?;
+    let (diff, reviews, comments, commit_count) = tokio::try_join!(
+        Diff::load(api, &path, Style::of(&shell.here)),
+        reviews::list(on),
+        reviews::comments(on),
+        on.commit_count()
+    )?;
     let rights = on.rights();
     let remarks = Remarks {
         html: reviews::on_lines(on, &reviews, &comments).await?,

@@ -2,13 +2,11 @@
 //! that merge, update and revert it.
 
 use super::PullVisit;
-use super::requirements::{Facts, Requirement, Rule, rules_of};
+use super::requirements::{MergeRequirements, Requirement};
 use super::view::{CombinedStatus, Conflicts, EndRepository, Pull, Review, ReviewState};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::Fields;
 
-/// Rules of a repository, at most.
-const MAX_RULES: u64 = 50;
 /// Checks that are shown.
 const MAX_CHECKS: u64 = 50;
 /// Bytes of the body of a pull request in the message of a squash, as in the API.
@@ -29,9 +27,12 @@ pub(super) struct MergeBox {
     /// The latest review of each user.
     pub(super) verdicts: Vec<Review>,
     pub(super) checks: CombinedStatus,
-    /// `None` unless head and base do not fit together. Empty if they have no common history.
+    /// Why head and base do not fit together.
+    pub(super) obstacle: Option<String>,
     pub(super) conflicts: Option<Conflicts>,
     pub(super) requirements: Vec<Requirement>,
+    /// Why no style of merging is possible.
+    pub(super) style_message: Option<String>,
     pub(super) styles: Vec<StyleForm>,
     pub(super) has_manual_style: bool,
     pub(super) is_manual_open: bool,
@@ -56,14 +57,15 @@ pub(super) struct StyleForm {
 pub(super) struct Loaded {
     checks: CombinedStatus,
     conflicts: Option<Conflicts>,
-    rules: Vec<Rule>,
+    requirements: MergeRequirements,
 }
 
 /// Reads what an open pull request waits for.
 pub(super) async fn load(on: &PullVisit) -> PageResult<Loaded> {
     let (api, repository, pull) = (&on.visit().api, on.at.repository.api(), &on.pull);
     if !pull.is_open() {
-        return Ok(Loaded { checks: CombinedStatus::default(), conflicts: None, rules: Vec::new() });
+        let (checks, requirements) = (CombinedStatus::default(), MergeRequirements::default());
+        return Ok(Loaded { checks, conflicts: None, requirements });
     }
     let checks = async {
         let path = format!("{repository}/commits/{}/status?limit={MAX_CHECKS}", pull.head.sha);
@@ -73,21 +75,14 @@ pub(super) async fn load(on: &PullVisit) -> PageResult<Loaded> {
         match pull.mergeable {
             Some(false) => {
                 let found = api.find::<Conflicts>(&format!("{}/conflicts", on.api())).await?;
-                // A draft without conflicts only has to become ready.
-                Ok(Some(found.unwrap_or_default()).filter(|found| !pull.draft || found.total_count > 0))
+                Ok(found.filter(|found| found.total_count > 0))
             }
             _ => Ok(None),
         }
     };
-    let rules = async {
-        if !on.rights().admin {
-            return Ok(Vec::new());
-        }
-        let listed = api.list::<Rule>(&format!("{repository}/branch_protections?limit={MAX_RULES}")).await?;
-        Ok(rules_of(listed.items, &pull.base.label))
-    };
-    let (checks, conflicts, rules) = tokio::try_join!(checks, conflicts, rules)?;
-    Ok(Loaded { checks, conflicts, rules })
+    let path = format!("{}/merge-requirements", on.api());
+    let (checks, conflicts, requirements) = tokio::try_join!(checks, conflicts, api.get::<MergeRequirements>(&path))?;
+    Ok(Loaded { checks, conflicts, requirements })
 }
 
 impl MergeBox {
@@ -95,8 +90,6 @@ impl MergeBox {
     pub(super) fn new(on: &PullVisit, loaded: Loaded, reviews: &[Review], typed: Option<&Fields>) -> Self {
         let (pull, rights) = (&on.pull, on.rights());
         let latest = latest(reviews);
-        let facts = Facts { pull, viewer: on.viewer(), latest: &latest, checks: &loaded.checks };
-        let requirements = loaded.rules.iter().flat_map(|rule| rule.requirements(&facts)).collect();
         let verdicts = latest.iter().map(|review| (*review).clone()).collect();
         let typed = typed.filter(|typed| typed.text("action") == "merge");
         let base = pull.base.repo.as_ref().filter(|_| rights.merge && pull.is_open());
@@ -104,8 +97,10 @@ impl MergeBox {
         Self {
             verdicts,
             checks: loaded.checks,
+            obstacle: loaded.requirements.missing("mergeable"),
             conflicts: loaded.conflicts,
-            requirements,
+            requirements: loaded.requirements.of_protection(),
+            style_message: loaded.requirements.missing("style"),
             styles: base.map(|base| styles(pull, base, typed)).unwrap_or_default(),
             has_manual_style: base.is_some_and(|base| base.allow_manual_merge),
             is_manual_open: typed.is_some_and(|typed| typed.text("Do") == MANUAL),

@@ -1,179 +1,78 @@
-//! What the protection of the base branch requires of a merge, as far as its administrators see.
+//! What the merge of a pull request needs, as the API tells it.
 
 use serde::Deserialize;
 
-use super::view::{CombinedStatus, Pull, Review, ReviewState};
-use crate::pages::view::Account;
+/// The kinds that the protection of the base branch requires.
+const OF_PROTECTION: [&str; 6] = ["merger", "up_to_date", "check", "approvals", "no_rejection", "requested_reviews"];
 
-/// A branch protection rule.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct Rule {
-    pattern: String,
-    required_approvals: usize,
-    enable_approvals_whitelist: bool,
-    approvals_whitelist_username: Vec<String>,
-    block_on_rejected_reviews: bool,
-    block_on_official_review_requests: bool,
-    block_on_outdated_branch: bool,
-    ignore_stale_approvals: bool,
-    enable_status_check: bool,
-    status_check_contexts: Vec<String>,
-    enable_merge_whitelist: bool,
-    merge_whitelist_usernames: Vec<String>,
+pub(super) struct MergeRequirements {
+    requirements: Vec<Requirement>,
 }
 
 /// Something that a merge needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Requirement {
-    pub(super) text: String,
-    pub(super) is_met: bool,
+    kind: String,
+    pub(super) met: bool,
+    message: String,
+    context: Option<String>,
+    approvals: Option<i64>,
+    required_approvals: Option<i64>,
 }
 
-/// What requirements are compared with.
-pub(super) struct Facts<'a> {
-    pub(super) pull: &'a Pull,
-    pub(super) viewer: Option<&'a Account>,
-    /// The latest review of each user.
-    pub(super) latest: &'a [&'a Review],
-    pub(super) checks: &'a CombinedStatus,
-}
+impl MergeRequirements {
+    /// Returns what the protection of the base branch requires.
+    pub(super) fn of_protection(&self) -> Vec<Requirement> {
+        let of_protection = |requirement: &&Requirement| OF_PROTECTION.contains(&requirement.kind.as_str());
+        self.requirements.iter().filter(of_protection).cloned().collect()
+    }
 
-/// Returns the rules for a branch: the one with its name, else all whose pattern matches.
-pub(super) fn rules_of(rules: Vec<Rule>, branch: &str) -> Vec<Rule> {
-    match rules.iter().position(|rule| rule.pattern == branch) {
-        Some(place) => rules.into_iter().skip(place).take(1).collect(),
-        None => rules.into_iter().filter(|rule| matches(&rule.pattern, branch)).collect(),
+    /// Returns why a requirement of a kind is not met; `None` if it is.
+    pub(super) fn missing(&self, kind: &str) -> Option<String> {
+        let missing = self.requirements.iter().find(|requirement| !requirement.met && requirement.kind == kind);
+        missing.map(|requirement| requirement.message.clone())
     }
 }
 
-/// Returns whether a pattern, in which `*` is any text, matches a name.
-fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|start| name.strip_prefix(start)) else { return false };
-    let mut parts: Vec<_> = parts.collect();
-    let Some(end) = parts.pop() else { return rest.is_empty() };
-    for part in parts {
-        let Some(place) = rest.find(part) else { return false };
-        rest = &rest[place + part.len()..];
+impl Requirement {
+    pub(super) fn text(&self) -> String {
+        match self.kind.as_str() {
+            "merger" => "Only some users can merge".to_owned(),
+            "up_to_date" => "The head has all commits of the base".to_owned(),
+            "check" => match self.context.as_deref() {
+                None | Some("*") => "All checks have passed".to_owned(),
+                Some(context) => format!("Check {context}"),
+            },
+            "approvals" => {
+                let (given, required) = (self.approvals.unwrap_or(0), self.required_approvals.unwrap_or(0));
+                format!("Approvals: {given} of {required}")
+            }
+            "no_rejection" => "No reviewer requests changes".to_owned(),
+            "requested_reviews" => "All requested reviews are given".to_owned(),
+            _ => self.message.clone(),
+        }
     }
-    rest.ends_with(end)
-}
-
-impl Rule {
-    /// Returns what the rule requires of a merge.
-    pub(super) fn requirements(&self, facts: &Facts<'_>) -> Vec<Requirement> {
-        let mut found = Vec::new();
-        let mut require = |text: String, is_met: bool| found.push(Requirement { text, is_met });
-        if self.required_approvals > 0 {
-            let count = facts.latest.iter().filter(|review| self.counts(review)).count();
-            require(format!("Approvals: {count} of {}", self.required_approvals), count >= self.required_approvals);
-        }
-        if self.block_on_rejected_reviews {
-            let is_rejected = facts.latest.iter().any(|review| rejects(review));
-            require("No reviewer requests changes".to_owned(), !is_rejected);
-        }
-        if self.block_on_official_review_requests {
-            let pull = facts.pull;
-            let is_done = pull.requested_reviewers.is_empty() && pull.requested_reviewers_teams.is_empty();
-            require("All requested reviews are given".to_owned(), is_done);
-        }
-        if self.block_on_outdated_branch {
-            let text = format!("The head has all commits of {}", facts.pull.base.label);
-            require(text, !facts.pull.is_behind());
-        }
-        if self.enable_status_check {
-            found.extend(self.checks(facts.checks));
-        }
-        if self.enable_merge_whitelist {
-            let names = &self.merge_whitelist_usernames;
-            let is_listed = facts.viewer.is_some_and(|viewer| has(names, &viewer.login));
-            found.push(Requirement { text: format!("Only {} can merge", names.join(", ")), is_met: is_listed });
-        }
-        found
-    }
-
-    fn counts(&self, review: &Review) -> bool {
-        let is_listed =
-            || review.user.as_ref().is_some_and(|user| has(&self.approvals_whitelist_username, &user.login));
-        review.state == ReviewState::Approved
-            && review.official
-            && !review.dismissed
-            && !(review.stale && self.ignore_stale_approvals)
-            && (!self.enable_approvals_whitelist || is_listed())
-    }
-
-    fn checks(&self, checks: &CombinedStatus) -> Vec<Requirement> {
-        if self.status_check_contexts.is_empty() {
-            let is_met = checks.total_count > 0 && checks.state == "success";
-            return vec![Requirement { text: "All checks have passed".to_owned(), is_met }];
-        }
-        let passed = |context: &String| {
-            checks.statuses.iter().any(|status| status.context == *context && status.status == "success")
-        };
-        let contexts = self.status_check_contexts.iter();
-        let check = |context: &String| Requirement { text: format!("Check {context}"), is_met: passed(context) };
-        contexts.map(check).collect()
-    }
-}
-
-fn rejects(review: &Review) -> bool {
-    review.state == ReviewState::RequestChanges && review.official && !review.dismissed
-}
-
-fn has(names: &[String], login: &str) -> bool {
-    names.iter().any(|name| name.eq_ignore_ascii_case(login))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::pages::pulls::view::testing::{pull, review};
 
     #[test]
-    fn a_star_is_any_text() {
-        for (pattern, name, expected) in [
-            ("main", "main", true),
-            ("main", "main2", false),
-            ("*", "a/b", true),
-            ("release/*", "release/1", true),
-            ("release/*", "release", false),
-            ("*/fix-*", "eve/fix-1", true),
-            ("a*a", "a", false),
-            ("a*b*c", "aXbYbc", true),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
-    }
-
-    #[test]
-    fn the_rule_with_the_name_of_the_branch_is_the_only_one() {
-        let rule = |pattern: &str| Rule { pattern: pattern.to_owned(), ..Rule::default() };
-        let found = |branch| {
-            let rules = vec![rule("*"), rule("main"), rule("m*")];
-            rules_of(rules, branch).into_iter().map(|rule| rule.pattern).collect::<Vec<_>>()
-        };
-        assert_eq!(found("main"), ["main"]);
-        assert_eq!(found("mine"), ["*", "m*"]);
-    }
-
-    #[test]
-    fn approvals_and_checks_are_counted() {
-        let (pull, approval) = (pull("x"), review(5, "APPROVED"));
-        let checks = CombinedStatus::default();
-        let facts = Facts { pull: &pull, viewer: None, latest: &[&approval], checks: &checks };
-        let rule = Rule {
-            required_approvals: 2,
-            enable_status_check: true,
-            status_check_contexts: vec!["ci".to_owned()],
-            ..Rule::default()
-        };
-        let expected = [("Approvals: 1 of 2", false), ("Check ci", false)];
-        let expected = expected.map(|(text, is_met)| Requirement { text: text.to_owned(), is_met });
-        assert_eq!(rule.requirements(&facts), expected);
-        let stale = Review { stale: true, ..approval.clone() };
-        let rule = Rule { required_approvals: 1, ignore_stale_approvals: true, ..Rule::default() };
-        let facts = Facts { latest: &[&stale], ..facts };
-        assert!(!rule.requirements(&facts)[0].is_met);
+    fn requirements_of_the_protection_have_their_words() {
+        let of = |kind: &str, met: bool| json!({"kind": kind, "met": met, "reason": null, "message": "why"});
+        let mut approvals = of("approvals", false);
+        (approvals["approvals"], approvals["required_approvals"]) = (1.into(), 2.into());
+        let mut check = of("check", true);
+        check["context"] = "ci".into();
+        let all = json!({"requirements": [of("open", true), of("ready", false), approvals, check, of("merger", true)]});
+        let found: MergeRequirements = serde_json::from_value(all).unwrap();
+        let shown: Vec<_> = found.of_protection().iter().map(|one| (one.text(), one.met)).collect();
+        let expected = [("Approvals: 1 of 2", false), ("Check ci", true), ("Only some users can merge", true)];
+        assert_eq!(shown, expected.map(|(text, met)| (text.to_owned(), met)));
+        assert_eq!((found.missing("ready"), found.missing("open")), (Some("why".to_owned()), None));
     }
 }

@@ -16,12 +16,17 @@ use crate::pages::view::Account;
 
 /// Reviews that are read.
 const MAX_REVIEWS: u64 = 1_000;
-/// Reviews whose comments a page shows; others have a page of their own.
-const MAX_OPEN_REVIEWS: usize = 20;
 /// Reviews that a page shows with their texts.
 const MAX_SHOWN: usize = 100;
-/// Comments of a review that are shown.
-const MAX_COMMENTS: u64 = 200;
+/// Comments on lines that one call reads.
+const COMMENTS_PER_CALL: u64 = 100;
+/// Calls for the newest comments of a pull request; others are on the pages of their reviews.
+const MAX_COMMENT_CALLS: u64 = 3;
+/// Comments that the page of a review shows.
+const MAX_COMMENTS_OF_REVIEW: u64 = 500;
+
+/// Comments by the ids of their reviews, oldest first.
+pub(super) type Comments = HashMap<i64, Vec<ReviewComment>>;
 
 /// A comment on lines, with the forms below it.
 #[derive(Template)]
@@ -103,14 +108,26 @@ pub(super) fn pending(reviews: &[Review]) -> Option<&Review> {
     reviews.iter().find(|review| review.state == ReviewState::Pending)
 }
 
-/// Reads the comments of the newest reviews that have some, by the ids of the reviews.
-pub(super) async fn comments(on: &PullVisit, reviews: &[Review]) -> PageResult<HashMap<i64, Vec<ReviewComment>>> {
-    let open = reviews.iter().rev().filter(|review| review.comments_count > 0).take(MAX_OPEN_REVIEWS);
-    let lists = open.map(|review| async move {
-        let path = format!("{}/reviews/{}/comments?limit={MAX_COMMENTS}", on.api(), review.id);
-        Ok::<_, PageError>((review.id, on.visit().api.list::<ReviewComment>(&path).await?.items))
+/// Reads the newest comments on lines of a pull request.
+pub(super) async fn comments(on: &PullVisit) -> PageResult<Comments> {
+    if on.pull.review_comments == 0 && on.viewer().is_none() {
+        return Ok(Comments::new());
+    }
+    // The number is without those of the visitor's pending review.
+    let calls = (on.pull.review_comments / COMMENTS_PER_CALL + 1).min(MAX_COMMENT_CALLS);
+    let lists = (1..=calls).map(|page| async move {
+        let path = format!("{}/comments?direction=desc&limit={COMMENTS_PER_CALL}&page={page}", on.api());
+        Ok::<_, PageError>(on.visit().api.list::<ReviewComment>(&path).await?.items)
     });
-    Ok(try_join_all(lists).await?.into_iter().collect())
+    let mut found: Vec<_> = try_join_all(lists).await?.into_iter().flatten().collect();
+    // A new comment moves another one to the next page.
+    found.sort_by_key(|comment| comment.id);
+    found.dedup_by_key(|comment| comment.id);
+    let mut comments = Comments::new();
+    for comment in found {
+        comments.entry(comment.pull_request_review_id).or_default().push(comment);
+    }
+    Ok(comments)
 }
 
 /// Renders submitted reviews, by their ids. Those that say nothing more than the timeline are left
@@ -118,9 +135,9 @@ pub(super) async fn comments(on: &PullVisit, reviews: &[Review]) -> PageResult<H
 pub(super) async fn render(
     on: &PullVisit,
     reviews: &[Review],
-    comments: &HashMap<i64, Vec<ReviewComment>>,
+    comments: &Comments,
 ) -> PageResult<HashMap<i64, String>> {
-    let shown: Vec<_> = reviews.iter().rev().filter(|review| is_shown(review, comments)).take(MAX_SHOWN).collect();
+    let shown: Vec<_> = reviews.iter().rev().filter(|review| is_shown(review)).take(MAX_SHOWN).collect();
     let texts = shown.iter().flat_map(|review| {
         let comments = comments.get(&review.id).into_iter().flatten();
         std::iter::once(review.body.clone()).chain(comments.map(|comment| comment.body.clone()))
@@ -154,8 +171,8 @@ pub(super) async fn render(
     Ok(rendered)
 }
 
-fn is_shown(review: &Review, comments: &HashMap<i64, Vec<ReviewComment>>) -> bool {
-    review.is_submitted() && (review.is_verdict() || !review.body.is_empty() || comments.contains_key(&review.id))
+fn is_shown(review: &Review) -> bool {
+    review.is_submitted() && (review.is_verdict() || !review.body.is_empty() || review.comments_count > 0)
 }
 
 /// Returns a comment for the tab of files. `texts` are the path of the pull request and the token
@@ -188,7 +205,7 @@ fn is_by(author: Option<&Account>, viewer: Option<&Account>) -> bool {
 pub(super) async fn on_lines(
     on: &PullVisit,
     reviews: &[Review],
-    comments: &HashMap<i64, Vec<ReviewComment>>,
+    comments: &Comments,
 ) -> PageResult<HashMap<String, HashMap<(bool, u64), String>>> {
     let placed: Vec<_> = reviews
         .iter()
@@ -216,10 +233,11 @@ pub(super) async fn on_lines(
 /// The page of one review.
 pub(super) async fn review(on: PullVisit) -> PageResult {
     let id = on.at.rest.split('/').nth(2).and_then(|id| id.parse::<i64>().ok()).ok_or_else(PageError::not_found)?;
-    let path = format!("{}/reviews/{id}", on.api());
-    let (review, commit_count) = tokio::try_join!(on.visit().api.get::<Review>(&path), on.commit_count())?;
-    let reviews = [review];
-    let comments = comments(&on, &reviews).await?;
+    let (api, path) = (&on.visit().api, format!("{}/reviews/{id}", on.api()));
+    let comments_path = format!("{path}/comments?limit={MAX_COMMENTS_OF_REVIEW}");
+    let (review, comments, commit_count) =
+        tokio::try_join!(api.get::<Review>(&path), api.list::<ReviewComment>(&comments_path), on.commit_count())?;
+    let (reviews, comments) = ([review], Comments::from([(id, comments.items)]));
     let review = render(&on, &reviews, &comments).await?.remove(&id).ok_or_else(PageError::not_found)?;
     let content = ReviewPage {
         head: on.head(PullTab::Conversation, commit_count),

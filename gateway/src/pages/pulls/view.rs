@@ -20,6 +20,8 @@ pub(super) struct Pull {
     pub(super) requested_reviewers_teams: Vec<Team>,
     state: String,
     pub(super) draft: bool,
+    /// Comments on lines, without those of pending reviews.
+    pub(super) review_comments: u64,
     #[serde(default)]
     pub(super) changed_files: Option<u64>,
     #[serde(default)]
@@ -87,7 +89,6 @@ pub(super) struct Review {
     pub(super) body: String,
     pub(super) commit_id: String,
     pub(super) stale: bool,
-    pub(super) official: bool,
     pub(super) dismissed: bool,
     pub(super) comments_count: u64,
     pub(super) submitted_at: Option<Time>,
@@ -403,8 +404,9 @@ pub(super) mod testing {
         json!({
             "id": 70, "number": 7, "user": {"id": 2, "login": "eve"}, "title": title, "body": "Fixes #5.", "labels": [],
             "milestone": null, "assignees": [], "requested_reviewers": [], "requested_reviewers_teams": [],
-            "state": "open", "draft": false, "comments": 0, "changed_files": 2, "mergeable": true, "merged": false,
-            "merged_at": null, "merge_commit_sha": null, "merged_by": null, "scheduled_merge": null,
+            "state": "open", "draft": false, "comments": 0, "review_comments": 0, "changed_files": 2,
+            "mergeable": true, "merged": false, "merged_at": null, "merge_commit_sha": null, "merged_by": null,
+            "scheduled_merge": null,
             "base": end("main", "b"), "head": end("topic", "h"), "merge_base": "b",
             "created_at": "2026-11-28T10:00:00Z"
         })
@@ -417,7 +419,7 @@ pub(super) mod testing {
     pub(in crate::pages::pulls) fn review(id: i64, state: &str) -> Review {
         let review = json!({
             "id": id, "user": {"id": id, "login": format!("user{id}")}, "state": state, "body": "", "commit_id": "h",
-            "stale": false, "official": true, "dismissed": false, "comments_count": 0,
+            "stale": false, "dismissed": false, "comments_count": 0,
             "submitted_at": "2026-11-28T10:00:00Z"
         });
         serde_json::from_value(review).unwrap()
