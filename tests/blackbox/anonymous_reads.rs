@@ -60,6 +60,8 @@ async fn filled(ada: &User, name: &str, private: bool) -> (String, Vec<String>) 
         "pulls/2/files".to_owned(),
         "pulls/2/commits".to_owned(),
         "pulls/2/conflicts".to_owned(),
+        "pulls/2/merge-requirements".to_owned(),
+        "pulls/2/comments".to_owned(),
         "pulls/2/reviews".to_owned(),
         format!("pulls/2/reviews/{review}"),
         format!("pulls/2/reviews/{review}/comments"),

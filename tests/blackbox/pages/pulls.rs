@@ -136,6 +136,8 @@ async fn what_stands_against_a_merge_is_shown(cluster: &Cluster) {
     let texts = ["Some checks have failed", "href=\"https://ci.example.com/2\"", "Approvals: 0 of 1", "Not met: "];
     shows(&shown, &texts);
     assert!(!shown.text().contains("javascript:"));
+    let guest = page(&cluster.anonymous(), &pull).await.expect(200);
+    shows(&guest, &["Approvals: 0 of 1", "All checks have passed", "Users with write permission can merge this."]);
     let fields = [("action", "merge"), ("Do", "merge"), ("head_commit_id", head.as_str())];
     shows(&send(ada, &pull, &fields).await.expect(422), &["flash bad"]);
     let waiting = [fields.as_slice(), &[("merge_when_checks_succeed", "1")]].concat();
@@ -177,6 +179,10 @@ async fn lists_and_tabs_are_shown_to_everybody(cluster: &Cluster) {
     for (place, text) in [("/pulls".to_owned(), ESCAPED), (format!("/pulls/{number}"), ESCAPED)] {
         shows(&page(&site.ada, &site.at(&place)).await.expect(200), &[text]);
     }
+    send(&eve, &pull, &[("body", "Without *issues*"), ("send", "comment")]).await.expect(303);
+    leads(&send(&site.ada, &pull, &[("state", "closed")]).await, &pull);
+    shows(&page(&eve, &pull).await.expect(200), &["Without <em>issues</em>", "This is closed, and not merged"]);
+    leads(&send(&site.ada, &pull, &[("state", "open")]).await, &pull);
 }
 
 async fn releases_are_published_and_deleted_by_forms(cluster: &Cluster) {

@@ -63,9 +63,9 @@ const OPEN_PATHS: [&str; 8] = [
 /// pages, lines of a diff, which only programs and pages read, its text, whose route is that of the
 /// commit, one that is a field of a repository's settings, the bytes of a file whose route creates
 /// the entry of the file, the repositories of heads, what git knows about pull requests that others
-/// list, the permit for a merge, the mark of one that was made by hand and the schedule of one for
-/// later, whose route merges, and where the lines of comments are.
-const WITHOUT_ROUTE: [&str; 14] = [
+/// list, the reviews that count for a merge, the permit for one, the mark of one that was made by hand
+/// and the schedule of one for later, whose route merges, and where the lines of comments are.
+const WITHOUT_ROUTE: [&str; 15] = [
     "ferrite.repo.v1.AccountService/GetUsers",
     operation::CREATE_SESSION,
     "ferrite.hook.v1.FeedService/WatchEvents",
@@ -76,6 +76,7 @@ const WITHOUT_ROUTE: [&str; 14] = [
     operation::GET_FORK,
     operation::GET_REPOSITORIES,
     operation::DESCRIBE_PULLS,
+    operation::GET_MERGE_REVIEWS,
     operation::PERMIT_MERGE,
     operation::MARK_MERGED,
     operation::SCHEDULE_MERGE,

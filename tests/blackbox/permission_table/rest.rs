@@ -168,7 +168,12 @@ pub(super) async fn every_route_responds_to_every_caller_by_the_table(cluster: &
 
 /// Routes below a pull request read it first: what the caller may not read decides.
 fn with_pull<'a>(operation: &Operation, path: &str, question: Question<'a>) -> Question<'a> {
-    let of_git = [operation::GET_CONFLICTS, operation::REVERT_MERGE, operation::UPDATE_PULL_HEAD];
+    let of_git = [
+        operation::GET_CONFLICTS,
+        operation::GET_MERGE_REQUIREMENTS,
+        operation::REVERT_MERGE,
+        operation::UPDATE_PULL_HEAD,
+    ];
     let row = OPERATIONS.iter().find(|row| row.name == operation::GET_PULL).expect("pull requests are read");
     match expected_on(row, question.caller, question.repo) {
         _ if !of_git.contains(&operation.name) || !path.contains("/pulls/") => question,

@@ -45,10 +45,14 @@ async fn dismiss(work: &Work, number: i64, review: &Value) {
 }
 
 async fn is_held_back(work: &Work, number: i64) {
+    let missing = work.missing(&work.owner, number).await;
+    assert!(missing.iter().any(|(_, reason)| reason == "PROTECTED_BRANCH"), "{missing:?}");
     held_back(work.merge(number, json!({"Do": "merge"})).await);
 }
 
 async fn merges(work: &Work, number: i64) {
+    let missing = work.missing(&work.owner, number).await;
+    assert!(missing.is_empty(), "{missing:?}");
     work.merge(number, json!({"Do": "merge"})).await.empty(200);
 }
 

@@ -12,6 +12,7 @@ mod merges;
 mod protection;
 mod races;
 mod refs;
+mod requirements;
 mod reverts;
 mod review_comments;
 mod review_events;

@@ -86,6 +86,9 @@ async fn comments_follow_their_lines_until_these_change(cluster: &Cluster) {
     let later = json!([{"path": FILE, "body": "Now?", "new_position": 12}]);
     let later = comment_on(&work, &bob, number, later).await;
     assert_eq!(places(&comments(&work, number, &later).await), [(12, 12, false)]);
+    let all = work.owner.get(&work.pull_path(number, "/comments?direction=desc")).await.expect(200).json();
+    let newest_first = [(12, 12, false), (5, 3, false), (0, 10, false), (0, 10, true)];
+    assert_eq!(places(all.as_array().unwrap()), newest_first);
     // A file that is gone has no lines; a head that is back has those that it had.
     work.run(&["checkout", "-q", "topic"]).await;
     work.run(&["rm", "-q", FILE]).await;

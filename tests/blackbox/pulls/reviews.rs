@@ -107,7 +107,7 @@ async fn a_review_is_submitted_dismissed_and_deleted(cluster: &Cluster) {
     assert_eq!(work.states(&reader, number).await, ["REQUEST_CHANGES"]);
     let timeline = work.owner.timeline(&work.repo, number).await;
     let actions: Vec<_> = timeline.iter().map(|entry| entry["action"].as_str().unwrap_or_default()).collect();
-    assert_eq!(actions, ["reviewed", "reviewed", "review_dismissed", "reviewed"]);
+    assert_eq!(actions, ["reviewed", "reviewed", "review_dismissed", "review_undismissed", "reviewed"]);
     assert_eq!((&timeline[0]["user"]["login"], &timeline[0]["review_id"]), (&json!(bob.name), &approval["id"]));
 }
 

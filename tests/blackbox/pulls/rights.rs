@@ -187,7 +187,7 @@ async fn pull_requests_of_a_private_repository_are_hidden(cluster: &Cluster) {
     for rest in ["/pulls", "/pulls/main/topic", "/commits/main/pull"] {
         outsider.get(&work.path(rest)).await.refused(404);
     }
-    for rest in ["", "/merge", "/conflicts", "/files", "/commits", ".diff"] {
+    for rest in ["", "/merge", "/conflicts", "/merge-requirements", "/comments", "/files", "/commits", ".diff"] {
         outsider.get(&work.pull_path(number, rest)).await.refused(404);
     }
     work.merge_by(&outsider, number, &json!({})).await.refused(404);
