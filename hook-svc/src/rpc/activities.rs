@@ -240,15 +240,15 @@ mod tests {
                 let repository = Some(repository_of(repository, None));
                 Fact::RepositoryCreated(RepositoryCreated { repository, user_id: 8, ..Default::default() })
             };
-            let facts = [
-                (REPOSITORY, created(REPOSITORY)),
-                (REPOSITORY, issue(IssueAction::Opened, None)),
-                (REPOSITORY, issue(IssueAction::LabelUpdated, None)),
-                (REPOSITORY, issue(IssueAction::Opened, Some(PullRequest::default()))),
-                (REPOSITORY + 1, created(REPOSITORY + 1)),
+            let created = [REPOSITORY, REPOSITORY + 1].map(|id| event(RepositoryId(id), 1, created(id)));
+            service.deliver(created.into()).await.unwrap();
+            let changed = [
+                issue(IssueAction::Opened, None),
+                issue(IssueAction::LabelUpdated, None),
+                issue(IssueAction::Opened, Some(PullRequest::default())),
             ];
-            let facts = facts.map(|(repository, fact)| event(RepositoryId(repository), 1, fact));
-            service.deliver(facts.into()).await.unwrap();
+            let changed = changed.map(|fact| event(RepositoryId(REPOSITORY), 1, fact));
+            service.deliver(changed.into()).await.unwrap();
             let list = async |token_id: i64, subject: Asked, only_performed: bool| {
                 let caller = TestCaller::user(9, Permission::None).of_subject(Subject::User).with_token(token_id);
                 let request = ListActivitiesRequest { subject: Some(subject), only_performed, page: 1, page_size: 50 };
