@@ -1,5 +1,5 @@
 /// Parts of operation names, each with its group. The first match counts.
-const GROUPS: [(&str, &str); 55] = [
+const GROUPS: [(&str, &str); 56] = [
     (".AdministrationService/GetQuota", "Quotas"),
     (".AdministrationService/UpdateQuota", "Quotas"),
     (".AdministrationService/ListStores", "Git stores"),
