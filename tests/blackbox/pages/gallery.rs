@@ -26,7 +26,7 @@ mod embedded {
 
 /// Pages by the name of their picture, as Ada sees them.
 fn pages(site: &Showcase) -> Vec<(&'static str, String)> {
-    let Showcase { path, commit, issue, pull, merged, milestone, label, organization, .. } = site;
+    let Showcase { path, commit, issue, pull, merged, milestone, label, hook, organization, .. } = site;
     let at = |rest: String| format!("{path}{rest}");
     let mut pages = vec![
         ("front", "/".to_owned()),
@@ -97,7 +97,19 @@ fn pages(site: &Showcase) -> Vec<(&'static str, String)> {
         ("repository-settings-keys", at("/settings/keys".to_owned())),
         ("repository-settings-rule", at("/settings/branches/edit".to_owned())),
         ("transfers", "/user/transfers".to_owned()),
+        ("repository-settings-hooks", at("/settings/hooks".to_owned())),
+        ("repository-settings-hook", at(format!("/settings/hooks/{hook}"))),
+        ("repository-settings-deliveries", at(format!("/settings/hooks/{hook}/deliveries"))),
+        ("repository-settings-hook-new", at("/settings/hooks/gitea/new".to_owned())),
+        ("organization-hooks", format!("/org/{organization}/settings/hooks")),
+        ("wiki", at("/wiki".to_owned())),
+        ("wiki-page", at("/wiki/Home".to_owned())),
+        ("wiki-pages", at("/wiki/_pages".to_owned())),
+        ("wiki-edit", at("/wiki/Home/_edit".to_owned())),
         ("settings", "/user/settings".to_owned()),
+        ("settings-picture", "/user/settings/avatar".to_owned()),
+        ("settings-password", "/user/settings/password".to_owned()),
+        ("user-activity", "/ada?tab=activity".to_owned()),
         ("settings-email", "/user/settings/email".to_owned()),
         ("settings-keys", "/user/settings/keys".to_owned()),
         ("settings-tokens", "/user/settings/applications".to_owned()),
@@ -110,7 +122,7 @@ fn pages(site: &Showcase) -> Vec<(&'static str, String)> {
 }
 
 /// Pages as an administrator of the site sees them.
-const ADMINISTRATION: [(&str, &str); 10] = [
+const ADMINISTRATION: [(&str, &str); 11] = [
     ("admin-users", "/-/admin/users"),
     ("admin-user-new", "/-/admin/users/new"),
     ("admin-user", "/-/admin/users/ada/edit"),
@@ -121,6 +133,7 @@ const ADMINISTRATION: [(&str, &str); 10] = [
     ("admin-organizations", "/-/admin/orgs"),
     ("admin-stores", "/-/admin/stores"),
     ("admin-audit", "/-/admin/audit"),
+    ("admin-hooks", "/-/admin/hooks"),
 ];
 
 struct Gallery {

@@ -1,5 +1,7 @@
 //! A site with what people have on theirs, for tests that look at pages as a browser shows them.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -29,6 +31,7 @@ const PICTURE: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 8
 pub(super) struct Showcase {
     pub(super) cluster: Cluster,
     pub(super) receiver: Receiver,
+    pub(super) admin: User,
     pub(super) ada: User,
     pub(super) grace: User,
     pub(super) organization: String,
@@ -44,6 +47,7 @@ pub(super) struct Showcase {
     pub(super) merged: i64,
     pub(super) milestone: i64,
     pub(super) label: i64,
+    pub(super) hook: i64,
 }
 
 /// Creates an account with a name of our choice: nothing else is on this site.
@@ -83,7 +87,7 @@ impl Showcase {
             "type": "gogs", "config": {"url": receiver.url("/hook"), "content_type": "json"}, "active": true,
             "events": ["create", "push", "issues", "issue_comment", "pull_request", "release"],
         });
-        ada.post(&format!("{repo}/hooks"), &hook).await.expect(201);
+        let hook = ada.post(&format!("{repo}/hooks"), &hook).await.expect(201).json()["id"].as_i64().unwrap();
         let chat = json!({
             "type": "slack", "config": {"url": receiver.url("/chat"), "content_type": "json", "channel": "#lantern"}, "active": true,
             "events": ["create", "push", "issues", "issue_comment", "pull_request", "release"],
@@ -93,6 +97,7 @@ impl Showcase {
         let mut showcase = Self {
             cluster,
             receiver,
+            admin,
             ada,
             grace,
             organization,
@@ -105,10 +110,12 @@ impl Showcase {
             merged: 0,
             milestone: 0,
             label: 0,
+            hook,
         };
         showcase.track().await;
         showcase.propose().await;
         showcase.release().await;
+        showcase.describe().await;
         showcase
     }
 
@@ -149,6 +156,12 @@ impl Showcase {
         ada.post(&format!("{repo}/pulls/{}/reviews", self.pull), &review).await.expect(200);
         let changed = self.ada.get(&format!("{repo}/branches/main")).await.expect(200).json();
         changed["commit"]["id"].as_str().unwrap().clone_into(&mut self.commit);
+    }
+
+    async fn describe(&self) {
+        let text = STANDARD.encode("# Lamps\n\nHow the colors were chosen, and [what they mean](Colors).\n");
+        let page = json!({"title": "Home", "content_base64": text});
+        self.ada.post(&format!("{}/wiki/new", self.repo), &page).await.expect(201);
     }
 
     async fn release(&self) {
