@@ -51,7 +51,14 @@ pub(super) async fn render(at: &RepositoryVisit, revision: &Revision, folder: &s
 pub(in crate::pages) fn of_wiki(at: &RepositoryVisit, html: &str) -> String {
     let (site, wiki) = (&at.visit.shell.site, format!("{}/wiki", at.repository.path()));
     let pictures = format!("{wiki}/raw");
-    place(html, &Place { links: wiki, pictures, folder: "", site: format!("{}{}", site.origin, site.root) })
+    let here = Place {
+        links: wiki,
+        pictures,
+        folder: "",
+        site: format!("{}{}", site.origin, site.root),
+        has_external_pictures: site.has_external_pictures,
+    };
+    place(html, &here)
 }
 
 /// Returns a text as it is, as HTML.
