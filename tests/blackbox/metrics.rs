@@ -257,6 +257,9 @@ fn is_aggregation(word: &str) -> bool {
     ["sum", "max", "min", "avg", "count", "topk"].contains(&word)
 }
 
+/// What follows `ferrite_` in the names of cookies.
+const COOKIES: [&str; 2] = ["form", "session"];
+
 fn collect_names(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -270,7 +273,7 @@ fn collect_names(folder: &Path, names: &mut BTreeSet<String>) {
                 let end = rest.find(|next: char| !(next.is_ascii_lowercase() || next.is_ascii_digit() || next == '_'));
                 let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
                 // Prefixes end with an underscore.
-                if after.starts_with('"') && !name.is_empty() && !name.ends_with('_') {
+                if after.starts_with('"') && !name.is_empty() && !name.ends_with('_') && !COOKIES.contains(&name) {
                     names.insert(format!("ferrite_{name}"));
                 }
             }

@@ -49,7 +49,7 @@ pub(crate) async fn raw_status(cluster: &Cluster, head: &str, user: &User, body:
 async fn unknown_paths_and_methods_respond_with_json(cluster: &Cluster) {
     let ada = cluster.user("ada").await;
     for path in
-        ["/api/v1", "/api/v1/", "/api/v1/nope", "/api/v2/user", "/", "/nope", "/api/v1/repos/a", "/api/v1/user//repos"]
+        ["/api", "/api/v1", "/api/v1/", "/api/v1/nope", "/api/v2/user", "/api/v1/repos/a", "/api/v1/user//repos"]
     {
         for caller in [&ada, &cluster.anonymous()] {
             let request = caller.raw(Method::GET, path);

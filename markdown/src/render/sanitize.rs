@@ -98,7 +98,7 @@ fn sanitizer() -> Builder<'static> {
     }
     // Checkbox of a task list.
     attributes.insert("input", ["checked", "disabled", "type"].into());
-    let task = HashMap::from([("type", "checkbox"), ("disabled", "")]);
+    let task = HashMap::from([("aria-label", "Task"), ("type", "checkbox"), ("disabled", "")]);
     let mut builder = Builder::empty();
     builder
         .tags(names().chain(["input"]).collect())

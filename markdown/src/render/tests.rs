@@ -50,7 +50,8 @@ fn the_extensions_of_gfm_are_rendered() {
         ("# H `c`", "<h1>H <code>c</code></h1>\n"),
         (
             "- [x] done\n- [ ] open",
-            "<ul>\n<li><input disabled=\"\" type=\"checkbox\" checked=\"\">\ndone</li>\n<li><input disabled=\"\" type=\"checkbox\">\nopen</li>\n</ul>\n",
+            "<ul>\n<li><input disabled=\"\" type=\"checkbox\" checked=\"\" aria-label=\"Task\">\n\
+             done</li>\n<li><input disabled=\"\" type=\"checkbox\" aria-label=\"Task\">\nopen</li>\n</ul>\n",
         ),
         (
             "|a|b|\n|-|:-:|\n|1|2|",
@@ -259,9 +260,9 @@ fn scheme(address: &str) -> Option<String> {
     is_scheme.then(|| scheme.to_ascii_lowercase())
 }
 
-const SAFE_ATTRIBUTES: [&str; 19] = [
+const SAFE_ATTRIBUTES: [&str; 20] = [
     "href", "src", "alt", "title", "rel", "class", "style", "align", "width", "height", "start", "open", "colspan",
-    "rowspan", "lang", "dir", "type", "disabled", "checked",
+    "rowspan", "lang", "dir", "type", "disabled", "checked", "aria-label",
 ];
 
 /// Returns HTML that could run a script, load a style or escape the text.

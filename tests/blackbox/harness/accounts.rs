@@ -41,9 +41,14 @@ impl User {
         format!("{}@noreply.{host}", self.name)
     }
 
-    /// The account as others see it.
+    /// The account as others see it beside what it did: without the profile that it wrote.
     pub(crate) async fn profile(&self) -> Value {
-        self.get(&format!("/users/{}", self.name)).await.expect(200).json()
+        let mut shown = self.get(&format!("/users/{}", self.name)).await.expect(200).json();
+        shown
+            .as_object_mut()
+            .unwrap()
+            .retain(|name, _| !matches!(name.as_str(), "website" | "location" | "description"));
+        shown
     }
 
     pub(crate) async fn new_organization(&self, stem: &str) -> String {

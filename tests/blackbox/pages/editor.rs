@@ -152,8 +152,8 @@ async fn a_text_that_is_not_saved_is_shown_again(cluster: &Cluster) {
     // A protected branch, from which another one begins.
     let rule = json!({"pattern": "main", "enable_push": false});
     ada.post(&ada.repo("demo", "/branch_protections"), &rule).await.expect(201);
-    let fields = [("path", "a.txt"), ("content", HOSTILE)];
-    shows(&submit(&ada, &edit, &fields, &[]).await.expect(403), &[ESCAPED, "protected branch"]);
+    let fields = [("path", "b.txt"), ("content", HOSTILE)];
+    shows(&submit(&ada, &format!("{path}/_new/main"), &fields, &[]).await.expect(403), &[ESCAPED, "protected branch"]);
     let fields = [("path", "a.txt"), ("content", "three\n"), ("new_branch", "fix/a")];
     leads(&submit(&ada, &edit, &fields, &[]).await, &format!("{path}/pulls/new/main...fix/a"));
     assert_eq!(content(&ada, "a.txt").await, HOSTILE.as_bytes());

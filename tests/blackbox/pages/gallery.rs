@@ -12,6 +12,9 @@ use crate::harness::{Profile, User, run};
 
 const FOLDER_VARIABLE: &str = "FERRITE_TEST_PICTURES";
 const AXE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/node/node_modules/axe-core/axe.min.js");
+/// The numbers of lines are as high as the lines of code beside them, which the criterion allows.
+const SIZED: &str =
+    "axe.configure({rules: [{id: 'target-size', selector: '*:not(td.no a):not(a[href^=\"#L\"]):not(a.remark)'}]})";
 const WIDTHS: [u32; 3] = [360, 800, 1280];
 const RULES: &str = "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']";
 
@@ -165,6 +168,7 @@ impl Gallery {
     async fn visit(&mut self, name: &str, path: &str) {
         self.browser.open(&format!("{}{path}", self.url)).await;
         self.browser.run(&self.axe).await;
+        self.browser.run(SIZED).await;
         for is_dark in [false, true] {
             self.browser.show_on(WIDTHS[2], is_dark).await;
             self.check(name, path, is_dark).await;
