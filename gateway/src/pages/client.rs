@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tower::ServiceExt;
 
+use super::components::Listed;
 use super::error::{PageError, PageResult};
 use crate::http::error::ApiError;
 
@@ -35,13 +36,6 @@ pub(super) struct Client {
     password: Option<HeaderValue>,
     headers: HeaderMap,
     max_bytes: usize,
-}
-
-/// A page of a list, and the number of entries on all pages where the API counts them.
-#[derive(Clone, Debug)]
-pub(super) struct Listed<T> {
-    pub(super) items: Vec<T>,
-    pub(super) total: Option<u64>,
 }
 
 #[derive(Deserialize)]

@@ -7,8 +7,6 @@ use chrono::{DateTime, Utc};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::client::Listed;
-
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
@@ -164,6 +162,13 @@ pub(super) const ICONS: [(&str, &str); 24] = [
     ("submodule", r#"<path d="M1.75 3.25h4l1.5 1.75h7v8H1.75zM6 9h4M8.5 7.5 10 9l-1.5 1.5"/>"#),
     ("tag", r#"<path d="M2 2h5.5l6.5 6.5-5.5 5.5L2 7.5z"/><circle class="solid" cx="5" cy="5" r="1"/>"#),
 ];
+
+/// A page of a list, and the number of entries on all pages where the API counts them.
+#[derive(Clone, Debug)]
+pub(super) struct Listed<T> {
+    pub(super) items: Vec<T>,
+    pub(super) total: Option<u64>,
+}
 
 /// The links below a list to its other pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

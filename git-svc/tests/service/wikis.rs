@@ -56,7 +56,7 @@ fn check(refused: Result<impl std::fmt::Debug, Status>, code: Code, expected: &s
 async fn pages_are_written_and_read_without_events() {
     let (service, mut wikis) = service().await;
     let listed = ListWikiPagesRequest { repository_id: REPOSITORY, page: 1, page_size: 10 };
-    let empty = wikis.list_wiki_pages(with_grant(&service, listed.clone())).await.unwrap().into_inner();
+    let empty = wikis.list_wiki_pages(with_grant(&service, listed)).await.unwrap().into_inner();
     assert_eq!((empty.pages.len(), empty.total_count), (0, 0));
     let mut request = with_grant(&service, new("Getting started", "one"));
     request.metadata_mut().insert(IDEMPOTENCY_KEY, "k".parse().unwrap());

@@ -261,8 +261,26 @@ fn scheme(address: &str) -> Option<String> {
 }
 
 const SAFE_ATTRIBUTES: [&str; 20] = [
-    "href", "src", "alt", "title", "rel", "class", "style", "align", "width", "height", "start", "open", "colspan",
-    "rowspan", "lang", "dir", "type", "disabled", "checked", "aria-label",
+    "href",
+    "src",
+    "alt",
+    "title",
+    "rel",
+    "class",
+    "style",
+    "align",
+    "width",
+    "height",
+    "start",
+    "open",
+    "colspan",
+    "rowspan",
+    "lang",
+    "dir",
+    "type",
+    "disabled",
+    "checked",
+    "aria-label",
 ];
 
 /// Returns HTML that could run a script, load a style or escape the text.

@@ -72,7 +72,7 @@ shape! {
 
 impl Account {
     pub(crate) fn new(mut user: repo::User, call: &ApiCall) -> Result<Self, MissingField> {
-        let details = user.details.take().map(|details| AccountDetails::new(details, &user.username)).transpose()?;
+        let details = user.details.take().map(|details| AccountDetails::new(&details, &user.username)).transpose()?;
         let is_admin = details.as_ref().map(|_| user.is_admin);
         let profile = user.profile.take().map(Profile::from);
         Ok(Self { user: call.user(user), is_admin, profile, details })
@@ -94,7 +94,7 @@ impl From<repo::UserProfile> for Profile {
 }
 
 impl AccountDetails {
-    fn new(details: repo::AccountDetails, username: &str) -> Result<Self, MissingField> {
+    fn new(details: &repo::AccountDetails, username: &str) -> Result<Self, MissingField> {
         Ok(Self {
             active: details.is_active,
             prohibit_login: !details.is_active,
@@ -145,7 +145,7 @@ mod tests {
     ) -> Value {
         let links = Links::new("http://h", "h:22");
         let user = repo::User { id: 3, username: "bob".into(), ..repo::User::default() };
-        let details = details.map(|details| AccountDetails::new(details, "bob").unwrap());
+        let details = details.map(|details| AccountDetails::new(&details, "bob").unwrap());
         let profile = profile.map(Profile::from);
         serde_json::to_value(Account { user: User::new(user, &links), is_admin, profile, details }).unwrap()
     }

@@ -103,9 +103,8 @@ async fn list_of_pull(
     let access = call.access(&path, operation::LIST_REVIEW_COMMENTS).await?;
     let (repository_id, number) = (access.id, params.id("index"));
     let blank = ListReviewCommentsRequest { repository_id, number, ..Default::default() };
-    let check = async {
-        call.clients.reviews().list_review_comments(call.blank_with_grant(&access.grant, blank.clone())).await
-    };
+    let check =
+        async { call.clients.reviews().list_review_comments(call.blank_with_grant(&access.grant, blank)).await };
     let LineCommentFilters { since, is_resolved, direction } = after_refusal(check, filters.read()).await?;
     let request = ListReviewCommentsRequest {
         page: query.page.number,

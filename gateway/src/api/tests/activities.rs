@@ -68,7 +68,7 @@ async fn the_path_names_the_subject() {
         for token in [None, Some(GOOD)] {
             let (status, _, text) = case.gateway.send("GET", path, token, "").await;
             assert_eq!((status, serde_json::from_str::<Value>(&text).unwrap()), (200, json!([])), "{path}");
-            assert_eq!(case.script.take_request(LIST), Some(expected.clone()), "{path}");
+            assert_eq!(case.script.take_request(LIST), Some(expected), "{path}");
             assert_eq!(case.script.took_request("AccessService/CheckAccess"), token.is_some(), "{path}");
         }
     }

@@ -78,7 +78,7 @@ async fn comments_of_the_head_and_the_merge_base_are_where_they_were() {
     assert_eq!(json!(line), json!(["old", 0, 4, false]));
     assert!(link.contains("page=2>; rel=\"next\""), "{link}");
     let of_pull = issue::ListReviewCommentsRequest { repository_id: 7, number: 2, page: 1, ..Default::default() };
-    let expected = issue::ListReviewCommentsRequest { review_id: 12, page_size: 2, ..of_pull.clone() };
+    let expected = issue::ListReviewCommentsRequest { review_id: 12, page_size: 2, ..of_pull };
     case.check_request(operation::LIST_REVIEW_COMMENTS, expected);
     assert!(!case.script.took_request(operation::FOLLOW_LINES));
 
@@ -89,7 +89,7 @@ async fn comments_of_the_head_and_the_merge_base_are_where_they_were() {
         since: Some(timestamp(1_767_315_845_000_000)),
         is_resolved: Some(false),
         is_newest_first: true,
-        ..of_pull.clone()
+        ..of_pull
     };
     let plain = issue::ListReviewCommentsRequest { page_size: 50, ..of_pull };
     for (query, expected) in [("", plain), (filtered, everything)] {

@@ -17,8 +17,7 @@ use axum::routing::{get, post};
 use ferrite_api_types::links::encode;
 
 use super::atom::ENDING;
-use super::client::Listed;
-use super::components::{page_number, parameter};
+use super::components::{Listed, page_number, parameter};
 use super::error::{PageError, PageResult};
 use super::expensive::expensive;
 use super::pool::Group;

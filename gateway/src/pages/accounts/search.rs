@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{PEOPLE_PER_PAGE, REPOSITORIES_PER_PAGE};
-use crate::pages::client::Listed;
-use crate::pages::components::{Count, Pager, Time, filters, page_number, parameter, with_parameter};
+use crate::pages::components::{Count, Listed, Pager, Time, filters, page_number, parameter, with_parameter};
 use crate::pages::error::PageResult;
 use crate::pages::front::Explore;
 use crate::pages::layout::Content;

@@ -7,8 +7,7 @@ use serde::Deserialize;
 
 use super::organization_frame::{OrganizationForm, OrganizationVisit, Tab, mistake};
 use super::{PEOPLE_PER_PAGE, REPOSITORIES_PER_PAGE};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, filters, page_number};
+use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::FormToken;
 use crate::pages::layout::Content;

@@ -6,8 +6,7 @@ use serde::Deserialize;
 
 use super::{ACTIVITIES_PER_PAGE, MAX_ORGANIZATIONS, PEOPLE_PER_PAGE, REPOSITORIES_PER_PAGE, repositories_of, website};
 use crate::pages::atom::{self, ENDING, MAX_ENTRIES};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, Time, filters, page_number, parameter};
+use crate::pages::components::{Listed, Pager, Time, filters, page_number, parameter};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Form, FormToken};
 use crate::pages::layout::Content;

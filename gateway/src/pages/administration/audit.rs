@@ -7,8 +7,7 @@ use ferrite_api_types::links::encode;
 use serde::Deserialize;
 
 use super::{AdministratorVisit, Part};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, Time, page_number, parameter, with_parameter};
+use crate::pages::components::{Listed, Pager, Time, page_number, parameter, with_parameter};
 use crate::pages::error::PageResult;
 use crate::pages::layout::Content;
 

@@ -3,8 +3,7 @@
 use askama::Template;
 
 use super::{AdministratorVisit, Part};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, filters, page_number};
+use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::layout::Content;
 use crate::pages::view::{Account, Organization};

@@ -8,8 +8,7 @@ use serde_json::json;
 
 use super::users::{UserHead, UserTab, find};
 use super::{AdministratorForm, AdministratorVisit, Part};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, Time, filters, page_number};
+use crate::pages::components::{Listed, Pager, Time, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::Content;

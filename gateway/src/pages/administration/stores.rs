@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{AdministratorForm, AdministratorVisit, Part};
-use crate::pages::client::Listed;
-use crate::pages::components::{Bytes, Count, Pager, Time, filters, page_number};
+use crate::pages::components::{Bytes, Count, Listed, Pager, Time, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::Content;

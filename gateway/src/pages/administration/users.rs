@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{AdministratorForm, AdministratorVisit, Part};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, Time, filters, page_number, parameter};
+use crate::pages::components::{Listed, Pager, Time, filters, page_number, parameter};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::Content;

@@ -5,8 +5,7 @@ use axum::http::Method;
 
 use super::view::{Hook, KINDS, Kind};
 use super::{HooksForm, HooksVisit, Owner};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, filters, page_number};
+use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::form::FormToken;
 use crate::pages::layout::Content;

@@ -4,8 +4,8 @@ use askama::Template;
 use ferrite_api_types::links::encode;
 
 use super::view::{Choice, Issue, Milestone, can_comment};
-use crate::pages::client::{Client, Listed};
-use crate::pages::components::{Pager, filters, page_number, parameter, with_parameter};
+use crate::pages::client::Client;
+use crate::pages::components::{Listed, Pager, filters, page_number, parameter, with_parameter};
 use crate::pages::error::PageResult;
 use crate::pages::layout::Content;
 use crate::pages::repositories::{RepositoryVisit, Tab};

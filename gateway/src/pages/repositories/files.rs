@@ -10,7 +10,7 @@ use ferrite_proto::raw::is_text;
 use serde::Deserialize;
 
 use super::document;
-use super::editor::actions::{AddLinks, FileLinks};
+use super::edit_links::{AddLinks, FileLinks};
 use super::editor::text::editable;
 use super::folder::{EntryKind, Folder, Listing, Readme, Tip, join, parent};
 use super::raw::{is_drawing, is_picture};
@@ -204,6 +204,7 @@ async fn show_file(at: &RepositoryVisit, revision: Revision, path: &str, names: 
     let bytes = file.content.as_ref().and_then(|content| STANDARD.decode(content).ok());
     let view = view(at, &revision, path, &file, bytes.as_deref(), is_source).await?;
     let tip = folder.and_then(|folder| folder.last_change(at, &file.name));
+    let is_file = matches!(file.kind, EntryKind::File | EntryKind::Symlink);
     let page = FilePage {
         trail: Trail::new(at, &revision, path),
         tip,
@@ -212,7 +213,7 @@ async fn show_file(at: &RepositoryVisit, revision: Revision, path: &str, names: 
         history: revision.path_of("commits", path),
         blame: revision.path_of("blame", path),
         permanent: revision.permanent("src", path),
-        links: FileLinks::new(at, &revision, path, file.kind, bytes.as_deref().and_then(editable).is_some()),
+        links: FileLinks::new(at, &revision, path, is_file, bytes.as_deref().and_then(editable).is_some()),
         switch: switch(&file.name, is_source, bytes.as_deref(), revision.path_of("src", path)),
         has_order_changes: matches!(&view, View::Code(lines) if lines.iter().any(|line| line.contains(ORDER_CHANGES))),
         view,

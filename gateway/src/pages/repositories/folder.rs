@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::RepositoryVisit;
 use super::document;
-use super::editor::actions::edit_link;
+use super::edit_links::edit_link;
 use super::revision::{Revision, short_id};
 use crate::pages::components::Time;
 use crate::pages::error::{PageError, PageResult};

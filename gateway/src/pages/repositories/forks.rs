@@ -6,8 +6,7 @@ use serde_json::json;
 
 use super::create::{own_organizations, to_repository};
 use super::{RepositoryVisit, Tab};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, filters, page_number};
+use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, Form, FormToken};
 use crate::pages::layout::{Content, with_status};

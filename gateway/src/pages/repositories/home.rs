@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use askama::Template;
 
-use super::editor::actions::AddLinks;
+use super::edit_links::AddLinks;
 use super::editor::first_branch;
 use super::feeds;
 use super::folder::{FileLink, Folder, Listing, Readme};

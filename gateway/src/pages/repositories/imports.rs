@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::create::{own_organizations, to_repository};
-use crate::pages::client::Listed;
-use crate::pages::components::{Bytes, Count, Pager, Time, filters, page_number, parameter};
+use crate::pages::components::{Bytes, Count, Listed, Pager, Time, filters, page_number, parameter};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::{Fields, Form, FormToken};
 use crate::pages::layout::{Content, with_status};

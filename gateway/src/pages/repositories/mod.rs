@@ -5,6 +5,7 @@ mod commits;
 mod create;
 mod diffs;
 pub(super) mod document;
+mod edit_links;
 mod editor;
 mod feeds;
 mod files;

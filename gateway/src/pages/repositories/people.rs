@@ -5,8 +5,7 @@ use axum::http::Method;
 use serde::de::IgnoredAny;
 
 use super::{RepositoryVisit, Tab};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, filters, page_number};
+use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Form, FormToken, own_path};
 use crate::pages::layout::Content;

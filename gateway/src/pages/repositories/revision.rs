@@ -5,7 +5,7 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use super::RepositoryVisit;
-use crate::pages::client::Listed;
+use crate::pages::components::Listed;
 use crate::pages::error::{PageError, PageResult};
 
 /// Parts of a path, between slashes, that are tried as the name of a branch or tag.

@@ -5,8 +5,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 
 use super::{Commit, PageHead, WikiPage, api_path, can_write, wiki};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, filters, page_number};
+use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::layout::Content;
 use crate::pages::repositories::{RepositoryVisit, Tab};

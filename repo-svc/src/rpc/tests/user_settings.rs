@@ -146,7 +146,7 @@ async fn a_verified_address_becomes_the_primary_one() {
         harness.administration().set_email_verification(with_token(verify, &root)).await.unwrap();
         let choose = async |email: &str| {
             let request = SetPrimaryEmailRequest { email: email.to_owned() };
-            harness.profile().set_primary_email(with_token(request, &ada)).await.map(|response| response.into_inner())
+            harness.profile().set_primary_email(with_token(request, &ada)).await.map(tonic::Response::into_inner)
         };
         for (wrong, code) in
             [("new@x", "invalid"), ("root@example.com", "invalid"), ("no", "invalid"), ("", "required")]

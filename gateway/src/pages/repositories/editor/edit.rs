@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 use super::commit::Commit;
 use super::form::{EditorForm, File, Place};
 use super::text::{Lines, editable};
-use super::{Page, require_writer, status_of};
+use super::{require_writer, status_of};
 use crate::http::body_limits::MAX_JSON_BYTES;
 use crate::http::error::ApiError;
 use crate::pages::components::parameter;
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
+use crate::pages::repositories::edit_links::Page;
 use crate::pages::repositories::folder::{EntryKind, parent};
 use crate::pages::repositories::{RepositoryVisit, Tab, document};
 

@@ -1,7 +1,6 @@
 //! Forms that change the files of a branch, each in one commit. They keep what was typed, whatever
 //! happens.
 
-pub(super) mod actions;
 mod commit;
 mod delete;
 mod edit;
@@ -12,7 +11,6 @@ mod upload;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
-use ferrite_api_types::links::encode_path;
 
 use super::RepositoryVisit;
 use crate::http::error::ApiError;
@@ -22,33 +20,6 @@ use crate::pages::visit::PagesState;
 
 /// The first branch of a repository that the operator's choice does not name.
 const USUAL_BRANCH: &str = "main";
-
-/// The pages of the forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    Edit,
-    New,
-    Delete,
-    Upload,
-}
-
-impl Page {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Edit => "_edit",
-            Self::New => "_new",
-            Self::Delete => "_delete",
-            Self::Upload => "_upload",
-        }
-    }
-
-    /// The path of the page about a file or folder, which is decoded and can be empty.
-    fn path(self, repository: &Repository, branch: &str, path: &str) -> String {
-        let slash = if path.is_empty() { "" } else { "/" };
-        let (branch, path) = (encode_path(branch.as_bytes()), encode_path(path.as_bytes()));
-        format!("{}/{}/{branch}{slash}{path}", repository.path(), self.word())
-    }
-}
 
 pub(super) fn router() -> Router<PagesState> {
     Router::new()

@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 
 use super::commit::Commit;
 use super::form::{EditorForm, Place};
-use super::{Page, require_writer, status_of};
+use super::{require_writer, status_of};
 use crate::http::error::ApiError;
 use crate::pages::error::PageResult;
 use crate::pages::form::FormToken;
 use crate::pages::layout::{Content, with_status};
 use crate::pages::multipart::{FilePart, Parts};
+use crate::pages::repositories::edit_links::Page;
 use crate::pages::repositories::folder::join;
 use crate::pages::repositories::{RepositoryVisit, Tab};
 

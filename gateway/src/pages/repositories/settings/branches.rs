@@ -45,7 +45,8 @@ async fn page(at: &RepositoryVisit, typed: &Fields, error: &str) -> PageResult {
     let api = at.repository.api();
     let (branches, rules) =
         (format!("{api}/branches?limit={OFFERED_BRANCHES}"), format!("{api}/branch_protections?limit={MAX_RULES}"));
-    let (branches, rules) = tokio::try_join!(at.visit.api.list::<Branch>(&branches), at.visit.api.list::<Rule>(&rules))?;
+    let (branches, rules) =
+        tokio::try_join!(at.visit.api.list::<Branch>(&branches), at.visit.api.list::<Rule>(&rules))?;
     let default_branch = match typed.text("action") {
         "default" => typed.text("default_branch"),
         _ => &at.repository.default_branch,

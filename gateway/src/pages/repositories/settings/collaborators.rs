@@ -7,8 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Section, administered, is_owner, missing, refusal};
-use crate::pages::client::Listed;
-use crate::pages::components::{Pager, filters, page_number};
+use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, Form, FormToken};
 use crate::pages::repositories::RepositoryVisit;
