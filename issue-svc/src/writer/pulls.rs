@@ -114,6 +114,8 @@ impl Write<'_> {
 
     async fn set_merged(&mut self, issue: Issue, pull: &PullRequest, merged: &Merged) -> Result<FullIssue, IssueError> {
         let store = &self.writer.store;
+        // Before the issue is closed, which would tell of a cancelled merge.
+        store.delete_scheduled_merge(&mut self.tx, issue.id).await?;
         let mut new = issue.clone();
         new.class.is_closed = true;
         let new = if issue.class.is_closed {
@@ -128,7 +130,6 @@ impl Write<'_> {
             store.set_base(&mut self.tx, issue.id, &merged.base_branch, &pull.merge_base_id).await?;
         }
         store.set_merged(&mut self.tx, issue.id, merged, self.now_us).await?;
-        store.delete_scheduled_merge(&mut self.tx, issue.id).await?;
         let entry = TimelineEntry {
             commit_id: merged.commit_id.clone(),
             source_repository_id: self.repository.0,

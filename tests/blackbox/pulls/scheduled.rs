@@ -77,6 +77,7 @@ async fn a_scheduled_merge_is_done_when_its_checks_have_succeeded(cluster: &Clus
     assert!(message.starts_with("Topic\n\nWaited\n"), "{message}");
     let entries: Vec<_> = actions(&work, number).await.into_iter().map(|(action, _)| action).collect();
     assert!(entries.contains(&"merge_scheduled".to_owned()) && entries.contains(&"merged".to_owned()), "{entries:?}");
+    assert!(!entries.contains(&"merge_cancelled".to_owned()), "{entries:?}");
 }
 
 async fn a_scheduled_merge_is_done_when_it_is_approved(cluster: &Cluster) {
