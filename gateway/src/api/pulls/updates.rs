@@ -21,6 +21,9 @@ use crate::http::request::Word;
 use crate::http::response::Done;
 use crate::http::words::words;
 
+/// When the pull request has followed its branch.
+const HEAD_RETRY_SECONDS: u64 = 1;
+
 operations! {
     "/api/v1/repos/{owner}/{repo}/pulls/{index}/update" => post update as operation::UPDATE_PULL_HEAD;
 }
@@ -79,6 +82,10 @@ async fn update(
         Ok(_) => Ok(Done),
         // The head has all commits of the base.
         Err(status) if reason(&status).as_deref() == Some("NOTHING_TO_MERGE") => Ok(Done),
+        // The caller named no head: the pull request follows a push after a moment.
+        Err(status) if reason(&status).as_deref() == Some("HEAD_MOVED") => {
+            Err(read_error(status).retried_after(HEAD_RETRY_SECONDS))
+        }
         Err(status) => Err(read_error(status)),
     }
 }
