@@ -145,7 +145,10 @@ impl HooksVisit {
         let path = visit.shell.here.split('?').next().unwrap_or_default();
         let segments: Vec<_> = path.split('/').skip(1).map(str::to_owned).collect();
         let (owner, length) = match segments.first().map(String::as_str) {
-            Some("-") => (Owner::Site(visit), 3),
+            Some("-") => {
+                visit.require_administrator()?;
+                (Owner::Site(visit), 3)
+            }
             Some("org") => {
                 let organization = visit.api.get(&format!("orgs/{}", visit.segment(1))).await?;
                 (Owner::Organization(visit, organization), 4)
