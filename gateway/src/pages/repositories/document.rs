@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::RepositoryVisit;
 use super::revision::Revision;
 use crate::pages::error::PageResult;
-use crate::pages::markdown::{push_text, tag_length};
+use crate::pages::markdown::{ShownPictures, attributes, is_external, push_text, tag_length};
 
 const MAX_HEADING: u8 = 6;
 /// Longest name of a heading, in characters.
@@ -23,9 +23,7 @@ struct Place<'a> {
     pictures: String,
     /// The folder of the document, decoded; empty for the root.
     folder: &'a str,
-    /// The public URL of the site, whose pictures browsers may load.
-    site: String,
-    has_external_pictures: bool,
+    shown: ShownPictures,
 }
 
 pub(super) fn is_markdown(name: &str) -> bool {
@@ -36,28 +34,20 @@ pub(super) fn is_markdown(name: &str) -> bool {
 /// Renders a Markdown file in a folder of a revision.
 pub(super) async fn render(at: &RepositoryVisit, revision: &Revision, folder: &str, text: &str) -> PageResult<String> {
     let html = at.visit.api.markdown(text, &at.repository.full_name()).await?;
-    let site = &at.visit.shell.site;
     let here = Place {
         links: revision.path_of("src", ""),
         pictures: revision.path_of("raw", ""),
         folder,
-        site: format!("{}{}", site.origin, site.root),
-        has_external_pictures: site.has_external_pictures,
+        shown: ShownPictures::of(&at.visit.shell.site),
     };
     Ok(place(&html, &here))
 }
 
 /// Leads links in rendered Markdown of a wiki to its pages, and pictures to its files.
 pub(in crate::pages) fn of_wiki(at: &RepositoryVisit, html: &str) -> String {
-    let (site, wiki) = (&at.visit.shell.site, format!("{}/wiki", at.repository.path()));
+    let wiki = format!("{}/wiki", at.repository.path());
     let pictures = format!("{wiki}/raw");
-    let here = Place {
-        links: wiki,
-        pictures,
-        folder: "",
-        site: format!("{}{}", site.origin, site.root),
-        has_external_pictures: site.has_external_pictures,
-    };
+    let here = Place { links: wiki, pictures, folder: "", shown: ShownPictures::of(&at.visit.shell.site) };
     place(html, &here)
 }
 
@@ -112,37 +102,15 @@ fn push_element(out: &mut String, name: &str, inner: &str, new: impl Fn(&str, &s
     out.push('>');
 }
 
-/// A picture of another site is shown as its text where browsers would not load it.
 fn push_picture(out: &mut String, inner: &str, place: &Place<'_>) {
-    let find = |wanted: &str| attributes(inner).find(|(name, _)| *name == wanted).map(|(_, value)| value);
-    let source = find("src").unwrap_or_default();
-    let is_own = source.strip_prefix(&place.site).is_some_and(|rest| rest.starts_with('/'));
-    let is_shown = is_own || (place.has_external_pictures && source.starts_with("https://"));
-    if is_external(source) && !is_shown {
-        let text = find("alt").unwrap_or_default().replace('<', "&lt;").replace('>', "&gt;");
-        out.push_str(&format!("<span class=\"picture\" title=\"{source}\">{text}</span>"));
+    if let Some(text) = place.shown.as_text(inner) {
+        out.push_str(&text);
         return;
     }
     push_element(out, "img", inner, |name, value| match name {
         "src" => within(value, &place.pictures, place.folder),
         _ => None,
     });
-}
-
-/// Returns the attributes of a tag with their values, still escaped.
-fn attributes(inner: &str) -> impl Iterator<Item = (&str, &str)> {
-    let mut rest = inner.split_once(' ').map_or("", |(_, rest)| rest);
-    std::iter::from_fn(move || {
-        let (name, after) = rest.split_once("=\"")?;
-        let (value, after) = after.split_once('"')?;
-        rest = after;
-        Some((name.trim(), value))
-    })
-}
-
-/// Returns whether a URL has a scheme or a host.
-fn is_external(url: &str) -> bool {
-    url.starts_with("//") || url.split(['/', '?', '#']).next().is_some_and(|start| start.contains(':'))
 }
 
 /// Returns the path of a relative URL below `root`; `None` for a URL that stays as it is. A path
@@ -215,8 +183,7 @@ mod tests {
             links: "/bob/demo/src/branch/main".to_owned(),
             pictures: "/bob/demo/raw/branch/main".to_owned(),
             folder: "docs/a b",
-            site: "https://git.example.com".to_owned(),
-            has_external_pictures,
+            shown: ShownPictures { site: "https://git.example.com".to_owned(), has_external: has_external_pictures },
         };
         place(html, &at)
     }
