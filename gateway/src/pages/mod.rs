@@ -15,7 +15,6 @@ mod components;
 mod diff;
 mod error;
 mod expensive;
-mod flights;
 mod form;
 mod front;
 mod hooks;
@@ -30,6 +29,7 @@ mod releases;
 mod repositories;
 pub(crate) mod robots;
 mod sign_in;
+mod flights;
 mod view;
 mod visit;
 mod wiki;
@@ -49,6 +49,7 @@ use self::visit::{PagesParts, PagesState, complete};
 use crate::blocking::BlockingPool;
 use crate::http::body_limits::BodyLimits;
 use crate::http::embedded_file::EmbeddedFile;
+use crate::http::middleware::method_not_allowed;
 use crate::upstream::clients::Clients;
 
 const STYLE: &str = include_str!("../../assets/site.css");
@@ -83,6 +84,7 @@ pub(crate) fn router(
         .merge(sign_in::router())
         .merge(repositories::router())
         .fallback(async || PageError::not_found())
+        .method_not_allowed_fallback(async || PageError::from(method_not_allowed().await))
         .layer(from_fn_with_state(state.clone(), complete))
         .with_state(state)
         .route(&style, get(async |headers: HeaderMap| STYLE_FILE.respond(&headers)))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::{CACHE_CONTROL, COOKIE, IF_NONE_MATCH};
+use axum::http::header::{ALLOW, CACHE_CONTROL, COOKIE, IF_NONE_MATCH};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
@@ -207,7 +207,9 @@ pub(super) async fn complete(State(state): State<PagesState>, request: Request, 
     let error = response.extensions_mut().remove::<PageError>();
     let error = error.or_else(|| response.extensions_mut().remove::<ApiError>().map(PageError::from));
     if let Some(error) = error {
+        let allowed = response.headers_mut().remove(ALLOW);
         response = error.respond(&shell_of_failure(kept.clone(), &state).await);
+        response.headers_mut().extend(allowed.map(|methods| (ALLOW, methods)));
     }
     let response = conditional(&kept, &state.site, response);
     metrics::counter!("ferrite_pages_total", "group" => group, "status" => response.status().as_str().to_owned())
