@@ -22,9 +22,9 @@ use parking_lot::Mutex;
 use serde::de::IgnoredAny;
 
 use super::error::{PageError, PageResult};
-use super::flights::Flights;
 use super::layout::Rendered;
 use super::pool::{Group, Refusal};
+use super::single_flight::SingleFlight;
 use super::visit::{PagesState, Visitor};
 use crate::http::client_address::counted_client;
 use crate::http::embedded_file::accepts_gzip;
@@ -39,7 +39,7 @@ const TOO_MANY: &str = "too many visitors wait for this page, try again later";
 pub(super) struct Expensive<H> {
     group: Group,
     handler: H,
-    flights: Arc<Flights<Key, Outcome>>,
+    single_flight: Arc<SingleFlight<Key, Outcome>>,
 }
 
 /// Everything that a page depends on, apart from what it is about.
@@ -78,7 +78,7 @@ struct Work {
 }
 
 pub(super) fn expensive<H>(group: Group, handler: H) -> Expensive<H> {
-    Expensive { group, handler, flights: Arc::default() }
+    Expensive { group, handler, single_flight: Arc::default() }
 }
 
 impl<H, T> Handler<T, PagesState> for Expensive<H>
@@ -89,14 +89,14 @@ where
     type Future = BoxFuture<'static, Response>;
 
     fn call(self, request: Request, state: PagesState) -> Self::Future {
-        let Self { group, handler, flights } = self;
+        let Self { group, handler, single_flight } = self;
         let handler_state = state.clone();
         let make = Arc::new(move |request: Request| -> BoxFuture<'static, Response> {
             Box::pin(handler.clone().call(request, handler_state.clone()))
         });
         Box::pin(async move {
             let work = Work { state, group, client: Client::default(), make };
-            let mut response = work.respond(&flights, request).await.unwrap_or_else(PageError::into_response);
+            let mut response = work.respond(&single_flight, request).await.unwrap_or_else(PageError::into_response);
             response.extensions_mut().insert(group);
             response
         })
@@ -104,7 +104,7 @@ where
 }
 
 impl Work {
-    async fn respond(mut self, flights: &Flights<Key, Outcome>, request: Request) -> PageResult {
+    async fn respond(mut self, single_flight: &SingleFlight<Key, Outcome>, request: Request) -> PageResult {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::of(&parts.headers, &self.state).await?;
         if visitor.viewer.is_none() && self.state.sign_in.is_for_expensive_pages() {
@@ -120,11 +120,11 @@ impl Work {
         let attempts = if self.group.is_shared() { MAX_ATTEMPTS } else { 0 };
         for _ in 0..attempts {
             let begin = || self.clone().begin(request.take());
-            let Some(seat) = flights.board(key.clone(), begin) else {
+            let Some(call) = single_flight.join(key.clone(), begin) else {
                 return Err(ApiError::busy(TOO_MANY).into());
             };
-            let is_first = seat.is_first;
-            match seat.outcome().await {
+            let is_first = call.is_first;
+            match call.outcome().await {
                 Outcome::Page(page) if is_first => return Ok(page.response()),
                 Outcome::Page(page) => {
                     metrics::counter!("ferrite_expensive_pages_shared_total").increment(1);

@@ -4,7 +4,7 @@
 //! Modules from top to bottom: `accounts`, `administration` → `front`, `sign_in`, `pulls`, `releases`,
 //! `wiki`, `issues`, `hooks`, `repositories` → `markdown`, `multipart` → `form`, `expensive`, `atom` →
 //! `visit` → `diff` → `error`, `client` → `layout` → `options`, `robots` → `branding`, `pool`,
-//! `flights`, `view` → `components`.
+//! `single_flight`, `view` → `components`.
 
 mod accounts;
 mod administration;
@@ -29,7 +29,7 @@ mod releases;
 mod repositories;
 pub(crate) mod robots;
 mod sign_in;
-mod flights;
+mod single_flight;
 mod view;
 mod visit;
 mod wiki;

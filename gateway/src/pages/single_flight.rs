@@ -8,61 +8,61 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
 
-/// Those who can wait for one work.
+/// Calls that can wait for one work.
 const MAX_SHARERS: usize = 512;
 
 /// Running work by what identifies it.
 #[derive(Debug)]
-pub(super) struct Flights<K, T: Clone>(Mutex<HashMap<K, WeakShared<BoxFuture<'static, T>>>>);
+pub(super) struct SingleFlight<K, T: Clone>(Mutex<HashMap<K, WeakShared<BoxFuture<'static, T>>>>);
 
-/// A part in running work. Whoever is left carries it on; it ends when all have left.
-pub(super) struct Seat<'f, K: Eq + Hash, T: Clone> {
+/// A call that waits for running work, which ends when no call is left.
+pub(super) struct Call<'f, K: Eq + Hash, T: Clone> {
     work: Shared<BoxFuture<'static, T>>,
-    /// Whether the work is that of this part.
+    /// Whether this call began the work.
     pub(super) is_first: bool,
     guard: Guard<'f, K, T>,
 }
 
 /// Forgets work that nobody waits for.
 struct Guard<'f, K: Eq + Hash, T: Clone> {
-    flights: &'f Flights<K, T>,
+    running: &'f SingleFlight<K, T>,
     key: K,
 }
 
 impl<K: Eq + Hash, T: Clone> Drop for Guard<'_, K, T> {
     fn drop(&mut self) {
-        let mut flights = self.flights.0.lock();
-        if flights.get(&self.key).is_some_and(|work| work.upgrade().is_none()) {
-            flights.remove(&self.key);
+        let mut works = self.running.0.lock();
+        if works.get(&self.key).is_some_and(|work| work.upgrade().is_none()) {
+            works.remove(&self.key);
         }
     }
 }
 
-impl<K, T: Clone> Default for Flights<K, T> {
+impl<K, T: Clone> Default for SingleFlight<K, T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<K: Clone + Eq + Hash, T: Clone> Flights<K, T> {
+impl<K: Clone + Eq + Hash, T: Clone> SingleFlight<K, T> {
     /// Joins the work of `key`, or begins it. `None` if too many share it.
-    pub(super) fn board(&self, key: K, begin: impl FnOnce() -> BoxFuture<'static, T>) -> Option<Seat<'_, K, T>> {
-        let mut flights = self.0.lock();
-        let running = flights.get(&key).and_then(WeakShared::upgrade).filter(|work| work.peek().is_none());
+    pub(super) fn join(&self, key: K, begin: impl FnOnce() -> BoxFuture<'static, T>) -> Option<Call<'_, K, T>> {
+        let mut works = self.0.lock();
+        let running = works.get(&key).and_then(WeakShared::upgrade).filter(|work| work.peek().is_none());
         let is_first = running.is_none();
         let work = running.unwrap_or_else(|| begin().shared());
         if work.strong_count().is_some_and(|count| count > MAX_SHARERS) {
             return None;
         }
         if is_first && let Some(weak) = work.downgrade() {
-            flights.insert(key.clone(), weak);
+            works.insert(key.clone(), weak);
         }
-        drop(flights);
-        Some(Seat { work, is_first, guard: Guard { flights: self, key } })
+        drop(works);
+        Some(Call { work, is_first, guard: Guard { running: self, key } })
     }
 }
 
-impl<K: Eq + Hash, T: Clone> Seat<'_, K, T> {
+impl<K: Eq + Hash, T: Clone> Call<'_, K, T> {
     /// Waits for the result of the work.
     pub(super) async fn outcome(self) -> T {
         let Self { work, guard, .. } = self;
@@ -90,11 +90,11 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_done_once_for_all_and_outlives_the_first() {
-        let flights = Flights::default();
+        let running = SingleFlight::default();
         let (send, received) = oneshot::channel();
-        let first = flights.board("a", || work(received)).unwrap();
-        let second = flights.board("a", none).unwrap();
-        let other = flights.board("b", none).unwrap();
+        let first = running.join("a", || work(received)).unwrap();
+        let second = running.join("a", none).unwrap();
+        let other = running.join("b", none).unwrap();
         assert_eq!((first.is_first, second.is_first, other.is_first), (true, false, true));
         assert_eq!(other.outcome().await, None);
         let (mut first, mut second) = (Box::pin(first.outcome()), Box::pin(second.outcome()));
@@ -102,27 +102,27 @@ mod tests {
         drop(first);
         send.send(7).unwrap();
         assert_eq!(second.await, Some(7));
-        assert!(flights.board("a", none).unwrap().is_first, "nothing is kept");
-        assert!(flights.0.lock().is_empty());
+        assert!(running.join("a", none).unwrap().is_first, "nothing is kept");
+        assert!(running.0.lock().is_empty());
     }
 
     #[tokio::test]
     async fn work_ends_when_all_have_left() {
-        let flights = Flights::default();
+        let running = SingleFlight::default();
         let (send, received) = oneshot::channel();
-        let seats = [flights.board("a", || work(received)).unwrap(), flights.board("a", none).unwrap()];
-        drop(seats);
-        assert!(send.send(7).is_err() && flights.0.lock().is_empty());
+        let calls = [running.join("a", || work(received)).unwrap(), running.join("a", none).unwrap()];
+        drop(calls);
+        assert!(send.send(7).is_err() && running.0.lock().is_empty());
     }
 
     #[test]
     fn only_so_many_share_one_work() {
-        let flights = Flights::default();
+        let running = SingleFlight::default();
         let (_send, received) = oneshot::channel();
-        let first = flights.board("a", || work(received)).unwrap();
-        let seats: Vec<_> = std::iter::from_fn(|| flights.board("a", none)).collect();
-        assert_eq!(seats.len(), MAX_SHARERS - 1);
-        drop((first, seats));
-        assert!(flights.board("a", none).is_some());
+        let first = running.join("a", || work(received)).unwrap();
+        let calls: Vec<_> = std::iter::from_fn(|| running.join("a", none)).collect();
+        assert_eq!(calls.len(), MAX_SHARERS - 1);
+        drop((first, calls));
+        assert!(running.join("a", none).is_some());
     }
 }
