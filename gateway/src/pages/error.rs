@@ -73,12 +73,23 @@ impl PageError {
         }
     }
 
-    /// What a form says about a mistake in it. Other failures stay failures.
+    /// Returns the message for a form with a mistake in it. Other failures are pages of their own.
     pub(super) fn mistake(self) -> PageResult<String> {
         match self.status() {
-            StatusCode::UNPROCESSABLE_ENTITY | StatusCode::CONFLICT => Ok(self.message()),
+            StatusCode::BAD_REQUEST
+            | StatusCode::CONFLICT
+            | StatusCode::METHOD_NOT_ALLOWED
+            | StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNPROCESSABLE_ENTITY
+            | StatusCode::TOO_MANY_REQUESTS => Ok(self.message()),
             _ => Err(self),
         }
+    }
+
+    /// As [`Self::mistake`], and for a right that the visitor lacks and a name that does not exist.
+    pub(super) fn refusal(self) -> PageResult<String> {
+        let is_refused = self.status().is_client_error() && self.status() != StatusCode::UNAUTHORIZED;
+        if is_refused { Ok(self.message()) } else { Err(self) }
     }
 
     /// Responds to a visitor of `shell.here`.

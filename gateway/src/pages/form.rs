@@ -1,5 +1,8 @@
 //! Forms: their fields, and proof that a page of this site sent them.
 
+use std::fmt::{self, Display, Formatter};
+
+use askama::filters::HtmlSafe;
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
@@ -23,7 +26,7 @@ const MAX_FIELDS: usize = 1_000;
 const MAX_PATH_BYTES: usize = 2_000;
 const TOKEN_CONTEXT: &str = "ferrite 2026-11 token of a form";
 
-/// What a form carries to show that a page of the visitor's own session made it. It differs each
+/// Shows that a page of the visitor's own session made a form, which carries it. It differs each
 /// time, so that a compressed page does not reveal it by its length.
 pub(super) struct FormToken(String);
 
@@ -48,9 +51,13 @@ impl FormToken {
         // The hashes compare in constant time.
         blake3::hash(&sent) == blake3::hash(&key(secret))
     }
+}
 
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
+impl HtmlSafe for FormToken {}
+
+impl Display for FormToken {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -59,6 +66,11 @@ fn key(secret: &str) -> [u8; 16] {
     let mut key = [0; 16];
     key.copy_from_slice(&hash.as_bytes()[..16]);
     key
+}
+
+/// Returns what was typed into a field. HTML cannot have the character U+0000.
+pub(super) fn typed(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\0', "\u{fffd}")
 }
 
 /// The fields of a form, in order.
@@ -78,18 +90,13 @@ impl Fields {
         let decode = |text: &[u8]| {
             let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
             let bytes: Vec<u8> = percent_encoding::percent_decode(&spaced).collect();
-            String::from_utf8_lossy(&bytes).replace("\r\n", "\n")
+            typed(&bytes)
         };
         let field = |pair: &[u8]| {
             let place = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
             (decode(&pair[..place]), decode(pair.get(place + 1..).unwrap_or_default()))
         };
         Self(pairs.map(field).collect())
-    }
-
-    /// Returns fields that were not sent as a query, decoded.
-    pub(super) fn of(pairs: Vec<(String, String)>) -> Self {
-        Self(pairs)
     }
 
     /// Returns the first value of a field; empty without one.
@@ -203,10 +210,10 @@ mod tests {
     #[test]
     fn a_token_belongs_to_its_secret_and_differs_each_time() {
         let (first, second) = (FormToken::new("a"), FormToken::new("a"));
-        assert_ne!(first.as_str(), second.as_str());
-        assert!(FormToken::is_valid("a", first.as_str()) && FormToken::is_valid("a", second.as_str()));
-        assert!(!FormToken::is_valid("b", first.as_str()));
-        for bad in ["", "00", "x", &first.as_str()[..62], &format!("{}00", first.as_str())] {
+        assert_ne!(&first.0, &second.0);
+        assert!(FormToken::is_valid("a", &first.0) && FormToken::is_valid("a", &second.0));
+        assert!(!FormToken::is_valid("b", &first.0));
+        for bad in ["", "00", "x", &first.0[..62], &format!("{}00", &first.0)] {
             assert!(!FormToken::is_valid("a", bad), "{bad}");
         }
     }

@@ -13,7 +13,7 @@ use futures_util::future::{BoxFuture, ready};
 use futures_util::stream;
 
 use super::error::{PageError, PageResult};
-use super::form::{Fields, FormToken, TOKEN_FIELD, check_origin, foreign_form};
+use super::form::{Fields, FormToken, TOKEN_FIELD, check_origin, foreign_form, typed};
 use super::visit::{PagesState, Visit};
 use crate::http::body::TextBody;
 use crate::http::body_limits::{BodyLimits, BodyPermit, MAX_JSON_BYTES};
@@ -102,10 +102,10 @@ async fn parse(headers: &HeaderMap, bytes: Bytes) -> PageResult<(Fields, Vec<Fil
             // What browsers send if no file is selected.
             Some(name) if name.is_empty() && content.is_empty() => {}
             Some(name) => files.push(FilePart { field, name, content }),
-            None => fields.push((field, String::from_utf8_lossy(&content).replace("\r\n", "\n"))),
+            None => fields.push((field, typed(&content))),
         }
     }
-    Ok((Fields::of(fields), files))
+    Ok((fields.into_iter().collect(), files))
 }
 
 /// Returns the name of a file, of which some browsers send the folders too, and which all encode

@@ -5,10 +5,11 @@ use axum::http::{Method, StatusCode};
 use serde_json::json;
 
 use super::timeline::{Comment, can_change_comment};
-use super::{RepositoryForm, mistake, number, see, token};
+use super::{RepositoryForm, number};
 use crate::http::error::ApiError;
 use crate::pages::components::page_number;
 use crate::pages::error::{PageError, PageResult};
+use crate::pages::form::FormToken;
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
 use crate::pages::repositories::{RepositoryVisit, Tab};
@@ -33,7 +34,7 @@ impl Content for CommentPage {
 struct EditPage<'a> {
     action: &'a str,
     back: String,
-    token: String,
+    token: FormToken,
     body: &'a str,
     preview: Option<String>,
     message: Option<String>,
@@ -78,10 +79,10 @@ pub(super) async fn save(RepositoryForm { at, fields }: RepositoryForm) -> PageR
     match changed {
         Ok(_) if is_deletion => {
             let place = place(&at, &comment);
-            Ok(see(&at.visit, place.split('#').next().unwrap_or_default()))
+            Ok(at.visit.redirect(place.split('#').next().unwrap_or_default()))
         }
-        Ok(_) => Ok(see(&at.visit, &place(&at, &comment))),
-        Err(error) => page(&at, &comment, body, None, Some(mistake(error)?)),
+        Ok(_) => Ok(at.visit.redirect(&place(&at, &comment))),
+        Err(error) => page(&at, &comment, body, None, Some(error.mistake()?)),
     }
 }
 
@@ -123,7 +124,7 @@ fn page(
     message: Option<String>,
 ) -> PageResult {
     let status = if message.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    let (action, back, token) = (&at.visit.shell.here, place(at, comment), token(&at.visit));
+    let (action, back, token) = (&at.visit.shell.here, place(at, comment), FormToken::of(&at.visit));
     let content = EditPage { action, back, token, body, preview, message };
     Ok(with_status(status, at.page(tab(comment), &content)?))
 }

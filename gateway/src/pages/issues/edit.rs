@@ -7,9 +7,10 @@ use serde_json::json;
 use super::draft::{Choices, Draft};
 use super::issue::{read, tab};
 use super::view::{Issue, can_change, can_comment, is_writer};
-use super::{RepositoryForm, mistake, number, see, token};
+use super::{RepositoryForm, number};
 use crate::http::error::ApiError;
 use crate::pages::error::{PageError, PageResult};
+use crate::pages::form::FormToken;
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
 use crate::pages::repositories::{RepositoryVisit, Tab};
@@ -21,7 +22,7 @@ struct Edit<'a> {
     /// The page of the form, and the one to return to.
     action: String,
     back: String,
-    token: String,
+    token: FormToken,
     submit: &'static str,
     draft: &'a Draft,
     /// `None` for those who can only write title and text.
@@ -64,9 +65,9 @@ pub(super) async fn create(RepositoryForm { at, fields }: RepositoryForm) -> Pag
     match at.visit.api.change(Method::POST, &path, Some(draft.new_issue(is_writer(&at)))).await {
         Ok(made) => {
             let number = made["number"].as_i64().unwrap_or_default();
-            Ok(see(&at.visit, &format!("{}/issues/{number}", at.repository.path())))
+            Ok(at.visit.redirect(&format!("{}/issues/{number}", at.repository.path())))
         }
-        Err(error) => page(&at, &draft, None, Shown { is_preview: false, message: Some(mistake(error)?) }).await,
+        Err(error) => page(&at, &draft, None, Shown { is_preview: false, message: Some(error.mistake()?) }).await,
     }
 }
 
@@ -84,9 +85,9 @@ pub(super) async fn save(RepositoryForm { at, fields }: RepositoryForm) -> PageR
         return page(&at, &draft, Some(&issue), Shown { is_preview: true, message: None }).await;
     }
     match change(&at, &issue, &draft).await {
-        Ok(()) => Ok(see(&at.visit, &issue.path())),
+        Ok(()) => Ok(at.visit.redirect(&issue.path())),
         Err(error) => {
-            page(&at, &draft, Some(&issue), Shown { is_preview: false, message: Some(mistake(error)?) }).await
+            page(&at, &draft, Some(&issue), Shown { is_preview: false, message: Some(error.mistake()?) }).await
         }
     }
 }
@@ -132,7 +133,7 @@ async fn page(at: &RepositoryVisit, draft: &Draft, issue: Option<&Issue>, shown:
         None => ("New issue".to_owned(), format!("{list}/new"), list, "Open issue"),
     };
     let status = shown.status();
-    let token = token(&at.visit);
+    let token = FormToken::of(&at.visit);
     let message = shown.message;
     let content = Edit { heading, action, back, token, submit, draft, choices, preview, message };
     Ok(with_status(status, at.page(issue.map_or(Tab::Issues, tab), &content)?))

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::view::is_writer;
-use super::{RepositoryForm, mistake, number, see, token};
+use super::{RepositoryForm, number};
 use crate::http::error::ApiError;
 use crate::pages::components::{Pager, filters, page_number};
 use crate::pages::error::{PageError, PageResult};
-use crate::pages::form::Fields;
+use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
 use crate::pages::repositories::{RepositoryVisit, Tab};
 use crate::pages::view::Label;
@@ -42,7 +42,7 @@ struct Labels {
     labels: Vec<ListedLabel>,
     pager: Pager,
     is_writer: bool,
-    token: String,
+    token: FormToken,
     draft: Draft,
     message: Option<String>,
 }
@@ -52,7 +52,7 @@ struct Labels {
 struct EditPage {
     repository: String,
     action: String,
-    token: String,
+    token: FormToken,
     draft: Draft,
     message: Option<String>,
 }
@@ -100,8 +100,8 @@ pub(super) async fn list(at: RepositoryVisit) -> PageResult {
 pub(super) async fn create(RepositoryForm { at, fields }: RepositoryForm) -> PageResult {
     let draft = Draft::of_fields(&fields);
     match at.visit.api.change(Method::POST, &format!("{}/labels", at.repository.api()), Some(draft.json())).await {
-        Ok(_) => Ok(see(&at.visit, &format!("{}/labels", at.repository.path()))),
-        Err(error) => page(&at, draft, Some(mistake(error)?)).await,
+        Ok(_) => Ok(at.visit.redirect(&format!("{}/labels", at.repository.path()))),
+        Err(error) => page(&at, draft, Some(error.mistake()?)).await,
     }
 }
 
@@ -129,8 +129,8 @@ pub(super) async fn save(RepositoryForm { at, fields }: RepositoryForm) -> PageR
         api.change(Method::PATCH, &path, Some(draft.json())).await
     };
     match changed {
-        Ok(_) => Ok(see(&at.visit, &format!("{}/labels", at.repository.path()))),
-        Err(error) => edit_page(&at, id, draft, Some(mistake(error)?)),
+        Ok(_) => Ok(at.visit.redirect(&format!("{}/labels", at.repository.path()))),
+        Err(error) => edit_page(&at, id, draft, Some(error.mistake()?)),
     }
 }
 
@@ -149,7 +149,7 @@ async fn page(at: &RepositoryVisit, draft: Draft, message: Option<String>) -> Pa
         labels: labels.items,
         pager,
         is_writer: is_writer(at),
-        token: token(&at.visit),
+        token: FormToken::of(&at.visit),
         draft,
         message,
     };
@@ -160,7 +160,7 @@ fn edit_page(at: &RepositoryVisit, id: i64, draft: Draft, message: Option<String
     let status = status(message.as_ref());
     let repository = at.repository.path();
     let action = format!("{repository}/labels/{id}/edit");
-    let content = EditPage { repository, action, token: token(&at.visit), draft, message };
+    let content = EditPage { repository, action, token: FormToken::of(&at.visit), draft, message };
     Ok(with_status(status, at.page(Tab::Issues, &content)?))
 }
 

@@ -5,10 +5,10 @@ use axum::http::{Method, StatusCode};
 use serde_json::json;
 
 use super::view::{Milestone, end_of_day, is_writer};
-use super::{RepositoryForm, mistake, number, see, token};
+use super::{RepositoryForm, number};
 use crate::http::error::ApiError;
 use crate::pages::error::{PageError, PageResult};
-use crate::pages::form::Fields;
+use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
 use crate::pages::repositories::{RepositoryVisit, Tab};
@@ -19,7 +19,7 @@ struct EditPage<'a> {
     heading: &'static str,
     action: String,
     back: String,
-    token: String,
+    token: FormToken,
     draft: &'a Draft,
     /// The milestone that is changed; `None` for a new one.
     milestone: Option<&'a Milestone>,
@@ -78,8 +78,8 @@ pub(super) async fn create(RepositoryForm { at, fields }: RepositoryForm) -> Pag
     }
     let path = format!("{}/milestones", at.repository.api());
     match at.visit.api.change(Method::POST, &path, Some(draft.json(&Draft::default()))).await {
-        Ok(made) => Ok(see(&at.visit, &place(&at, made["id"].as_i64().unwrap_or_default()))),
-        Err(error) => page(&at, &draft, None, None, Some(mistake(error)?)),
+        Ok(made) => Ok(at.visit.redirect(&place(&at, made["id"].as_i64().unwrap_or_default()))),
+        Err(error) => page(&at, &draft, None, None, Some(error.mistake()?)),
     }
 }
 
@@ -111,9 +111,9 @@ pub(super) async fn save(RepositoryForm { at, fields }: RepositoryForm) -> PageR
         api.change(Method::PATCH, &path, Some(draft.json(&old))).await
     };
     match changed {
-        Ok(_) if is_deletion => Ok(see(&at.visit, &format!("{}/milestones", at.repository.path()))),
-        Ok(_) => Ok(see(&at.visit, &place(&at, milestone.id))),
-        Err(error) => page(&at, &draft, Some(&milestone), None, Some(mistake(error)?)),
+        Ok(_) if is_deletion => Ok(at.visit.redirect(&format!("{}/milestones", at.repository.path()))),
+        Ok(_) => Ok(at.visit.redirect(&place(&at, milestone.id))),
+        Err(error) => page(&at, &draft, Some(&milestone), None, Some(error.mistake()?)),
     }
 }
 
@@ -152,7 +152,8 @@ fn page(
         Some(milestone) => ("Edit milestone", format!("{list}/{}/edit", milestone.id), place(at, milestone.id)),
         None => ("New milestone", format!("{list}/new"), list),
     };
-    let content = EditPage { heading, action, back, token: token(&at.visit), draft, milestone, preview, message };
+    let content =
+        EditPage { heading, action, back, token: FormToken::of(&at.visit), draft, milestone, preview, message };
     Ok(with_status(status, at.page(Tab::Issues, &content)?))
 }
 

@@ -3,10 +3,11 @@
 use askama::Template;
 
 use super::list::{PAGE_SIZE, Tabs, count, states};
+use super::number;
 use super::view::{Issue, Milestone, is_writer};
-use super::{number, token};
 use crate::pages::components::{Pager, filters, page_number};
 use crate::pages::error::PageResult;
+use crate::pages::form::FormToken;
 use crate::pages::layout::Content;
 use crate::pages::markdown::render_many;
 use crate::pages::repositories::{RepositoryVisit, Tab};
@@ -15,7 +16,7 @@ use crate::pages::repositories::{RepositoryVisit, Tab};
 #[template(path = "issues/milestones.html")]
 struct Milestones {
     repository: String,
-    token: String,
+    token: FormToken,
     tabs: Tabs,
     /// With their descriptions as HTML.
     milestones: Vec<(Milestone, String)>,
@@ -27,7 +28,7 @@ struct Milestones {
 #[template(path = "issues/milestone.html")]
 struct MilestonePage {
     repository: String,
-    token: String,
+    token: FormToken,
     milestone: Milestone,
     html: String,
     is_writer: bool,
@@ -60,7 +61,7 @@ pub(super) async fn list(at: RepositoryVisit) -> PageResult {
     let html = render_many(&at.visit, texts, &at.repository.full_name()).await?;
     let content = Milestones {
         repository: at.repository.path(),
-        token: token(&at.visit),
+        token: FormToken::of(&at.visit),
         tabs,
         milestones: milestones.items.into_iter().zip(html).collect(),
         is_writer: is_writer(&at),
@@ -82,7 +83,7 @@ pub(super) async fn show(at: RepositoryVisit) -> PageResult {
     (tabs.open, tabs.closed) = (Some(milestone.open_issues), Some(milestone.closed_issues));
     let content = MilestonePage {
         repository: at.repository.path(),
-        token: token(&at.visit),
+        token: FormToken::of(&at.visit),
         milestone,
         html: html.concat(),
         is_writer: is_writer(&at),

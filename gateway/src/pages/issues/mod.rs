@@ -15,14 +15,12 @@ pub(super) mod view;
 
 use axum::Router;
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
 use super::error::{PageError, PageResult};
-use super::form::{Fields, Form, FormToken};
+use super::form::{Fields, Form};
 use super::repositories::RepositoryVisit;
-use super::visit::{PagesState, Visit};
+use super::visit::PagesState;
 
 pub(super) fn router() -> Router<PagesState> {
     Router::new()
@@ -67,28 +65,4 @@ impl FromRequest<PagesState> for RepositoryForm {
 pub(super) fn number(at: &RepositoryVisit) -> PageResult<i64> {
     let first = at.rest.split('/').next().unwrap_or_default();
     first.parse().ok().filter(|number| *number > 0).ok_or_else(PageError::not_found)
-}
-
-/// Returns the token for the forms of a page; empty without a session.
-pub(super) fn token(visit: &Visit) -> String {
-    visit.api.session().map(|session| FormToken::new(session.expose()).as_str().to_owned()).unwrap_or_default()
-}
-
-/// Sends the visitor to another page after a change.
-pub(super) fn see(visit: &Visit, path: &str) -> Response {
-    Redirect::to(&format!("{}{path}", visit.shell.site.root)).into_response()
-}
-
-/// Returns the message for a form whose content the API refused; other failures are pages of their
-/// own.
-pub(super) fn mistake(error: PageError) -> PageResult<String> {
-    match error.status() {
-        StatusCode::BAD_REQUEST
-        | StatusCode::CONFLICT
-        | StatusCode::METHOD_NOT_ALLOWED
-        | StatusCode::PAYLOAD_TOO_LARGE
-        | StatusCode::UNPROCESSABLE_ENTITY
-        | StatusCode::TOO_MANY_REQUESTS => Ok(error.message()),
-        _ => Err(error),
-    }
 }

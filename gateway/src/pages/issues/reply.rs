@@ -6,9 +6,8 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::view::{Issue, can_change, can_comment};
-use super::{mistake, see, token};
 use crate::pages::error::PageResult;
-use crate::pages::form::Fields;
+use crate::pages::form::{Fields, FormToken};
 use crate::pages::repositories::RepositoryVisit;
 
 /// What the visitor typed, and what became of it.
@@ -26,7 +25,7 @@ pub(in crate::pages) struct Draft {
 #[template(path = "issues/reply.html")]
 pub(in crate::pages) struct Reply {
     action: String,
-    token: String,
+    token: FormToken,
     noun: &'static str,
     draft: Draft,
     /// The text as HTML.
@@ -52,7 +51,7 @@ impl Reply {
         let is_merged = issue.pull_request.is_some_and(|pull| pull.merged);
         Self {
             action: issue.path(),
-            token: token(&at.visit),
+            token: FormToken::of(&at.visit),
             noun: issue.noun(),
             draft,
             preview,
@@ -84,7 +83,7 @@ pub(in crate::pages) async fn send(at: &RepositoryVisit, issue: &Issue, fields: 
     if has_comment {
         match api.change(Method::POST, &format!("{path}/comments"), Some(json!({"body": body}))).await {
             Ok(made) => target = issue.path_of_new_comment(made["id"].as_i64().unwrap_or_default()),
-            Err(error) => return again(body, false, Some(mistake(error)?)),
+            Err(error) => return again(body, false, Some(error.mistake()?)),
         }
     }
     if !state.is_empty()
@@ -92,7 +91,7 @@ pub(in crate::pages) async fn send(at: &RepositoryVisit, issue: &Issue, fields: 
     {
         // The comment is sent: typed again, it would be there twice.
         let kept = if has_comment { "" } else { body };
-        return again(kept, false, Some(mistake(error)?));
+        return again(kept, false, Some(error.mistake()?));
     }
-    Ok(Outcome::Done(see(&at.visit, &target)))
+    Ok(Outcome::Done(at.visit.redirect(&target)))
 }

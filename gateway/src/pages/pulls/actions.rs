@@ -6,7 +6,7 @@ use ferrite_api_types::links::{encode, encode_path};
 use serde_json::{Value, json};
 
 use super::conversation::{Left, page};
-use super::{PullForm, PullVisit, mistake, see};
+use super::{PullForm, PullVisit};
 use crate::http::error::ApiError;
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::Fields;
@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 50;
 
 /// The page that changes title, text, labels and so on is that of issues.
 pub(super) async fn edit(on: PullVisit) -> Response {
-    see(on.visit(), &format!("{}/issues/{}/edit", on.at.repository.path(), on.pull.number))
+    on.visit().redirect(&format!("{}/issues/{}/edit", on.at.repository.path(), on.pull.number))
 }
 
 pub(super) async fn act(PullForm { on, fields }: PullForm) -> PageResult {
@@ -27,9 +27,9 @@ pub(super) async fn act(PullForm { on, fields }: PullForm) -> PageResult {
         return comment(on, &fields).await;
     }
     match run(&on, action, &fields).await {
-        Ok(path) => Ok(see(on.visit(), &path)),
+        Ok(path) => Ok(on.visit().redirect(&path)),
         Err(error) => {
-            let message = mistake(error)?;
+            let message = error.refusal()?;
             // What is refused may have been overtaken by another change.
             let on = PullVisit::of(on.at).await?;
             page(&on, Left { refused: Some((&fields, message)), ..Left::default() }).await

@@ -7,10 +7,10 @@ use ferrite_api_types::links::encode;
 
 use super::merge_box::{self, MergeBox};
 use super::view::Review;
-use super::{Head, PullTab, PullVisit, Rights, reviews, token};
+use super::{Head, PullTab, PullVisit, Rights, reviews};
 use crate::pages::components::{Pager, filters, parameter};
 use crate::pages::error::PageResult;
-use crate::pages::form::Fields;
+use crate::pages::form::{Fields, FormToken};
 use crate::pages::issues::reply::{Draft, Reply};
 use crate::pages::issues::timeline::{Conversation, Timeline, unique};
 use crate::pages::issues::view::{Issue, is_writer};
@@ -48,7 +48,7 @@ struct ConversationPage<'a> {
     merge: MergeBox,
     /// Why a form was refused.
     message: Option<&'a str>,
-    token: String,
+    token: FormToken,
 }
 
 impl ConversationPage<'_> {
@@ -113,7 +113,7 @@ pub(super) async fn page(on: &PullVisit, left: Left<'_>) -> PageResult {
         pending: reviews::pending(&reviews),
         merge: MergeBox::new(on, loaded, &reviews, fields),
         message,
-        token: token(on.visit()),
+        token: FormToken::of(on.visit()),
     };
     let status = if message.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     Ok(with_status(status, on.page(&content)?))

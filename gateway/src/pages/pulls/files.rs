@@ -5,11 +5,11 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::view::Review;
-use super::{Head, PullForm, PullTab, PullVisit, Rights, mistake, reviews, see, token};
+use super::{Head, PullForm, PullTab, PullVisit, Rights, reviews};
 use crate::pages::components::filters;
 use crate::pages::diff::{Diff, Remarks, Style};
 use crate::pages::error::PageResult;
-use crate::pages::form::Fields;
+use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
 
 #[derive(Template)]
@@ -20,7 +20,7 @@ struct FilesPage<'a> {
     diff: Diff,
     rights: Rights,
     pending: Option<&'a Review>,
-    token: String,
+    token: FormToken,
     /// What was typed, and why it was refused.
     body: &'a str,
     event: &'a str,
@@ -42,10 +42,10 @@ pub(super) async fn review(PullForm { on, fields }: PullForm) -> PageResult {
     match submit(&on, &fields).await {
         Ok(made) => {
             let id = made["id"].as_i64().unwrap_or_default();
-            Ok(see(on.visit(), &format!("{}#pullrequestreview-{id}", on.issue.path())))
+            Ok(on.visit().redirect(&format!("{}#pullrequestreview-{id}", on.issue.path())))
         }
         Err(error) => {
-            let message = mistake(error)?;
+            let message = error.refusal()?;
             let on = PullVisit::of(on.at).await?;
             Ok(with_status(StatusCode::UNPROCESSABLE_ENTITY, page(&on, Some((&fields, message))).await?))
         }
@@ -87,7 +87,7 @@ async fn page(on: &PullVisit, refused: Option<(&Fields, String)>) -> PageResult 
         diff: diff.at(&shell.here, source, raw).with_remarks(remarks),
         rights,
         pending: reviews::pending(&reviews),
-        token: token(on.visit()),
+        token: FormToken::of(on.visit()),
         body: fields.map_or("", |fields| fields.text("body")),
         event: fields.map_or("COMMENT", |fields| fields.text("event")),
         message,

@@ -4,12 +4,12 @@ use askama::Template;
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{PullForm, PullVisit, mistake, reviews, see, token};
+use super::{PullForm, PullVisit, reviews};
 use crate::http::error::ApiError;
 use crate::pages::components::parameter;
 use crate::pages::diff::{Diff, Row, Style, anchor};
 use crate::pages::error::{PageError, PageResult};
-use crate::pages::form::Fields;
+use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
 
@@ -27,7 +27,7 @@ struct CommentForm<'a> {
     place: &'a Place,
     rows: Vec<Row>,
     has_pending: bool,
-    token: String,
+    token: FormToken,
     body: &'a str,
     line_count: &'a str,
     preview: Option<String>,
@@ -103,9 +103,9 @@ pub(super) async fn create(PullForm { on, fields }: PullForm) -> PageResult {
     let comment = place.comment(body, fields.number("line_count").unwrap_or(1));
     let review = json!({"event": event, "commit_id": place.commit, "comments": [comment]});
     match on.visit().api.change(Method::POST, &format!("{}/reviews", on.api()), Some(review)).await {
-        Ok(_) => Ok(see(on.visit(), &format!("{}/files#{}", on.issue.path(), place.anchor()))),
+        Ok(_) => Ok(on.visit().redirect(&format!("{}/files#{}", on.issue.path(), place.anchor()))),
         Err(error) => {
-            let message = mistake(error)?;
+            let message = error.refusal()?;
             let shown = page(&on, &place, Some(&fields), Some(&message)).await?;
             Ok(with_status(StatusCode::UNPROCESSABLE_ENTITY, shown))
         }
@@ -129,7 +129,7 @@ async fn page(on: &PullVisit, place: &Place, fields: Option<&Fields>, message: O
         rows: file.map(|file| rows(file.rows, place)).unwrap_or_default(),
         place,
         has_pending: reviews::pending(&reviews).is_some(),
-        token: token(on.visit()),
+        token: FormToken::of(on.visit()),
         body: fields.map_or("", |fields| fields.text("body")),
         line_count: fields.map_or("1", |fields| fields.text("line_count")),
         preview,

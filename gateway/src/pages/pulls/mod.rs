@@ -14,7 +14,6 @@ mod view;
 
 use axum::Router;
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::routing::get;
 use serde::de::IgnoredAny;
@@ -26,7 +25,7 @@ use super::error::{PageError, PageResult};
 use super::expensive::expensive;
 use super::form::Fields;
 use super::issues::view::{Issue, can_change, can_comment};
-use super::issues::{RepositoryForm, number, see, token};
+use super::issues::{RepositoryForm, number};
 use super::layout::Content;
 use super::pool::Group;
 use super::repositories::{RepositoryVisit, Tab};
@@ -187,13 +186,6 @@ impl Head<'_> {
     fn commits(&self) -> String {
         self.commit_count.map_or_else(|| "its commits".to_owned(), |count| Count(count, "commit").to_string())
     }
-}
-
-/// Returns the message of what the visitor can correct; other failures are pages of their own.
-fn mistake(error: PageError) -> PageResult<String> {
-    let status = error.status();
-    let is_mistake = status.is_client_error() && status != StatusCode::UNAUTHORIZED;
-    if is_mistake { Ok(error.message()) } else { Err(error) }
 }
 
 #[cfg(test)]

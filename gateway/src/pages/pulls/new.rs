@@ -7,12 +7,12 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::RepositoryForm;
 use super::actions::names;
-use super::{RepositoryForm, mistake, see, token};
 use crate::http::error::ApiError;
 use crate::pages::components::{Count, parameter};
 use crate::pages::error::{PageError, PageResult};
-use crate::pages::form::Fields;
+use crate::pages::form::{Fields, FormToken};
 use crate::pages::issues::view::can_comment;
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
@@ -51,7 +51,7 @@ struct NewPage<'a> {
     compared: Option<Compared>,
     days: Vec<Day>,
     existing: Option<Existing>,
-    token: String,
+    token: FormToken,
     preview: Option<String>,
     message: Option<&'a str>,
 }
@@ -161,7 +161,7 @@ pub(super) async fn choose(at: RepositoryVisit) -> PageResult {
     let text = |name| parameter(here, name).unwrap_or_default().trim().to_owned();
     let ends = Ends { base: text("base"), head: text("head") };
     if !ends.head.is_empty() {
-        return Ok(see(&at.visit, &format!("{}/pulls/new/{}", at.repository.path(), ends.path())));
+        return Ok(at.visit.redirect(&format!("{}/pulls/new/{}", at.repository.path(), ends.path())));
     }
     let path = format!("{}/branches?limit={MAX_BRANCHES}", at.repository.api());
     let branches = at.visit.api.list::<Branch>(&path).await?.items;
@@ -191,10 +191,10 @@ pub(super) async fn create(RepositoryForm { at, fields }: RepositoryForm) -> Pag
     match at.visit.api.change(Method::POST, &format!("{}/pulls", at.repository.api()), Some(pull)).await {
         Ok(made) => {
             let number = made["number"].as_i64().unwrap_or_default();
-            Ok(see(&at.visit, &format!("{}/pulls/{number}", at.repository.path())))
+            Ok(at.visit.redirect(&format!("{}/pulls/{number}", at.repository.path())))
         }
         Err(error) => {
-            let message = mistake(error)?;
+            let message = error.refusal()?;
             let shown = page(&at, &ends, Some(&fields), Some(&message)).await?;
             Ok(with_status(StatusCode::UNPROCESSABLE_ENTITY, shown))
         }
@@ -242,7 +242,7 @@ async fn page(at: &RepositoryVisit, ends: &Ends, fields: Option<&Fields>, messag
         compared,
         days: Day::group(commits, &at.repository.path()),
         existing,
-        token: token(&at.visit),
+        token: FormToken::of(&at.visit),
         preview,
         message,
     };

@@ -1,4 +1,4 @@
-//! What the merge of a pull request needs, as the API tells it.
+//! The requirements of the merge of a pull request, as the API responds with them.
 
 use serde::Deserialize;
 

@@ -6,10 +6,11 @@ use askama::Template;
 use futures_util::future::try_join_all;
 
 use super::view::{Review, ReviewComment, ReviewState};
-use super::{Head, PullTab, PullVisit, token};
+use super::{Head, PullTab, PullVisit};
 use crate::http::error::ApiError;
 use crate::pages::components::filters;
 use crate::pages::error::{PageError, PageResult};
+use crate::pages::form::FormToken;
 use crate::pages::layout::Content;
 use crate::pages::markdown::render_many;
 use crate::pages::view::Account;
@@ -37,7 +38,7 @@ pub(super) struct LineComment<'a> {
     /// The path of the pull request, and of its tab to return to.
     path: &'a str,
     tab: &'static str,
-    token: &'a str,
+    token: &'a FormToken,
     /// Whether the lines are shown above the comment.
     with_hunk: bool,
     /// Whether its review is not submitted.
@@ -56,7 +57,7 @@ struct ShownReview<'a> {
     /// The page of the review, if not all comments are shown.
     rest: Option<String>,
     path: &'a str,
-    token: &'a str,
+    token: &'a FormToken,
     can_dismiss: bool,
     can_delete: bool,
 }
@@ -144,7 +145,7 @@ pub(super) async fn render(
     });
     let texts = texts.collect();
     let mut html = render_many(on.visit(), texts, &on.at.repository.full_name()).await?.into_iter();
-    let (path, token) = (on.issue.path(), token(on.visit()));
+    let (path, token) = (on.issue.path(), FormToken::of(on.visit()));
     let mut rendered = HashMap::new();
     for review in shown {
         let mut next = || html.next().unwrap_or_default();
@@ -181,7 +182,7 @@ pub(super) fn line_comment<'a>(
     on: &PullVisit,
     comment: &'a ReviewComment,
     html: String,
-    (path, token): (&'a str, &'a str),
+    (path, token): (&'a str, &'a FormToken),
 ) -> LineComment<'a> {
     let (rights, is_own) = (on.rights(), is_by(Some(&comment.user), on.viewer()));
     LineComment {
@@ -214,7 +215,7 @@ pub(super) async fn on_lines(
         .collect();
     let texts = placed.iter().map(|(comment, _)| comment.body.clone()).collect();
     let html = render_many(on.visit(), texts, &on.at.repository.full_name()).await?;
-    let (path, token) = (on.issue.path(), token(on.visit()));
+    let (path, token) = (on.issue.path(), FormToken::of(on.visit()));
     let is_pending = |id| pending(reviews).is_some_and(|review| review.id == id);
     let mut found: HashMap<String, HashMap<_, String>> = HashMap::new();
     for ((comment, line), html) in placed.into_iter().zip(html) {

@@ -9,8 +9,8 @@ use super::{Release, can_write, find};
 use crate::http::error::ApiError;
 use crate::pages::components::parameter;
 use crate::pages::error::PageResult;
-use crate::pages::form::Fields;
-use crate::pages::issues::{RepositoryForm, mistake, see, token};
+use crate::pages::form::{Fields, FormToken};
+use crate::pages::issues::RepositoryForm;
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
 use crate::pages::repositories::{RepositoryVisit, Tab};
@@ -21,7 +21,7 @@ struct EditPage<'a> {
     heading: &'static str,
     action: String,
     back: String,
-    token: String,
+    token: FormToken,
     draft: &'a Draft,
     is_new: bool,
     is_published: bool,
@@ -34,7 +34,7 @@ struct EditPage<'a> {
 struct DeletePage {
     action: String,
     back: String,
-    token: String,
+    token: FormToken,
     release: Release,
 }
 
@@ -114,8 +114,8 @@ pub(super) async fn create(RepositoryForm { at, fields }: RepositoryForm) -> Pag
     }
     let (path, value) = (format!("{}/releases", at.repository.api()), draft.value(fields.text("send") == "draft"));
     match at.visit.api.change(Method::POST, &path, Some(value)).await {
-        Ok(_) => Ok(see(&at.visit, &path_of(&at, &draft.tag_name))),
-        Err(error) => page(&at, &draft, None, Shown::Refused(mistake(error)?)).await,
+        Ok(_) => Ok(at.visit.redirect(&path_of(&at, &draft.tag_name))),
+        Err(error) => page(&at, &draft, None, Shown::Refused(error.mistake()?)).await,
     }
 }
 
@@ -137,9 +137,9 @@ pub(super) async fn save(RepositoryForm { at, fields }: RepositoryForm) -> PageR
     match at.visit.api.change(Method::PATCH, &path, Some(value)).await {
         Ok(changed) => {
             let tag = changed["tag_name"].as_str().unwrap_or(&release.tag_name);
-            Ok(see(&at.visit, &path_of(&at, tag)))
+            Ok(at.visit.redirect(&path_of(&at, tag)))
         }
-        Err(error) => page(&at, &draft, Some(&release), Shown::Refused(mistake(error)?)).await,
+        Err(error) => page(&at, &draft, Some(&release), Shown::Refused(error.mistake()?)).await,
     }
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn ask_to_delete(at: RepositoryVisit) -> PageResult {
     require_writer(&at)?;
     let release = find(&at, "delete").await?;
     let action = format!("{}/releases/delete/{}", at.repository.path(), release.tag());
-    let (back, token) = (path_of(&at, &release.tag_name), token(&at.visit));
+    let (back, token) = (path_of(&at, &release.tag_name), FormToken::of(&at.visit));
     at.page(Tab::Releases, &DeletePage { action, back, token, release })
 }
 
@@ -155,7 +155,7 @@ pub(super) async fn delete(RepositoryForm { at, .. }: RepositoryForm) -> PageRes
     let release = find(&at, "delete").await?;
     let path = format!("{}/releases/{}", at.repository.api(), release.id);
     at.visit.api.change(Method::DELETE, &path, None).await?;
-    Ok(see(&at.visit, &format!("{}/releases", at.repository.path())))
+    Ok(at.visit.redirect(&format!("{}/releases", at.repository.path())))
 }
 
 async fn page(at: &RepositoryVisit, draft: &Draft, release: Option<&Release>, shown: Shown) -> PageResult {
@@ -180,7 +180,7 @@ async fn page(at: &RepositoryVisit, draft: &Draft, release: Option<&Release>, sh
         heading,
         action,
         back,
-        token: token(&at.visit),
+        token: FormToken::of(&at.visit),
         draft,
         is_new: release.is_none(),
         is_published: release.is_some_and(|release| !release.draft),

@@ -5,7 +5,6 @@ use askama::Template;
 use super::{Release, can_write, find};
 use crate::pages::components::{Pager, filters, page_number};
 use crate::pages::error::PageResult;
-use crate::pages::issues::see;
 use crate::pages::layout::Content;
 use crate::pages::markdown::render_many;
 use crate::pages::repositories::{RepositoryVisit, Tab};
@@ -57,7 +56,7 @@ pub(super) async fn list(at: RepositoryVisit) -> PageResult {
 /// Leads to the page of the latest release.
 pub(super) async fn latest(at: RepositoryVisit) -> PageResult {
     let release: Release = at.visit.api.get(&format!("{}/releases/latest", at.repository.api())).await?;
-    Ok(see(&at.visit, &format!("{}/releases/tag/{}", at.repository.path(), release.tag())))
+    Ok(at.visit.redirect(&format!("{}/releases/tag/{}", at.repository.path(), release.tag())))
 }
 
 pub(super) async fn release(at: RepositoryVisit) -> PageResult {

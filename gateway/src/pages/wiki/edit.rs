@@ -10,8 +10,7 @@ use super::{HOME, WikiPage, api_path, require_writer, wiki};
 use crate::http::error::ApiError;
 use crate::pages::components::parameter;
 use crate::pages::error::{PageError, PageResult};
-use crate::pages::form::Fields;
-use crate::pages::issues::{mistake, see, token};
+use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
 use crate::pages::repositories::{RepositoryVisit, Tab, document};
@@ -22,7 +21,7 @@ struct EditPage<'a> {
     heading: &'static str,
     action: String,
     back: String,
-    token: String,
+    token: FormToken,
     draft: &'a Draft,
     preview: Option<String>,
     message: Option<String>,
@@ -33,7 +32,7 @@ struct EditPage<'a> {
 struct DeletePage {
     action: String,
     back: String,
-    token: String,
+    token: FormToken,
     title: String,
 }
 
@@ -96,7 +95,7 @@ pub(super) async fn create(at: &RepositoryVisit, fields: &Fields) -> PageResult 
     let path = format!("{}/wiki/new", at.repository.api());
     match at.visit.api.change(Method::POST, &path, Some(draft.value())).await {
         Ok(made) => Ok(see_page(at, &made)),
-        Err(error) => form(at, &draft, None, Shown::Refused(mistake(error)?)).await,
+        Err(error) => form(at, &draft, None, Shown::Refused(error.mistake()?)).await,
     }
 }
 
@@ -134,13 +133,13 @@ pub(super) async fn ask_to_delete(at: &RepositoryVisit, page: &str) -> PageResul
     require_writer(at)?;
     let title = at.visit.api.get::<WikiPage>(&api_path(at, page)).await?.head.title;
     let back = format!("{}/{page}", wiki(at));
-    let (action, token) = (format!("{back}?action=_delete"), token(&at.visit));
+    let (action, token) = (format!("{back}?action=_delete"), FormToken::of(&at.visit));
     at.page(Tab::Wiki, &DeletePage { action, back, token, title })
 }
 
 pub(super) async fn delete(at: &RepositoryVisit, page: &str) -> PageResult {
     at.visit.api.change(Method::DELETE, &api_path(at, page), None).await?;
-    Ok(see(&at.visit, &format!("{}/_pages", wiki(at))))
+    Ok(at.visit.redirect(&format!("{}/_pages", wiki(at))))
 }
 
 /// Returns the message for the form of a page. Nobody's change is overwritten unseen.
@@ -149,12 +148,12 @@ fn refusal(error: PageError) -> PageResult<String> {
         StatusCode::CONFLICT => {
             Ok("The page was changed meanwhile. Copy your text, and edit the page again.".to_owned())
         }
-        _ => mistake(error),
+        _ => error.mistake(),
     }
 }
 
 fn see_page(at: &RepositoryVisit, written: &Value) -> axum::response::Response {
-    see(&at.visit, &format!("{}/{}", wiki(at), written["sub_url"].as_str().unwrap_or(HOME)))
+    at.visit.redirect(&format!("{}/{}", wiki(at), written["sub_url"].as_str().unwrap_or(HOME)))
 }
 
 /// Shows the form of a page, or of a new one.
@@ -178,6 +177,6 @@ async fn form(at: &RepositoryVisit, draft: &Draft, page: Option<&str>, shown: Sh
         }
         false => None,
     };
-    let content = EditPage { heading, action, back, token: token(&at.visit), draft, preview, message };
+    let content = EditPage { heading, action, back, token: FormToken::of(&at.visit), draft, preview, message };
     Ok(with_status(status, at.page(Tab::Wiki, &content)?))
 }

@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn a_request_has_what_the_form_says() {
         let pairs = [("message", " Fix \n\nit\n"), ("new_branch", " fix "), ("branch", "other")];
-        let fields = Fields::of(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec());
+        let fields: Fields = pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let commit = Commit::of_fields(&fields);
         let expected = json!({"branch": "main", "message": "Fix \n\nit", "new_branch": "fix"});
         assert_eq!(Value::Object(commit.json("main")), expected);

@@ -243,7 +243,7 @@ mod tests {
 
     fn draft(pairs: &[(&str, &str)]) -> Draft {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Draft::of_fields(&Fields::of(pairs.collect()))
+        Draft::of_fields(&pairs.collect::<Fields>())
     }
 
     #[test]

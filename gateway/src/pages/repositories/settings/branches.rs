@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::protections::{MAX_RULES, Rule};
-use super::{Section, administered, missing, refusal};
+use super::{Section, administered, missing};
 use crate::pages::components::filters;
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, Form, FormToken};
@@ -78,6 +78,6 @@ pub(super) async fn change(Form { visit, fields }: Form) -> PageResult {
     };
     match at.visit.api.change(Method::PATCH, &path, Some(body)).await {
         Ok(_) => Ok(Section::Branches.saved(&at)),
-        Err(error) => page(&at, &fields, &refusal(error)?).await,
+        Err(error) => page(&at, &fields, &error.refusal()?).await,
     }
 }

@@ -6,7 +6,7 @@ use ferrite_api_types::links::encode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Section, administered, is_owner, missing, refusal};
+use super::{Section, administered, is_owner, missing};
 use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, Form, FormToken};
@@ -152,7 +152,7 @@ pub(super) async fn change(Form { visit, fields }: Form) -> PageResult {
     };
     let method = if is_removal { Method::DELETE } else { Method::PUT };
     if let Err(error) = at.visit.api.change(method, &path, body).await {
-        return page(&at, typed, &refusal(error)?).await;
+        return page(&at, typed, &error.refusal()?).await;
     }
     let is_own = field == "collaborator" && name.eq_ignore_ascii_case(&at.visit.signed_in()?.login);
     match (is_own, is_removal) {

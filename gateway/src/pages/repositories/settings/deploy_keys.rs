@@ -6,7 +6,7 @@ use ferrite_api_types::links::encode;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Section, administered, refusal};
+use super::{Section, administered};
 use crate::pages::components::{Listed, Pager, Time, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, Form, FormToken};
@@ -74,6 +74,6 @@ pub(super) async fn change(Form { visit, fields }: Form) -> PageResult {
     };
     match changed {
         Ok(_) => Ok(Section::DeployKeys.saved(&at)),
-        Err(error) => page(&at, (!is_removal).then_some(&fields), &refusal(error)?).await,
+        Err(error) => page(&at, (!is_removal).then_some(&fields), &error.refusal()?).await,
     }
 }

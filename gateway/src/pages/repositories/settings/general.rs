@@ -5,7 +5,7 @@ use axum::http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Section, administered, fields_of, is_owner, missing, refusal};
+use super::{Section, administered, fields_of, is_owner, missing};
 use crate::http::error::ApiError;
 use crate::pages::components::Time;
 use crate::pages::error::PageResult;
@@ -174,7 +174,7 @@ pub(super) async fn change(Form { visit, fields }: Form) -> PageResult {
     let path = format!("{}{rest}", at.repository.api());
     let made = match at.visit.api.change(method, &path, body).await {
         Ok(made) => made,
-        Err(error) => return page(&at, &fields, &refusal(error)?).await,
+        Err(error) => return page(&at, &fields, &error.refusal()?).await,
     };
     // A new name, or that of a new owner who took the repository at once.
     let name = made["full_name"].as_str().map_or_else(|| at.repository.path(), |name| format!("/{name}"));

@@ -137,12 +137,6 @@ async fn is_owner(at: &RepositoryVisit) -> PageResult<bool> {
     Ok(found.permission == "owner")
 }
 
-/// What a form says about a change that the API refused. Other failures are pages of their own.
-fn refusal(error: PageError) -> PageResult<String> {
-    let is_mistake = error.status().is_client_error() && error.status() != StatusCode::UNAUTHORIZED;
-    if is_mistake { Ok(error.message()) } else { Err(error) }
-}
-
 /// What a form says about a field without a value.
 fn missing(field: &str) -> String {
     PageError::from(ApiError::invalid_field(field, "required", "is required")).message()

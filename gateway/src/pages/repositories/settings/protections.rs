@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::{Section, administered, fields_of, refusal};
+use super::{Section, administered, fields_of};
 use crate::http::error::ApiError;
 use crate::pages::components::{Count, parameter};
 use crate::pages::error::{PageError, PageResult};
@@ -157,7 +157,7 @@ pub(super) async fn save(Form { visit, fields }: Form) -> PageResult {
     };
     match changed {
         Ok(_) => Ok(Section::Branches.saved(&at)),
-        Err(error) => page(&at, fields.text("rule_name"), &fields, &refusal(error)?),
+        Err(error) => page(&at, fields.text("rule_name"), &fields, &error.refusal()?),
     }
 }
 
@@ -213,7 +213,7 @@ pub(super) async fn delete(Form { visit, fields }: Form) -> PageResult {
     let name = fields.text("rule_name");
     match at.visit.api.change(Method::DELETE, &api_path(&at, name), None).await {
         Ok(_) => Ok(Section::Branches.saved(&at)),
-        Err(error) => deletion(&at, name, &refusal(error)?),
+        Err(error) => deletion(&at, name, &error.refusal()?),
     }
 }
 
