@@ -17,7 +17,7 @@ use crate::{Failure, percentile_ms};
 /// Requests so far of this process. Requests that must differ use this number.
 static REQUESTS: AtomicUsize = AtomicUsize::new(0);
 
-/// What the clients send.
+/// The requests of the clients.
 pub struct Requests {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,

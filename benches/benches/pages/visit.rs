@@ -37,7 +37,7 @@ impl Page {
     }
 }
 
-/// What a first visit loads.
+/// The requests and bytes of a first visit.
 pub(crate) struct Cold {
     pub(crate) requests: usize,
     pub(crate) bytes: usize,

@@ -1,4 +1,4 @@
-//! What a merge needs, as everybody who reads the pull request is told, and what the merge says.
+//! The requirements of merges, which everybody reads who reads the pull request, beside the responses of the merges.
 
 use serde_json::{Value, json};
 

@@ -47,7 +47,7 @@ shape! {
 }
 
 shape! {
-    /// What a user says about themselves. Only administrators see it in lists.
+    /// The profile that a user wrote. Only administrators see it in lists.
     #[derive(Clone, Debug, Serialize)]
     struct Profile {
         website: String,

@@ -29,7 +29,7 @@ fields! {
         website: Optional<Text<50>> = "https://example.com",
         location: Optional<Text<50>> = "London",
         description: Optional<Text<255>> = "Writes programs.",
-        /// Whether only the user and administrators of the site see what the user did.
+        /// True if only the user and administrators of the site see the user's activities.
         hide_activity: Optional<Flag> = false,
         /// Must be false: signed-in users see the addresses of others.
         hide_email: Unsupported<Flag> = false,
@@ -59,7 +59,7 @@ shape! {
         website: String,
         location: String,
         description: String,
-        /// Whether only the user and administrators of the site see what the user did.
+        /// True if only the user and administrators of the site see the user's activities.
         hide_activity: bool,
     }
 }

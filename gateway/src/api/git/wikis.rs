@@ -82,7 +82,7 @@ shape! {
         page: WikiPageMetaData,
         /// The Markdown text in base64; empty if it has more than 1 MiB.
         content_base64: String,
-        /// Whether the text is left out. Present only if true.
+        /// True if the response leaves out the text; absent otherwise.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
         /// The number of commits that changed the page.

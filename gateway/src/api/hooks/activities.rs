@@ -75,7 +75,7 @@ shape! {
         /// repository.
         user_id: i64,
         op_type: OpType,
-        /// Who did it; zero for nobody, such as for a mirror, and for deploy keys.
+        /// The id of the account that acted; 0 for mirrors and deploy keys.
         act_user_id: i64,
         act_user: User,
         repo_id: i64,
@@ -123,7 +123,7 @@ impl OpType {
     }
 }
 
-/// What a list of activities is about.
+/// The user, organization or repository of a list.
 struct Feed {
     subject: Subject,
     /// The account in whose list they are.

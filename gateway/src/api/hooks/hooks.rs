@@ -151,7 +151,7 @@ ferrite_api_types::shape! {
     struct ListedHook {
         #[serde(flatten)]
         hook: Hook,
-        /// The newest delivery; absent if there is none.
+        /// The newest delivery of the webhook; absent before the first one.
         #[serde(skip_serializing_if = "Option::is_none")]
         last_delivery: Option<Delivery>,
     }

@@ -1,4 +1,4 @@
-//! What the merge of a pull request needs, and whether the caller can merge it now. issue-svc and
+//! The requirements of the merge of a pull request, and whether the caller can merge it now. issue-svc and
 //! git-svc know it from what they check a merge with.
 
 use ferrite_api_types::convert::{MissingField, require};
@@ -33,7 +33,7 @@ operations! {
 }
 
 shape! {
-    /// What the merge of a pull request needs.
+    /// The requirements of the merge of a pull request.
     #[derive(Clone, Debug, Serialize)]
     struct MergeRequirements {
         /// True if all requirements are met: the caller can merge now.
@@ -72,7 +72,7 @@ shape! {
 }
 
 word_shape! {
-    /// What a merge needs.
+    /// One requirement of a merge.
     #[derive(Clone, Copy, Debug)]
     enum RequirementKind {
         /// The caller has write permission, and the repository is not archived.
