@@ -1,8 +1,8 @@
 //! Pages as visitors get them, without services.
 
 use axum::body::{Body, to_bytes};
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
-use axum::http::{HeaderMap, Request, StatusCode};
+use axum::http::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, Method, Request, StatusCode};
 use ferrite_api_types::links::Links;
 use futures_util::future::join_all;
 use tower::ServiceExt;
@@ -19,9 +19,13 @@ struct Page {
 
 /// Visits a page of a site with these options, below `/sub`.
 async fn visit(options: PageOptions, path: &str) -> Page {
+    send(options, Method::GET, path).await
+}
+
+async fn send(options: PageOptions, method: Method, path: &str) -> Page {
     let links = Links::new("http://git.example.com/sub", "git.example.com:22");
     let state = crate::state::AppState { links, pages: options, ..unreachable_services() };
-    let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
     let (parts, body) = router(&state).oneshot(request).await.unwrap().into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap();
     Page { status: parts.status, headers: parts.headers, body: String::from_utf8(body.to_vec()).unwrap() }
@@ -87,4 +91,11 @@ async fn crawlers_are_told_where_to_go() {
     let robots = Some("User-agent: *\nDisallow: /\n".to_owned());
     let own = visit(PageOptions { robots: robots.clone(), ..PageOptions::default() }, "/robots.txt").await;
     assert_eq!(Some(own.body), robots);
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_answered_with_a_page() {
+    let page = send(PageOptions::default(), Method::POST, "/search").await;
+    assert_eq!((page.status.as_u16(), page.headers[ALLOW].to_str().unwrap()), (405, "GET,HEAD"));
+    assert!(page.headers.contains_key(CONTENT_SECURITY_POLICY) && page.body.contains("<h1>"), "{}", page.body);
 }
