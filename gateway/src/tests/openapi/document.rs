@@ -153,6 +153,9 @@ fn error_response(status: u16, reasons: &BTreeSet<String>) -> Value {
     let mut response = described_error(status, &format!("{}: {}", reason_phrase(status), list.join(", ")));
     if reasons.contains("INTERRUPTED") {
         response["headers"] = header_references(&["Retry-After"]);
+    } else if reasons.contains("HEAD_MOVED") {
+        // Absent if the caller named the head.
+        response["headers"] = json!({"Retry-After": {"schema": {"type": "integer", "minimum": 0}}});
     }
     response
 }
