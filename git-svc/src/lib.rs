@@ -51,7 +51,7 @@ use git_store::{
     git::command::{Git, GitOptions, find_program, sees_children},
     repo::{
         pool::{Pool, PoolOptions},
-        read::{PathLogCache, tree_commits::TreeCommitCache},
+        read::{PathLogCache, commit_paths::CommitPathCache},
         refs::Refs,
     },
     types::{error::GitError, limits::PushLimits},
@@ -213,7 +213,8 @@ async fn assemble(
             packs: packs.clone(),
             archives: archives.clone(),
             path_logs: PathLogCache::default(),
-            tree_commits: TreeCommitCache::default(),
+            tree_commits: CommitPathCache::default(),
+            blames: CommitPathCache::default(),
             merges: merges.clone(),
         },
         pushes: PushService {

@@ -18,7 +18,7 @@ use git_store::{
     git::command::Git,
     repo::{
         pool::Pool,
-        read::{PathLogCache, tree_commits::TreeCommitCache},
+        read::{PathLogCache, blame::Blame, commit_paths::CommitPathCache, tree_commits::TreeCommits},
         refs::Refs,
     },
     types::error::GitError,
@@ -61,7 +61,8 @@ pub(crate) struct RepositoryCaches {
     pub(crate) packs: PackCache,
     pub(crate) archives: ArchiveCache,
     pub(crate) path_logs: PathLogCache,
-    pub(crate) tree_commits: TreeCommitCache,
+    pub(crate) tree_commits: CommitPathCache<TreeCommits>,
+    pub(crate) blames: CommitPathCache<Blame>,
     pub(crate) merges: Merges,
 }
 
@@ -70,7 +71,7 @@ impl RepositoryCaches {
     /// undisturbed.
     pub(crate) fn forget(&self, id: RepositoryId) {
         // No `..`: a new cache does not compile until it is cleared here.
-        let Self { epochs, pool, refs, packs, archives, path_logs, tree_commits, merges } = self;
+        let Self { epochs, pool, refs, packs, archives, path_logs, tree_commits, blames, merges } = self;
         epochs.invalidate(&id);
         pool.forget(id);
         refs.forget(id);
@@ -78,6 +79,7 @@ impl RepositoryCaches {
         archives.forget(id);
         path_logs.forget(id);
         tree_commits.forget(id);
+        blames.forget(id);
         merges.forget(id);
     }
 }

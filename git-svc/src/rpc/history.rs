@@ -14,9 +14,10 @@ use git_store::{
     repo::{
         read::{
             CommitSummary, Deadline,
-            blame::{BlameRange, blamed_commits, blamed_file, read_blame},
+            blame::{Blame, BlameRange, BlamedFile, blamed_commits, blamed_file, read_blame},
+            commit_paths::CommitPath,
             log::start,
-            tree_commits::{EntryCommit, MAX_VISITED_COMMITS, TreeCommitKey, TreeCommits, WALK_TIMEOUT, tree_commits},
+            tree_commits::{EntryCommit, MAX_VISITED_COMMITS, TreeCommits, WALK_TIMEOUT, tree_commits},
         },
         revision::Revision,
     },
@@ -45,7 +46,7 @@ async fn get_tree_commits(
     let tip = state.pool.run(id, move |repo| start(repo, &revision)).await?;
     Ok(match tip {
         Some(commit) => {
-            let key = TreeCommitKey { repository: id, commit, folder };
+            let key = CommitPath { repository: id, commit, path: folder };
             encode_tree_commits(&*last_commits(state, &client, key).await?)
         }
         None if folder.is_root() => encode_tree_commits(&TreeCommits::empty()),
@@ -56,7 +57,7 @@ async fn get_tree_commits(
 pub(super) async fn last_commits(
     state: &AppState,
     client: &ClientKey,
-    key: TreeCommitKey,
+    key: CommitPath,
 ) -> Result<Arc<TreeCommits>, GitError> {
     let cache = &state.caches.tree_commits;
     if let Some(found) = cache.find(&key) {
@@ -67,7 +68,7 @@ pub(super) async fn last_commits(
     if let Some(found) = cache.find(&key) {
         return Ok(found);
     }
-    let (commit, folder) = (key.commit, key.folder.clone());
+    let (commit, folder) = (key.commit, key.path.clone());
     let (deadline, _waiting) = Deadline::start(WALK_TIMEOUT);
     let job = move |repo: &Repository| tree_commits(repo, commit, &folder, MAX_VISITED_COMMITS, &deadline);
     let found = Arc::new(state.pool.run(key.repository, job).await?);
@@ -101,18 +102,37 @@ async fn get_blame(state: &AppState, request: Request<GetBlameRequest>) -> Resul
     let path = TreePath::clean(&request.file).map_err(|_| GitError::PathNotFound)?;
     let own = path.clone();
     let file = state.pool.run(id, move |repo| blamed_file(repo, &revision, &own)).await?;
-    let ranges = {
-        let _permit = state.limiters.diff.acquire(id, &client).await?;
-        read_blame(&state.git, &state.store.path(id), file, &path).await?
-    };
-    let commits = commits_of(state, id, &ranges).await?;
+    let key = CommitPath { repository: id, commit: file.commit, path: path.clone() };
+    let blame = blame_of(state, &client, file, key).await?;
     Ok(GetBlameResponse {
         commit_id: file.commit.to_string(),
         path: path.as_bytes().to_vec(),
         line_count: file.lines,
-        ranges: ranges.into_iter().map(encode_range).collect(),
-        commits: commits.into_iter().map(encode_summary).collect(),
+        ranges: blame.ranges.iter().cloned().map(encode_range).collect(),
+        commits: blame.commits.iter().cloned().map(encode_summary).collect(),
     })
+}
+
+async fn blame_of(
+    state: &AppState,
+    client: &ClientKey,
+    file: BlamedFile,
+    key: CommitPath,
+) -> Result<Arc<Blame>, GitError> {
+    let cache = &state.caches.blames;
+    if let Some(found) = cache.find(&key) {
+        return Ok(found);
+    }
+    let _permit = state.limiters.diff.acquire(key.repository, client).await?;
+    // Others may have waited for the same file.
+    if let Some(found) = cache.find(&key) {
+        return Ok(found);
+    }
+    let ranges = read_blame(&state.git, &state.store.path(key.repository), file, &key.path).await?;
+    let commits = commits_of(state, key.repository, &ranges).await?;
+    let found = Arc::new(Blame { ranges, commits });
+    cache.keep(key, &found);
+    Ok(found)
 }
 
 async fn commits_of(state: &AppState, id: RepositoryId, ranges: &[BlameRange]) -> Result<Vec<CommitSummary>, GitError> {

@@ -18,9 +18,10 @@ use git_store::{
     repo::{
         read::{
             Deadline, EntryKind,
+            commit_paths::CommitPath,
             deadline::READ_TIMEOUT,
             log::{page_of, skipped},
-            tree_commits::{EntryCommit, TreeCommitKey},
+            tree_commits::EntryCommit,
             wiki::{PageFile, WikiPage as FoundPage, wiki_page, wiki_revisions, wiki_tip},
         },
         refs::Page,
@@ -77,7 +78,7 @@ async fn list_wiki_pages(
     let (client, request, wiki) = authorize(state, request, |request| request.repository_id).await?;
     let page = decode::parse_page(request.page, request.page_size)?;
     let Some(tip) = state.pool.run(wiki, wiki_tip).await? else { return Ok(ListWikiPagesResponse::default()) };
-    let key = TreeCommitKey { repository: wiki, commit: tip, folder: TreePath::root() };
+    let key = CommitPath { repository: wiki, commit: tip, path: TreePath::root() };
     let found = last_commits(state, &client, key).await?;
     let file = |entry: &EntryCommit| match entry.kind {
         EntryKind::File => Some((PageFile::new(&entry.name, entry.id)?, entry.last_commit)),

@@ -5,6 +5,7 @@ mod branches;
 mod changes;
 pub mod commit;
 pub mod commit_list;
+pub mod commit_paths;
 mod commit_summary;
 pub mod contents;
 pub mod deadline;

@@ -9,6 +9,7 @@ use git2::{Oid, Repository};
 use self::parse::BlameParser;
 pub use self::parse::{BlameRange, Previous};
 use super::{
+    commit_paths::Kept,
     commit_summary::CommitSummary,
     contents::find,
     diff::process::{DEFAULT_LIMITS, End, Stop, read},
@@ -34,6 +35,22 @@ pub struct BlamedFile {
     pub commit: Oid,
     /// The number of its lines.
     pub lines: u32,
+}
+
+/// The lines of a file with the commits that last changed them.
+#[derive(Debug)]
+pub struct Blame {
+    /// The lines, in order.
+    pub ranges: Vec<BlameRange>,
+    /// The commits of the ranges, each once.
+    pub commits: Vec<CommitSummary>,
+}
+
+impl Kept for Blame {
+    fn bytes(&self) -> usize {
+        self.ranges.iter().map(BlameRange::bytes).sum::<usize>()
+            + self.commits.iter().map(CommitSummary::bytes).sum::<usize>()
+    }
 }
 
 /// Looks for a file to blame.

@@ -43,6 +43,11 @@ pub struct BlameRange {
 }
 
 impl BlameRange {
+    /// The memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.original_path.len() + self.previous.as_ref().map_or(0, |file| file.path.len())
+    }
+
     /// Whether the other range goes on where this one ends, there and in the commit.
     fn goes_on(&self, other: &Self) -> bool {
         self.start + self.lines == other.start

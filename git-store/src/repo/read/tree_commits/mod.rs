@@ -1,15 +1,16 @@
 //! Finds the last commit that changed each entry of a folder.
 
-mod cache;
 mod walk;
 
 use std::time::Duration;
 
 use git2::{Oid, Repository, Tree};
 
-pub use self::cache::{TreeCommitCache, TreeCommitKey};
 use self::walk::EntryWalk;
-use super::{commit_summary::CommitSummary, contents::find, deadline::Deadline, entry::EntryKind, tree::blob_size};
+use super::{
+    commit_paths::Kept, commit_summary::CommitSummary, contents::find, deadline::Deadline, entry::EntryKind,
+    tree::blob_size,
+};
 use crate::{
     repo::objects,
     types::{error::GitError, path::TreePath},
@@ -52,6 +53,18 @@ pub struct TreeCommits {
     pub is_complete: bool,
     /// Whether there are more entries.
     pub is_truncated: bool,
+}
+
+impl Kept for TreeCommits {
+    fn bytes(&self) -> usize {
+        let entries = self.entries.iter().map(|entry| size_of::<EntryCommit>() + entry.name.len());
+        let commits = self.commit.iter().chain(&self.commits).map(CommitSummary::bytes);
+        entries.sum::<usize>() + commits.sum::<usize>()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.is_complete
+    }
 }
 
 impl TreeCommits {
