@@ -27,6 +27,9 @@ const MAX_WAITING: usize = 32;
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Time limit of an interruptible job.
 const MAX_WORK: Duration = Duration::from_secs(10);
+/// Texts up to this size take less time than a place in the queue.
+const MAX_INLINE_BYTES: usize = 16 << 10;
+const TOO_SLOW: &str = "the request exceeded its time limit, try again";
 
 #[derive(Clone, Debug)]
 pub(crate) struct BlockingPools {
@@ -77,9 +80,8 @@ impl BlockingPool {
             Ok(Err(full)) => return Err(self.refuse("places", full.message("requests of this kind"))),
             Err(_) => return Err(self.refuse("wait", "timed out in the queue for this kind of request, try again")),
         };
-        let left = CancellationToken::new();
-        let interrupt = Interrupt { left: left.clone(), deadline: Instant::now() + self.max_work };
-        let _guard = left.drop_guard();
+        let interrupt = self.interrupt();
+        let _guard = interrupt.left.clone().drop_guard();
         #[expect(clippy::disallowed_methods, reason = "bounded by the turn, which the task holds until it ends")]
         let task = tokio::task::spawn_blocking(move || {
             let outcome = work(&interrupt);
@@ -100,7 +102,25 @@ impl BlockingPool {
         work: impl FnOnce(&Interrupt) -> Result<T, Interrupted> + Send + 'static,
     ) -> Result<T, ApiError> {
         let done = self.run(client, work).await?;
-        done.map_err(|Interrupted| self.refuse("time", "the request exceeded its time limit, try again"))
+        done.map_err(|Interrupted| self.refuse("time", TOO_SLOW))
+    }
+
+    /// As [`Self::run_interruptible`], for work on a text of this many bytes. Short ones need no turn.
+    pub(crate) async fn run_on_text<T: Send + 'static>(
+        &self,
+        client: Client,
+        bytes: usize,
+        work: impl FnOnce(&Interrupt) -> Result<T, Interrupted> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        if bytes > MAX_INLINE_BYTES {
+            return self.run_interruptible(client, work).await;
+        }
+        let done = work(&self.interrupt());
+        done.map_err(|Interrupted| self.refuse("time", TOO_SLOW))
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        Interrupt { left: CancellationToken::new(), deadline: Instant::now() + self.max_work }
     }
 
     fn refuse(&self, limit: &'static str, message: impl Into<Cow<'static, str>>) -> ApiError {
@@ -158,6 +178,20 @@ mod tests {
         assert!(pool.run(nobody, |_| true).await.unwrap());
         assert_eq!(pool.run(nobody, |_| assert_eq!(1, 2)).await.unwrap_err().status.as_u16(), 500);
         assert!(pool.run(nobody, |_| true).await.unwrap(), "a panic returns its place");
+    }
+
+    #[tokio::test]
+    async fn a_short_text_needs_no_place() {
+        let pool = pool(1, 0);
+        let nobody = Client::default();
+        let (release, wait) = mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let mut held = Box::pin(pool.run(nobody, move |_| wait.lock().unwrap().recv().is_err()));
+        assert!(futures_util::poll!(&mut held).is_pending());
+        assert!(pool.run_on_text(nobody, MAX_INLINE_BYTES, |_| Ok(true)).await.unwrap());
+        assert!(pool.run_on_text(nobody, MAX_INLINE_BYTES + 1, |_| Ok(true)).await.is_err());
+        drop(release);
+        assert!(held.await.unwrap());
     }
 
     #[tokio::test]

@@ -50,8 +50,9 @@ async fn of_body(MaybeAuthenticated(call): MaybeAuthenticated, body: TextBody<MA
 }
 
 async fn html(call: &ApiCall, user: Option<i64>, text: String, links: Option<ReferenceLinks>) -> ApiResult<Html> {
+    let bytes = text.len();
     let work = move |interrupt: &Interrupt| {
         render(&text, links.as_ref(), &|| interrupt.check().is_err()).map_err(|_| Interrupted)
     };
-    Ok(Html(call.blocking.markdown.run_interruptible(call.counted_client(user), work).await?))
+    Ok(Html(call.blocking.markdown.run_on_text(call.counted_client(user), bytes, work).await?))
 }

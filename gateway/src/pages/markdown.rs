@@ -52,6 +52,7 @@ pub(super) async fn render_many(visit: &Visit, texts: Vec<String>, repository: &
     let client = counted_client(&visit.headers, visit.shell.viewer.as_ref().map(|viewer| viewer.id));
     let pictures = ShownPictures::of(site);
     let too_long = beyond(&texts, MAX_RENDERED_BYTES);
+    let bytes = texts.iter().map(String::len).sum();
     let work = move |interrupt: &Interrupt| {
         let texts = texts.iter().enumerate();
         let html = texts.map(|(place, text)| match too_long.contains(&place) {
@@ -63,7 +64,7 @@ pub(super) async fn render_many(visit: &Visit, texts: Vec<String>, repository: &
         });
         html.collect::<Result<Vec<_>, _>>()
     };
-    Ok(visit.state.markdown.run_interruptible(client, work).await?)
+    Ok(visit.state.markdown.run_on_text(client, bytes, work).await?)
 }
 
 /// Shows pictures that browsers would not load as their text. Otherwise changes how rendered Markdown
