@@ -13,6 +13,9 @@ use super::components::{Count, Time};
 /// What the API calls the accounts that are deleted.
 const DELETED: &str = "ghost";
 
+/// Side of the pictures beside names, in pixels.
+const SMALL_AVATAR: u32 = 32;
+
 /// A user or an organization.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -29,9 +32,10 @@ impl Account {
         if self.full_name.trim().is_empty() { &self.login } else { &self.full_name }
     }
 
-    /// The path of the picture; `size` in pixels of a screen with normal density.
+    /// The path of the picture; `size` in pixels of a screen with normal density. Small ones share
+    /// one, so that a browser loads it once.
     pub(super) fn avatar(&self, size: u32) -> String {
-        format!("/avatars/{}?size={}", self.id, size * 2)
+        format!("/avatars/{}?size={}", self.id, 2 * size.max(SMALL_AVATAR))
     }
 
     /// The name, as a link to the profile.
