@@ -96,7 +96,8 @@ fn import(repository: &Path) -> Result<(), Failure> {
         import.file(&file(0), content(0, commit).as_bytes())?;
         let others = if commit == COMMITS { CHANGED } else { 2 };
         for number in 1..others {
-            import.file(&file(number), content(number, commit).as_bytes())?;
+            let changes = if number == 1 { commit } else { 1 };
+            import.file(&file(number), content(number, changes).as_bytes())?;
         }
     }
     import.end()
