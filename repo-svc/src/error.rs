@@ -119,7 +119,7 @@ pub enum RepoError {
     TokenExists(String),
     #[error("you can only manage your own tokens")]
     NotYourTokens,
-    #[error("too many wrong passwords; try again later")]
+    #[error("too many sign-ins or wrong passwords; try again later")]
     TooManyAttempts { retry_after: Duration },
     /// Too many passwords are waiting to be checked.
     #[error("too many sign-ins at once")]

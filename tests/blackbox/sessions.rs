@@ -1,9 +1,8 @@
 //! Sessions of the web pages, as the API lists and ends them.
 
 use ferrite_proto::repo::session_service_client::SessionServiceClient;
-use ferrite_proto::repo::{BasicCredential, CreateSessionRequest, CreateSessionResponse};
+use ferrite_proto::repo::{BasicCredential, CreateSessionRequest};
 use serde_json::json;
-use tonic::Status;
 
 use crate::harness::grpc::with_token;
 use crate::harness::{Cluster, Role, User};
@@ -14,19 +13,15 @@ on_profiles! {
     }
 }
 
-/// Signs a user in, as the pages do.
-pub(crate) async fn try_sign_in(cluster: &Cluster, user: &User) -> Result<CreateSessionResponse, Status> {
+/// Signs a user in, as the pages do. Returns the user with the session in place of the token, and the
+/// id of the session.
+pub(crate) async fn sign_in(cluster: &Cluster, user: &User) -> (User, i64) {
     let credential = Some(BasicCredential { username: user.name.clone(), password: user.password.clone() });
     let request = CreateSessionRequest { credential, user_agent: "Lynx".to_owned() };
     // A direct call needs some credential, and the pages have that of the gateway.
     let request = with_token(request, user.token.as_deref().unwrap());
     let mut client = SessionServiceClient::new(cluster.channel(Role::Repo).await);
-    Ok(client.create_session(request).await?.into_inner())
-}
-
-/// Returns the user with the session in place of the token, and the id of the session.
-pub(crate) async fn sign_in(cluster: &Cluster, user: &User) -> (User, i64) {
-    let made = try_sign_in(cluster, user).await.unwrap();
+    let made = client.create_session(request).await.unwrap().into_inner();
     (user.with_token(Some(&made.value)), made.session.unwrap().id)
 }
 

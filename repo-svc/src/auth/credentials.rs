@@ -114,6 +114,11 @@ impl CredentialChecker {
         found.filter(is_same).map(|found| identity_of(found.user)).ok_or_else(|| AuthError::BadCredentials.into())
     }
 
+    /// Counts a session that the owner of an account begins from an address.
+    pub(crate) async fn count_session(&self, user: UserId, address: &ClientAddress) -> Result<(), RepoError> {
+        self.throttle.count_session(user, address.as_str()).await
+    }
+
     pub(crate) async fn check_password(
         &self,
         credential: &BasicCredential,

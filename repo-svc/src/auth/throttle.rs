@@ -5,6 +5,9 @@
 //! failures count only there. So one person who fails behind a shared address blocks nobody who
 //! signed in there before.
 //!
+//! Sessions that right passwords begin are limited per account and address, and per account. They
+//! are no writes of the account, which can sign in when it has reached its write limit.
+//!
 //! Counts live in the kit's limiter: in Redis, shared by all replicas, or in this process. Known
 //! addresses are in the database. Access tokens are not limited: they are too long to guess.
 
@@ -19,6 +22,9 @@ use crate::error::RepoError;
 use crate::store::SignInAddressTable;
 
 const REFUSED_METRIC: &str = "ferrite_sign_ins_refused_total";
+/// Sessions that one account begins within the window, from one address and from all.
+const MAX_SESSIONS_PAIR: u64 = 100;
+const MAX_SESSIONS_ACCOUNT: u64 = 300;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Attempt {
@@ -110,6 +116,21 @@ impl Throttle {
             self.limiter.count(&address, window),
             self.limiter.count(&account, window),
         );
+    }
+
+    /// Counts a session that the owner of an account begins. What one address may not begin counts
+    /// for no other.
+    pub(crate) async fn count_session(&self, user: UserId, address: &str) -> Result<(), RepoError> {
+        let pair = format!("session pair\0{address}\0{user}");
+        let account = format!("session account\0{user}");
+        for (key, most) in [(pair, MAX_SESSIONS_PAIR), (account, MAX_SESSIONS_ACCOUNT)] {
+            if self.limiter.count(&key, self.window()).await > most {
+                let (_, left) = self.limiter.peek(&key, self.window()).await;
+                metrics::counter!(REFUSED_METRIC, "reason" => "sessions").increment(1);
+                return Err(RepoError::TooManyAttempts { retry_after: left.max(Duration::from_secs(1)) });
+            }
+        }
+        Ok(())
     }
 
     /// Clears the count of this login and address after a sign-in, and records the address as

@@ -2,6 +2,7 @@
 //! password, and pages of lists. They do not check the permission table; see `authorized`.
 
 use ferrite_core::page::Page;
+use ferrite_core::writer::never_refuse;
 use ferrite_db::Tx;
 use ferrite_proto::id::UserId;
 use ferrite_proto::repo::{BasicCredential, Identity};
@@ -128,14 +129,36 @@ pub(super) async fn token_owner(
     }
 }
 
-/// Authenticates a user by password, as the owner of what the request makes.
+/// Authenticates a user by password, as the writer of what the request changes.
 pub(super) async fn password_owner(
     state: &AppState,
     credential: Option<BasicCredential>,
     address: &ClientAddress,
 ) -> Result<TokenOwner, RepoError> {
-    let credential = credential.ok_or(AuthError::CredentialsRequired)?;
-    let owner = TokenOwner(state.credentials.check_password(&credential, address).await?);
+    let owner = check_password(state, credential, address).await?;
     dispatch::write_as(state, owner.id(), owner.identity().is_admin).await?;
     Ok(owner)
+}
+
+/// Authenticates a user by password, as the owner of the session that the request begins. Sessions
+/// have limits of their own, so that an account can sign in when it has reached its write limit.
+pub(super) async fn session_owner(
+    state: &AppState,
+    credential: Option<BasicCredential>,
+    address: &ClientAddress,
+) -> Result<TokenOwner, RepoError> {
+    let owner = check_password(state, credential, address).await?;
+    state.credentials.count_session(owner.id(), address).await?;
+    // A direct call can have the token of an account, which would write otherwise.
+    never_refuse();
+    Ok(owner)
+}
+
+async fn check_password(
+    state: &AppState,
+    credential: Option<BasicCredential>,
+    address: &ClientAddress,
+) -> Result<TokenOwner, RepoError> {
+    let credential = credential.ok_or(AuthError::CredentialsRequired)?;
+    Ok(TokenOwner(state.credentials.check_password(&credential, address).await?))
 }

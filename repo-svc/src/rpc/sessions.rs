@@ -33,7 +33,7 @@ async fn create_session(
     request: Request<CreateSessionRequest>,
 ) -> Result<CreateSessionResponse, RepoError> {
     let CreateSessionRequest { credential, user_agent } = request.into_inner();
-    let owner = lookup::password_owner(state, credential, authorized.client_address()).await?;
+    let owner = lookup::session_owner(state, credential, authorized.client_address()).await?;
     let shared = state.clone();
     // Runs in its own task: a request cancelled after its commit must still revoke the cached
     // session that made room.

@@ -221,6 +221,35 @@ async fn signing_in_clears_the_count_of_the_account_at_this_address_only() {
 }
 
 #[tokio::test]
+async fn an_account_begins_only_so_many_sessions_from_one_address_and_from_all() {
+    on_both(async |db: Db| {
+        let (throttle, clock) = throttle(db).await;
+        let begin = async |user: i64, address: &str| match throttle.count_session(UserId(user), address).await {
+            Ok(()) => true,
+            Err(RepoError::TooManyAttempts { retry_after }) => {
+                assert_eq!(retry_after, Duration::from_secs(600));
+                false
+            }
+            Err(error) => panic!("{error}"),
+        };
+        for _ in 0..100 {
+            assert!(begin(1, "192.0.2.1").await);
+        }
+        for _ in 0..300 {
+            assert!(!begin(1, "192.0.2.1").await, "refused sessions count for this address alone");
+        }
+        for number in 0..200 {
+            assert!(begin(1, &format!("192.0.2.{}", 2 + number % 4)).await, "{number}");
+        }
+        assert!(!begin(1, "192.0.2.9").await);
+        assert!(begin(2, "192.0.2.1").await);
+        clock.advance(Duration::from_secs(600));
+        assert!(begin(1, "192.0.2.1").await);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn replicas_count_wrong_passwords_together_in_redis() {
     let Some(url) = setting("FERRITE_TEST_REDIS_URL") else {
         eprintln!("FERRITE_TEST_REDIS_URL is not set: nothing in Redis is tested");

@@ -75,6 +75,26 @@ async fn a_session_is_made_by_a_password_alone_and_has_all_scopes() {
 }
 
 #[tokio::test]
+async fn an_account_at_its_write_limit_signs_in_and_out() {
+    on_each_url(async |url| {
+        let harness = Harness::start_on_with(url, &["--writes-per-hour", "1"]).await;
+        // The token counts.
+        let ada = harness.signed_in("ada").await;
+        let at_limit = refused(Code::ResourceExhausted, "WRITE_LIMIT_REACHED");
+        assert_eq!(refusal(harness.create(&ada, "demo", false).await), at_limit);
+        let one = value(&harness, "ada").await;
+        assert_eq!(whoami(&harness, &one).await.as_deref(), Ok("ada"));
+        assert_eq!(refusal(harness.create(&one, "demo", false).await), at_limit, "a session writes no more");
+        // A direct call has a token of its own.
+        let request = CreateSessionRequest { credential: Some(basic("ada", PASSWORD)), user_agent: String::new() };
+        let two = harness.sessions().create_session(with_token(request, &ada)).await.unwrap().into_inner().value;
+        delete(&harness, &two, 0).await.unwrap();
+        assert_eq!(whoami(&harness, &two).await, Err(Code::Unauthenticated));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_user_lists_and_ends_their_own_sessions() {
     let harness = Harness::start().await;
     let (token, bob) = (harness.signed_in("ada").await, harness.signed_in("bob").await);
