@@ -1,11 +1,13 @@
 //! Links added to text: URLs in it and, relative to a repository, mentions (`@name`), issue
-//! references (`#1`, `owner/repo#1`) and commit ids.
+//! references (`#1`, `owner/repo#1`), commit ids, and in its wiki pages (`[[Page]]`).
 //!
 //! Nothing is looked up, so a link does not reveal whether its target exists.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use http::Uri;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::scan::{IssueRef, Scanner, Token, is_owner_name, is_repository_name};
 
@@ -15,6 +17,10 @@ const COMMIT_ID_DIGITS: std::ops::RangeInclusive<usize> = 7..=40;
 /// Digits of a commit id shown.
 const SHOWN_ID_DIGITS: usize = 10;
 const SCHEMES: [&str; 2] = ["https", "http"];
+/// Longest name of a page in a wiki, in bytes. No page has a longer one.
+const MAX_PAGE_NAME_BYTES: usize = 255;
+/// What stays as it is in the name of a page in URLs: the unreserved characters of RFC 3986.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// Maximum links of each kind in a run of text. The rest stays text.
 const MAX_LINKS: usize = 50_000;
 
@@ -25,6 +31,8 @@ pub struct ReferenceLinks {
     site: String,
     /// URL of the repository for references without a name.
     repository: Option<String>,
+    /// Whether the text is in the wiki of the repository.
+    is_in_wiki: bool,
 }
 
 impl ReferenceLinks {
@@ -36,7 +44,11 @@ impl ReferenceLinks {
             let (owner, name) = path.split_once('/')?;
             let name = name.strip_suffix(".git").unwrap_or(name);
             let is_repository = is_owner_name(owner) && is_repository_name(name);
-            is_repository.then(|| Self { site: site.to_owned(), repository: Some(format!("{site}/{owner}/{name}")) })
+            is_repository.then(|| Self {
+                site: site.to_owned(),
+                repository: Some(format!("{site}/{owner}/{name}")),
+                is_in_wiki: false,
+            })
         };
         let context = context.trim().trim_end_matches('/');
         let found = if context.len() > MAX_CONTEXT_BYTES {
@@ -48,7 +60,14 @@ impl ReferenceLinks {
         } else {
             on_site(root, context.trim_start_matches('/'))
         };
-        found.unwrap_or_else(|| Self { site: root.to_owned(), repository: None })
+        found.unwrap_or_else(|| Self { site: root.to_owned(), repository: None, is_in_wiki: false })
+    }
+
+    /// Returns the links for a text in the wiki of the repository, where names of pages in double
+    /// brackets become links.
+    #[must_use]
+    pub fn in_wiki(self) -> Self {
+        Self { is_in_wiki: true, ..self }
     }
 
     fn mention(&self, name: &str) -> String {
@@ -66,6 +85,18 @@ impl ReferenceLinks {
 
     fn commit(&self, id: &str) -> Option<String> {
         self.repository.as_ref().map(|repository| format!("{repository}/commits/{id}"))
+    }
+
+    /// The target of a link to a page of the wiki, or to a URL.
+    fn page(&self, name: &str) -> Option<String> {
+        let repository = self.repository.as_ref()?;
+        if is_address(name) {
+            return Some(name.to_owned());
+        }
+        let is_name = !name.is_empty() && name.len() <= MAX_PAGE_NAME_BYTES && !matches!(name, "." | "..");
+        // A hyphen can stand for a space or for itself, which only the wiki knows.
+        let name = if name.contains('-') { Cow::Borrowed(name) } else { Cow::Owned(name.replace(' ', "-")) };
+        is_name.then(|| format!("{repository}/wiki/{}", utf8_percent_encode(&name, ESCAPED)))
     }
 }
 
@@ -98,11 +129,25 @@ pub(super) enum Part {
     },
 }
 
-/// A future link: byte range, target, and whether it is a commit id.
+/// A future link.
 struct Found {
+    /// What it takes the place of.
     range: Range<usize>,
+    /// Its text.
+    shown: Range<usize>,
     url: String,
-    is_commit: bool,
+    is_code: bool,
+}
+
+impl Found {
+    fn new(range: Range<usize>, url: String) -> Self {
+        Self { shown: range.clone(), range, url, is_code: false }
+    }
+
+    fn commit(range: Range<usize>, url: String) -> Self {
+        let shown = range.start..range.end.min(range.start + SHOWN_ID_DIGITS);
+        Self { range, shown, url, is_code: true }
+    }
 }
 
 /// Splits a text into parts. Without `links`, only URLs become links.
@@ -114,16 +159,19 @@ pub(super) fn parts(text: &str, links: Option<&ReferenceLinks>) -> Vec<Part> {
                 Token::Mention { name, .. } => Some(links.mention(name)),
                 Token::Issue { issue, .. } => links.issue(issue),
             };
-            found.extend(url.map(|url| Found { range: token.range().clone(), url, is_commit: false }));
+            found.extend(url.map(|url| Found::new(token.range().clone(), url)));
         }
         let ids = commit_ids(text)
-            .filter_map(|range| links.commit(&text[range.clone()]).map(|url| Found { range, url, is_commit: true }));
+            .filter_map(|range| links.commit(&text[range.clone()]).map(|url| Found::commit(range, url)));
         found.extend(ids.take(MAX_LINKS));
+        if links.is_in_wiki {
+            found.extend(pages(text, links).take(MAX_LINKS));
+        }
         found.sort_by_key(|found| found.range.start);
     }
     let mut parts = Vec::with_capacity(2 * found.len() + 1);
     let mut done = 0;
-    for Found { range, url, is_commit } in found {
+    for Found { range, shown, url, is_code } in found {
         if range.start < done {
             continue;
         }
@@ -131,8 +179,7 @@ pub(super) fn parts(text: &str, links: Option<&ReferenceLinks>) -> Vec<Part> {
             parts.push(Part::Text(done..range.start));
         }
         done = range.end;
-        let shown = if is_commit { range.start..range.end.min(range.start + SHOWN_ID_DIGITS) } else { range };
-        parts.push(Part::Link { url, range: shown, is_code: is_commit });
+        parts.push(Part::Link { url, range: shown, is_code });
     }
     if done < text.len() {
         parts.push(Part::Text(done..text.len()));
@@ -160,7 +207,7 @@ fn addresses(text: &str) -> Vec<Found> {
         }
         let length = rest.find(|next: char| next.is_whitespace() || matches!(next, '<' | '"')).unwrap_or(rest.len());
         done += without_punctuation(&rest[..length]).len();
-        found.push(Found { range: start..done, url: text[start..done].to_owned(), is_commit: false });
+        found.push(Found::new(start..done, text[start..done].to_owned()));
         if found.len() == MAX_LINKS {
             break;
         }
@@ -203,6 +250,32 @@ fn commit_ids(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
+/// Finds links to pages of the wiki: `[[Page]]` and `[[Text|Page]]`. A URL can be on either side, as
+/// in Gitea and Gogs.
+fn pages<'t>(text: &'t str, links: &'t ReferenceLinks) -> impl Iterator<Item = Found> + 't {
+    let mut done = 0;
+    text.match_indices("]]").filter_map(move |(end, _)| {
+        let start = text[done..end].rfind("[[").map(|start| done + start);
+        done = end + 2;
+        let start = start?;
+        let inner = &text[start + 2..end];
+        let (shown, name) = match inner.split_once('|') {
+            Some((_, rest)) if rest.contains('|') => return None,
+            Some((address, shown)) if is_address(address.trim()) && !is_address(shown.trim()) => (shown, address),
+            Some((shown, name)) => (shown, name),
+            None => (inner, inner),
+        };
+        let shown = shown.trim();
+        let first = shown.as_ptr().addr() - text.as_ptr().addr();
+        let url = links.page(name.trim()).filter(|_| !shown.is_empty())?;
+        Some(Found { range: start..end + 2, shown: first..first + shown.len(), url, is_code: false })
+    })
+}
+
+fn is_address(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, rest)| SCHEMES.contains(&scheme) && !rest.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -229,6 +302,7 @@ mod tests {
         let of = |site: &str, path: &str| ReferenceLinks {
             site: site.to_owned(),
             repository: Some(format!("{site}/{path}")),
+            is_in_wiki: false,
         };
         for context in
             ["bob/demo", "/bob/demo", "/bob/demo/", "http://git.example.com/sub/bob/demo", "bob/demo.git", " bob/demo "]
@@ -257,7 +331,7 @@ mod tests {
             "\"><b>/x",
             long.as_str(),
         ] {
-            let expected = ReferenceLinks { site: ROOT.to_owned(), repository: None };
+            let expected = ReferenceLinks { site: ROOT.to_owned(), repository: None, is_in_wiki: false };
             assert_eq!(ReferenceLinks::of_context(context, ROOT), expected, "{context}");
         }
     }
@@ -280,9 +354,35 @@ mod tests {
         ] {
             assert_eq!(linked(text, Some(&links())), expected, "{text}");
         }
-        let elsewhere = ReferenceLinks { site: ROOT.to_owned(), repository: None };
-        assert_eq!(linked("#1 abcdef1 a/b#1 @bob", Some(&elsewhere)), ["a/b#1=/a/b/issues/1", "@bob=/bob"]);
+        let elsewhere = ReferenceLinks { site: ROOT.to_owned(), repository: None, is_in_wiki: true };
+        assert_eq!(linked("#1 abcdef1 a/b#1 @bob [[x]]", Some(&elsewhere)), ["a/b#1=/a/b/issues/1", "@bob=/bob"]);
         assert_eq!(linked("#1 abcdef1 a/b#1 @bob", None), [""; 0]);
+    }
+
+    #[test]
+    fn names_in_double_brackets_lead_to_pages_of_a_wiki() {
+        let wiki = links().in_wiki();
+        for (text, expected) in [
+            ("[[Home]], [[ Getting started ]]", vec!["Home=Home", "Getting started=Getting-started"]),
+            ("[[Begin here|Getting started]]", vec!["Begin here=Getting-started"]),
+            ("[[a-b c]] [[Getting-started]]", vec!["a-b c=a-b%20c", "Getting-started=Getting-started"]),
+            ("[[C++]] [[100% free]] [[a/b]]", vec!["C++=C%2B%2B", "100% free=100%25-free", "a/b=a%2Fb"]),
+            ("[[#1 @bob abcdef1]]", vec!["#1 @bob abcdef1=%231-%40bob-abcdef1"]),
+            ("[[\"><b>&|?q=#x]]", vec!["\"><b>&=%3Fq%3D%23x"]),
+            ("[[javascript:alert(1)]]", vec!["javascript:alert(1)=javascript%3Aalert%281%29"]),
+            ("[[[Über]]] [[a [[b]] c]]", vec!["Über=%C3%9Cber", "b=b"]),
+            ("[[]] [[ ]] [[|a]] [[a|]] [[a|b|c]] [[..]] [a]] [[a] [[a\n", vec![]),
+        ] {
+            let expected: Vec<_> = expected.into_iter().map(|link| link.replace('=', "=/bob/demo/wiki/")).collect();
+            assert_eq!(linked(text, Some(&wiki)), expected, "{text}");
+        }
+        let address = ["x=https://example.org/a"];
+        assert_eq!(linked("[[x|https://example.org/a]]", Some(&wiki)), address);
+        assert_eq!(linked("[[https://example.org/a|x]]", Some(&wiki)), address);
+        assert_eq!(linked(&format!("[[{}]]", "x".repeat(MAX_PAGE_NAME_BYTES + 1)), Some(&wiki)), [""; 0]);
+        for elsewhere in [Some(&links()), None] {
+            assert_eq!(linked("[[Home]]", elsewhere), [""; 0], "only in wikis");
+        }
     }
 
     #[test]
@@ -304,17 +404,19 @@ mod tests {
     fn hostile_texts_take_linear_time() {
         for unit in
             ["http://a", "http://a ", "://", "http://(", "http://)", "#1 ", "@a ", "abcdef1 ", "a/b#1 ", "http://a)"]
+                .into_iter()
+                .chain(["[[", "]]", "[[a", "[[a|", "[[a]]", "[[a]"])
         {
-            let text = unit.repeat(1024 * 1024 / unit.len());
-            crate::testing::assert_within(std::time::Duration::from_secs(3), &text, || parts(&text, Some(&links())));
+            let (text, links) = (unit.repeat(1024 * 1024 / unit.len()), links().in_wiki());
+            crate::testing::assert_within(std::time::Duration::from_secs(3), &text, || parts(&text, Some(&links)));
         }
     }
 
     proptest! {
         #[test]
-        fn parts_are_in_order_and_lose_nothing_but_the_end_of_ids(text in "([@#/.:a1é _()-]|http://|abcdef1|\\PC){0,60}") {
+        fn parts_are_in_order_and_none_is_empty(text in "([@#/.:a1é _()|-]|http://|abcdef1|\\[\\[|\\]\\]|\\PC){0,60}") {
             let mut done = 0;
-            for part in parts(&text, Some(&links())) {
+            for part in parts(&text, Some(&links().in_wiki())) {
                 let range = match part {
                     Part::Text(range) | Part::Link { range, .. } => range,
                 };

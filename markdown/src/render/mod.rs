@@ -35,8 +35,8 @@ const MAX_HTML_BYTES: usize = 8 * 1024 * 1024;
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// Renders a text as HTML. With `links`, mentions and references to issues and commits become
-/// links. Stops once `is_interrupted` returns true; it is called often and should be as cheap as
+/// Renders a text as HTML. With `links`, mentions and references to issues, commits and pages of a
+/// wiki become links. Stops once `is_interrupted` returns true; it is called often and should be as cheap as
 /// reading the clock.
 ///
 /// A text with too many elements or too much output is shown as preformatted text instead.

@@ -100,6 +100,31 @@ fn references_in_code_links_and_html_stay_text() {
 }
 
 #[test]
+fn links_to_pages_of_a_wiki_are_rendered_and_escaped_but_not_in_code() {
+    let wiki = |text: &str| {
+        let links = ReferenceLinks::of_context("bob/demo", "http://git.example.com").in_wiki();
+        render(text, Some(&links), &after(RENDER_TIMEOUT)).unwrap()
+    };
+    let link = |name: &str, text: &str| {
+        format!("<a href=\"http://git.example.com/bob/demo/wiki/{name}\" rel=\"nofollow noopener\">{text}</a>")
+    };
+    for (text, expected) in [
+        ("See [[Getting started]].", format!("<p>See {}.</p>\n", link("Getting-started", "Getting started"))),
+        ("[[my_page_one]]", format!("<p>{}</p>\n", link("my_page_one", "my_page_one"))),
+        ("**[[Begin|a & b]]**", format!("<p><strong>{}</strong></p>\n", link("a-%26-b", "Begin"))),
+        ("[[&lt;b&gt;|x\"y]]", format!("<p>{}</p>\n", link("x%22y", "&lt;b&gt;"))),
+        ("`[[Home]]`", "<p><code>[[Home]]</code></p>\n".to_owned()),
+        ("```\n[[Home]]\n```", "<pre><code>[[Home]]\n</code></pre>\n".to_owned()),
+        ("<kbd>[[Home]]</kbd>", "<p><kbd>[[Home]]</kbd></p>\n".to_owned()),
+    ] {
+        assert_eq!(wiki(text), expected, "{text}");
+    }
+    // In a cell of a table the bar is escaped.
+    assert!(wiki("|a|\n|-|\n|[[Begin\\|Home]]|").contains(&link("Home", "Begin")));
+    assert_eq!(gfm("[[Home]]"), "<p>[[Home]]</p>\n");
+}
+
+#[test]
 fn html_that_is_listed_stays_and_is_closed_where_its_surroundings_end() {
     for (text, expected) in [
         ("a <b>b</b> <KBD>c</KBD><br/>", "<p>a <b>b</b> <kbd>c</kbd><br></p>\n"),
