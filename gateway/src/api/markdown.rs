@@ -9,7 +9,7 @@ use crate::blocking::{Interrupt, Interrupted};
 use crate::http::body::TextBody;
 use crate::http::body_limits::MAX_TEXT_BODY_BYTES;
 use crate::http::error::ApiResult;
-use crate::http::request::{LongText, OrDefault, RequestBody, Text, fields};
+use crate::http::request::{Flag, LongText, OrDefault, RequestBody, Text, fields};
 use crate::http::response::Html;
 use crate::http::routes::variant;
 
@@ -33,13 +33,17 @@ fields! {
         mode | "Mode": OrDefault<Text> = "gfm",
         /// The repository to which `#1` and commit ids refer, as `owner/repo` or as its URL.
         context | "Context": OrDefault<Text> = "bob/demo",
+        /// Whether the text is in the wiki of the repository, where `[[Page]]` and `[[Text|Page]]`
+        /// become links as well.
+        wiki | "Wiki": OrDefault<Flag> = false,
     }
 }
 
 async fn of_fields(MaybeAuthenticated(call): MaybeAuthenticated, body: RequestBody<MarkdownText>) -> ApiResult<Html> {
     let user = call.check(PermissionCheck::of(operation::RENDER_MARKDOWN)).await?;
-    let (MarkdownText { text, mode, context }, _permit) = body.read(&call.body_limits).await?;
+    let (MarkdownText { text, mode, context, wiki }, _permit) = body.read(&call.body_limits).await?;
     let links = (mode == GFM).then(|| ReferenceLinks::of_context(&context, call.links.root()));
+    let links = if wiki { links.map(ReferenceLinks::in_wiki) } else { links };
     html(&call, user, text, links).await
 }
 

@@ -44,11 +44,24 @@ impl ShownPictures {
 /// Renders texts, in their order, in one job. `repository`, `owner/name`, is what references such as
 /// `#1` belong to.
 pub(super) async fn render_many(visit: &Visit, texts: Vec<String>, repository: &str) -> PageResult<Vec<String>> {
+    render_with(visit, texts, reference_links(visit, repository)).await
+}
+
+/// As [`render_many`], for texts of the wiki of the repository.
+pub(super) async fn render_wiki(visit: &Visit, texts: Vec<String>, repository: &str) -> PageResult<Vec<String>> {
+    render_with(visit, texts, reference_links(visit, repository).in_wiki()).await
+}
+
+fn reference_links(visit: &Visit, repository: &str) -> ReferenceLinks {
+    let site = &visit.shell.site;
+    ReferenceLinks::of_context(repository, &format!("{}{}", site.origin, site.root))
+}
+
+async fn render_with(visit: &Visit, texts: Vec<String>, links: ReferenceLinks) -> PageResult<Vec<String>> {
     if texts.iter().all(String::is_empty) {
         return Ok(texts);
     }
     let site = &visit.shell.site;
-    let links = ReferenceLinks::of_context(repository, &format!("{}{}", site.origin, site.root));
     let client = counted_client(&visit.headers, visit.shell.viewer.as_ref().map(|viewer| viewer.id));
     let pictures = ShownPictures::of(site);
     let too_long = beyond(&texts, MAX_RENDERED_BYTES);

@@ -17,10 +17,14 @@ async fn render(gateway: &TestGateway, body: &Value) -> (u16, HeaderMap, String)
 async fn a_text_is_rendered_by_its_mode_with_names_in_either_case() {
     let (gateway, _script) = Script::gateway().await;
     let link = "<p><a href=\"http://git.example.com/bob/demo/issues/1\" rel=\"nofollow noopener\">#1</a></p>\n";
+    let page = "<p><a href=\"http://git.example.com/bob/demo/wiki/Page\" rel=\"nofollow noopener\">Page</a></p>\n";
     for (body, expected) in [
         (json!({"text": "#1", "mode": "gfm", "context": "bob/demo"}), link),
         (json!({"Text": "#1", "Mode": "gfm", "Context": "http://git.example.com/bob/demo"}), link),
         (json!({"text": "#1", "mode": "markdown", "context": "bob/demo"}), "<p>#1</p>\n"),
+        (json!({"text": "[[Page]]", "mode": "gfm", "context": "bob/demo"}), "<p>[[Page]]</p>\n"),
+        (json!({"Text": "[[Page]]", "Mode": "gfm", "Context": "bob/demo", "Wiki": true}), page),
+        (json!({"text": "[[Page]]", "context": "bob/demo", "wiki": true}), "<p>[[Page]]</p>\n"),
         (json!({"text": "**a** <script>x</script>"}), "<p><strong>a</strong> &lt;script&gt;x&lt;/script&gt;</p>\n"),
         (json!({"text": "", "mode": "gfm"}), ""),
         (json!({}), ""),

@@ -12,7 +12,7 @@ use crate::pages::components::parameter;
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
-use crate::pages::markdown::render_many;
+use crate::pages::markdown::render_wiki;
 use crate::pages::repositories::{RepositoryVisit, Tab, document};
 
 #[derive(Template)]
@@ -172,7 +172,7 @@ async fn form(at: &RepositoryVisit, draft: &Draft, page: Option<&str>, shown: Sh
     };
     let preview = match is_preview {
         true => {
-            let html = render_many(&at.visit, vec![draft.content.clone()], &at.repository.full_name()).await?;
+            let html = render_wiki(&at.visit, vec![draft.content.clone()], &at.repository.full_name()).await?;
             Some(document::of_wiki(at, &html.concat()))
         }
         false => None,

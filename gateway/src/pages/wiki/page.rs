@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use super::{HOME, WikiPage, api_path, can_write, decode, lists, wiki};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::layout::{Content, with_status};
-use crate::pages::markdown::render_many;
+use crate::pages::markdown::render_wiki;
 use crate::pages::repositories::{RepositoryVisit, Tab, document};
 
 #[derive(Template)]
@@ -50,7 +50,7 @@ pub(super) async fn show(at: &RepositoryVisit, page: &str) -> PageResult {
         return if page.is_empty() { lists::pages(at).await } else { missing(at, page).await };
     };
     let texts = vec![found.text(), decode(&found.sidebar), decode(&found.footer)];
-    let html = render_many(&at.visit, texts, &at.repository.full_name()).await?;
+    let html = render_wiki(&at.visit, texts, &at.repository.full_name()).await?;
     let mut html = html.iter().map(|html| document::of_wiki(at, html));
     let mut next = || html.next().unwrap_or_default();
     let (html, sidebar, footer) = (next(), next(), next());
