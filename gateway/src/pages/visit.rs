@@ -89,6 +89,7 @@ impl Visitor {
 }
 
 /// A visit of a page.
+#[derive(Clone)]
 pub(super) struct Visit {
     pub(super) api: Client,
     pub(super) shell: Shell,

@@ -13,6 +13,7 @@ on_profiles! {
         a_wiki_is_read_with_its_sidebar_and_its_files
         pages_are_written_by_forms
         wikis_are_for_those_who_may_see_them
+        a_public_wiki_is_read_without_its_repository
     }
 }
 
@@ -122,4 +123,58 @@ async fn wikis_are_for_those_who_may_see_them(cluster: &Cluster) {
     page(&ada, &format!("{path}/wiki")).await.expect(404);
     ada.patch(&format!("{repo}/wiki"), &json!({"enable_wiki": false, "enable_external_wiki": false})).await.empty(204);
     assert!(!page(&ada, &path).await.text().contains("Wiki"));
+}
+
+async fn a_public_wiki_is_read_without_its_repository(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let new = json!({"private": true, "description": "Hidden words", "auto_init": true});
+    ada.new_repository("closed", new).await;
+    let (repo, path) = (ada.repo("closed", ""), format!("/{}/closed", ada.name));
+    let set = async |is_public: bool| {
+        ada.patch(&format!("{repo}/wiki"), &json!({"allow_public_wiki": is_public})).await.empty(204);
+    };
+    let strangers = [cluster.outsider().await, cluster.anonymous()];
+    set(true).await;
+    for stranger in &strangers {
+        page(stranger, &format!("{path}/wiki")).await.expect(404);
+    }
+    write(&ada, &format!("{repo}/wiki"), "Home", "Shown. [[Next|Second page]]").await;
+    write(&ada, &format!("{repo}/wiki"), "Second page", "Second").await;
+    let places = ["wiki", "wiki/Home", "wiki/Second-page", "wiki/_pages", "wiki/Home?action=_revision"];
+    for stranger in &strangers {
+        for place in places {
+            let shown = page(stranger, &format!("{path}/{place}")).await.expect(200);
+            shows(
+                &shown,
+                &[&format!("href=\"{path}/wiki\" aria-current=\"page\""), &format!("href=\"/{}\"", ada.name)],
+            );
+            let html = shown.text();
+            for hidden in
+                ["Hidden words", "closed.git", "/closed/issues", "/closed/stars", "/closed.atom", "_edit", "_new"]
+            {
+                assert!(!html.contains(hidden), "{hidden} in {place}: {html}");
+            }
+            assert!(!html.contains(&format!("href=\"{path}\"")), "{place} leads to the repository: {html}");
+        }
+        let home = page(stranger, &format!("{path}/wiki")).await;
+        shows(&home, &["Shown.", &format!("{path}/wiki/Second-page\"")]);
+        shows(&page(stranger, &format!("{path}/wiki/_pages")).await, &["Second page", "closed.wiki.git"]);
+        assert!(page(stranger, &format!("{path}/wiki/raw/Home.md")).await.expect(200).text().starts_with("Shown."));
+        let listed = stranger.get(&format!("{repo}/wiki/pages")).await.expect(200);
+        for url in listed.each("html_url") {
+            page(stranger, url.trim_start_matches(cluster.url.as_str())).await.expect(200);
+        }
+        for place in ["", "/issues", "/wiki/None", "/wiki/none.png", "/wiki/_new", "/wiki/Home?action=_edit"] {
+            page(stranger, &format!("{path}{place}")).await.expect(404);
+        }
+    }
+    send(&strangers[0], &format!("{path}/wiki/_new"), &[("title", "x"), ("content", "x")]).await.expect(404);
+    let of_reader = page(&ada, &format!("{path}/wiki")).await.expect(200);
+    shows(&of_reader, &["Shown.", &format!("href=\"{path}\""), "/closed/issues", "_edit"]);
+    set(false).await;
+    for (stranger, place) in strangers.iter().flat_map(|stranger| places.map(|place| (stranger, place))) {
+        let hidden = page(stranger, &format!("{path}/{place}")).await.expect(404);
+        assert!(!hidden.text().contains("Shown."), "{place}");
+    }
+    page(&strangers[1], &format!("{path}/wiki/raw/Home.md")).await.expect(404);
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::RepositoryVisit;
 use super::revision::Revision;
 use crate::pages::error::PageResult;
+use crate::pages::layout::Site;
 use crate::pages::markdown::{ShownPictures, attributes, is_external, push_text, tag_length};
 
 const MAX_HEADING: u8 = 6;
@@ -43,12 +44,11 @@ pub(super) async fn render(at: &RepositoryVisit, revision: &Revision, folder: &s
     Ok(place(&html, &here))
 }
 
-/// Leads links in rendered Markdown of a wiki to its pages, and pictures to its files.
-pub(in crate::pages) fn of_wiki(at: &RepositoryVisit, html: &str) -> String {
-    let wiki = format!("{}/wiki", at.repository.path());
+/// Leads links in rendered Markdown of a wiki to its pages, and pictures to its files. `wiki` is the
+/// path of its pages.
+pub(in crate::pages) fn of_wiki(site: &Site, wiki: String, html: &str) -> String {
     let pictures = format!("{wiki}/raw");
-    let here = Place { links: wiki, pictures, folder: "", shown: ShownPictures::of(&at.visit.shell.site) };
-    place(html, &here)
+    place(html, &Place { links: wiki, pictures, folder: "", shown: ShownPictures::of(site) })
 }
 
 /// Returns a text as it is, as HTML.

@@ -173,7 +173,7 @@ async fn form(at: &RepositoryVisit, draft: &Draft, page: Option<&str>, shown: Sh
     let preview = match is_preview {
         true => {
             let html = render_wiki(&at.visit, vec![draft.content.clone()], &at.repository.full_name()).await?;
-            Some(document::of_wiki(at, &html.concat()))
+            Some(document::of_wiki(&at.visit.shell.site, wiki(at), &html.concat()))
         }
         false => None,
     };

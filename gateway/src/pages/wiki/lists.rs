@@ -4,11 +4,10 @@ use askama::Template;
 use axum::http::StatusCode;
 use serde::Deserialize;
 
-use super::{Commit, PageHead, WikiPage, api_path, can_write, wiki};
+use super::{Commit, PageHead, WikiPage, WikiVisit};
 use crate::pages::components::{Listed, Pager, filters, page_number};
 use crate::pages::error::PageResult;
 use crate::pages::layout::Content;
-use crate::pages::repositories::{RepositoryVisit, Tab};
 
 const PAGE_SIZE: u64 = 50;
 
@@ -49,34 +48,35 @@ impl Content for Revisions<'_> {
     }
 }
 
-pub(super) async fn pages(at: &RepositoryVisit) -> PageResult {
-    let here = &at.visit.shell.here;
-    let path = format!("{}/wiki/pages?page={}&limit={PAGE_SIZE}", at.repository.api(), page_number(here));
-    let listed = match at.visit.api.list::<PageHead>(&path).await {
-        // No page was ever written.
-        Err(error) if error.status() == StatusCode::NOT_FOUND => Listed { items: Vec::new(), total: Some(0) },
+pub(super) async fn pages(wiki: &WikiVisit) -> PageResult {
+    let visit = wiki.visit();
+    let (here, site) = (&visit.shell.here, &visit.shell.site);
+    let path = wiki.api(&format!("pages?page={}&limit={PAGE_SIZE}", page_number(here)));
+    let listed = match visit.api.list::<PageHead>(&path).await {
+        // No page was ever written. A public wiki without pages is hidden with its repository.
+        Err(error) if error.status() == StatusCode::NOT_FOUND && wiki.repository().is_some() => {
+            Listed { items: Vec::new(), total: Some(0) }
+        }
         listed => listed?,
     };
     let pager = Pager::of(here, PAGE_SIZE, &listed);
-    let clone_url = at.repository.clone_url.strip_suffix(".git").map(|url| format!("{url}.wiki.git"));
     let content = Pages {
-        wiki: wiki(at),
+        wiki: wiki.path(),
         pages: listed.items,
-        clone_url: clone_url.unwrap_or_default(),
-        can_write: can_write(at),
+        clone_url: format!("{}{}/{}.wiki.git", site.origin, site.root, wiki.full_name()),
+        can_write: wiki.can_write(),
         pager,
     };
-    at.page(Tab::Wiki, &content)
+    wiki.page(&content)
 }
 
 /// `page` is encoded.
-pub(super) async fn revisions(at: &RepositoryVisit, page: &str) -> PageResult {
-    let here = &at.visit.shell.here;
-    let (number, page_path) = (page_number(here), api_path(at, page));
-    let path = format!("{}/wiki/revisions/{page}?page={number}&limit={PAGE_SIZE}", at.repository.api());
-    let (page, found) =
-        tokio::try_join!(at.visit.api.get::<WikiPage>(&page_path), at.visit.api.get::<FoundRevisions>(&path))?;
+pub(super) async fn revisions(wiki: &WikiVisit, page: &str) -> PageResult {
+    let (api, here) = (&wiki.visit().api, &wiki.visit().shell.here);
+    let page_path = wiki.api(&format!("page/{page}"));
+    let path = wiki.api(&format!("revisions/{page}?page={}&limit={PAGE_SIZE}", page_number(here)));
+    let (page, found) = tokio::try_join!(api.get::<WikiPage>(&page_path), api.get::<FoundRevisions>(&path))?;
     let listed = Listed { items: found.commits, total: Some(found.count) };
     let pager = Pager::of(here, PAGE_SIZE, &listed);
-    at.page(Tab::Wiki, &Revisions { wiki: wiki(at), page: &page.head, commits: listed.items, pager })
+    wiki.page(&Revisions { wiki: wiki.path(), page: &page.head, commits: listed.items, pager })
 }

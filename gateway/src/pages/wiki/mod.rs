@@ -5,6 +5,7 @@ mod edit;
 mod lists;
 mod page;
 
+use askama::Template;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -12,11 +13,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::components::{Count, Time, parameter};
-use super::error::{PageError, PageResult};
+use super::components::{Count, Time, filters, parameter};
+use super::error::{PageError, PageResult, render};
 use super::issues::RepositoryForm;
-use super::repositories::RepositoryVisit;
-use super::visit::PagesState;
+use super::layout::Content;
+use super::repositories::{RepositoryVisit, Tab};
+use super::visit::{PagesState, Visit};
 use crate::http::error::ApiError;
 
 /// The page that a wiki begins with.
@@ -91,6 +93,97 @@ fn decode(base64: &str) -> String {
     STANDARD.decode(base64).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
+/// A visit of a wiki that is read. A visitor who may not see the repository can read its wiki if that
+/// is public.
+enum WikiVisit {
+    Repository(Box<RepositoryVisit>),
+    Wiki { visit: Visit, owner: String, name: String },
+}
+
+/// What a visitor sees around a wiki who may not see its repository.
+#[derive(Template)]
+#[template(path = "wiki/frame.html")]
+struct Frame<'a> {
+    owner: &'a str,
+    name: &'a str,
+    title: String,
+    main: String,
+}
+
+impl Content for Frame<'_> {
+    fn title(&self) -> String {
+        format!("{} · {}/{}", self.title, self.owner, self.name)
+    }
+}
+
+impl WikiVisit {
+    /// Reads the repository of the path. Whether its wiki is public turns out when that is read.
+    async fn of(visit: Visit) -> PageResult<Self> {
+        match RepositoryVisit::of(visit.clone()).await {
+            Ok(at) => {
+                require_wiki(&at)?;
+                Ok(Self::Repository(Box::new(at)))
+            }
+            Err(error) if error.status() == StatusCode::NOT_FOUND => {
+                let (owner, name) = (visit.segment(0).to_owned(), visit.segment(1).to_owned());
+                if is_name(&owner) && is_name(&name) { Ok(Self::Wiki { visit, owner, name }) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The repository, if the visitor may see it.
+    fn repository(&self) -> Option<&RepositoryVisit> {
+        match self {
+            Self::Repository(at) => Some(at),
+            Self::Wiki { .. } => None,
+        }
+    }
+
+    fn visit(&self) -> &Visit {
+        match self {
+            Self::Repository(at) => &at.visit,
+            Self::Wiki { visit, .. } => visit,
+        }
+    }
+
+    /// The name of the repository with its owner.
+    fn full_name(&self) -> String {
+        match self {
+            Self::Repository(at) => at.repository.full_name(),
+            Self::Wiki { owner, name, .. } => format!("{owner}/{name}"),
+        }
+    }
+
+    /// The path of the wiki.
+    fn path(&self) -> String {
+        format!("/{}/wiki", self.full_name())
+    }
+
+    /// A path in the API below that of the wiki.
+    fn api(&self, rest: &str) -> String {
+        format!("repos/{}/wiki/{rest}", self.full_name())
+    }
+
+    fn can_write(&self) -> bool {
+        self.repository().is_some_and(can_write)
+    }
+
+    fn page(&self, content: &impl Content) -> PageResult {
+        match self {
+            Self::Repository(at) => at.page(Tab::Wiki, content),
+            Self::Wiki { visit, owner, name } => {
+                visit.page(&Frame { owner, name, title: content.title(), main: render(content)? })
+            }
+        }
+    }
+}
+
+/// Returns whether a part of a path is a name of an account or a repository, which needs no encoding.
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
 /// What a URL asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
@@ -123,16 +216,18 @@ fn asked(rest: &str, here: &str) -> (String, Action) {
     (page.replace('/', "%2F"), action)
 }
 
-async fn show(at: RepositoryVisit) -> PageResult {
-    require_wiki(&at)?;
-    let (page, action) = asked(&at.rest, &at.visit.shell.here);
-    match action {
-        Action::Show => page::show(&at, &page).await,
-        Action::Pages => lists::pages(&at).await,
-        Action::Revisions => lists::revisions(&at, or_home(&page)).await,
-        Action::New => edit::new(&at).await,
-        Action::Edit => edit::edit(&at, or_home(&page)).await,
-        Action::Delete => edit::ask_to_delete(&at, or_home(&page)).await,
+async fn show(visit: Visit) -> PageResult {
+    let path = visit.shell.here.split('?').next().unwrap_or_default();
+    let (page, action) = asked(path.splitn(5, '/').nth(4).unwrap_or_default(), &visit.shell.here);
+    let wiki = WikiVisit::of(visit).await?;
+    match (action, wiki.repository()) {
+        (Action::Show, _) => page::show(&wiki, &page).await,
+        (Action::Pages, _) => lists::pages(&wiki).await,
+        (Action::Revisions, _) => lists::revisions(&wiki, or_home(&page)).await,
+        (Action::New, Some(at)) => edit::new(at).await,
+        (Action::Edit, Some(at)) => edit::edit(at, or_home(&page)).await,
+        (Action::Delete, Some(at)) => edit::ask_to_delete(at, or_home(&page)).await,
+        (Action::New | Action::Edit | Action::Delete, None) => Err(PageError::not_found()),
     }
 }
 

@@ -6,11 +6,11 @@ use axum::response::{IntoResponse, Redirect};
 use ferrite_api_types::links::encode;
 use percent_encoding::percent_decode_str;
 
-use super::{HOME, WikiPage, api_path, can_write, decode, lists, wiki};
+use super::{HOME, WikiPage, WikiVisit, decode, lists};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_wiki;
-use crate::pages::repositories::{RepositoryVisit, Tab, document};
+use crate::pages::repositories::document;
 
 #[derive(Template)]
 #[template(path = "wiki/page.html")]
@@ -44,34 +44,34 @@ impl Content for MissingPage {
 }
 
 /// `page` is encoded, and empty for the first page of the wiki.
-pub(super) async fn show(at: &RepositoryVisit, page: &str) -> PageResult {
-    let name = if page.is_empty() { HOME } else { page };
-    let Some(found) = at.visit.api.find::<WikiPage>(&api_path(at, name)).await? else {
-        return if page.is_empty() { lists::pages(at).await } else { missing(at, page).await };
+pub(super) async fn show(wiki: &WikiVisit, page: &str) -> PageResult {
+    let (visit, name) = (wiki.visit(), if page.is_empty() { HOME } else { page });
+    let Some(found) = visit.api.find::<WikiPage>(&wiki.api(&format!("page/{name}"))).await? else {
+        return if page.is_empty() { lists::pages(wiki).await } else { missing(wiki, page).await };
     };
     let texts = vec![found.text(), decode(&found.sidebar), decode(&found.footer)];
-    let html = render_wiki(&at.visit, texts, &at.repository.full_name()).await?;
-    let mut html = html.iter().map(|html| document::of_wiki(at, html));
+    let html = render_wiki(visit, texts, &wiki.full_name()).await?;
+    let mut html = html.iter().map(|html| document::of_wiki(&visit.shell.site, wiki.path(), html));
     let mut next = || html.next().unwrap_or_default();
     let (html, sidebar, footer) = (next(), next(), next());
-    let content = ShownPage { wiki: wiki(at), page: &found, html, sidebar, footer, can_write: can_write(at) };
-    at.page(Tab::Wiki, &content)
+    let content = ShownPage { wiki: wiki.path(), page: &found, html, sidebar, footer, can_write: wiki.can_write() };
+    wiki.page(&content)
 }
 
 /// Leads to a file of the wiki that a page links to as to a page, or offers to create the page.
-async fn missing(at: &RepositoryVisit, page: &str) -> PageResult {
-    let file = page.replace("%2F", "/");
-    if page.contains('.') && at.visit.api.exists(&format!("{}/wiki/raw/{file}", at.repository.api())).await? {
-        let path = format!("{}{}/raw/{file}", at.visit.shell.site.root, wiki(at));
+async fn missing(wiki: &WikiVisit, page: &str) -> PageResult {
+    let (visit, file) = (wiki.visit(), page.replace("%2F", "/"));
+    if page.contains('.') && visit.api.exists(&wiki.api(&format!("raw/{file}"))).await? {
+        let path = format!("{}{}/raw/{file}", visit.shell.site.root, wiki.path());
         return Ok(Redirect::temporary(&path).into_response());
     }
-    if !can_write(at) {
+    if !wiki.can_write() {
         return Err(PageError::not_found());
     }
     let title = title_of(page);
-    let new = format!("{}/_new?title={}", wiki(at), encode(title.as_bytes()));
-    let content = MissingPage { title, new, pages: format!("{}/_pages", wiki(at)) };
-    Ok(with_status(StatusCode::NOT_FOUND, at.page(Tab::Wiki, &content)?))
+    let new = format!("{}/_new?title={}", wiki.path(), encode(title.as_bytes()));
+    let content = MissingPage { title, new, pages: format!("{}/_pages", wiki.path()) };
+    Ok(with_status(StatusCode::NOT_FOUND, wiki.page(&content)?))
 }
 
 /// Returns the title that a name in a URL stands for.
