@@ -11,7 +11,8 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 /// After this, a date says more than a number of days.
-const RELATIVE_SECONDS: i64 = 30 * DAY;
+const RELATIVE_DAYS: i64 = 30;
+const RELATIVE_SECONDS: i64 = RELATIVE_DAYS * DAY;
 
 /// A time: relative in the text, absolute in the title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,9 +37,14 @@ impl Display for Time {
 }
 
 impl Time {
-    /// The day alone, as for a date that is due.
-    pub(super) fn day(self) -> impl Display {
+    /// The date, as in the field of a form.
+    pub(super) fn date(self) -> impl Display {
         self.0.format("%Y-%m-%d")
+    }
+
+    /// The day alone, as for a date that is due.
+    pub(super) fn day(self) -> Day {
+        Day(self)
     }
 
     pub(super) fn is_past(self) -> bool {
@@ -46,14 +52,46 @@ impl Time {
     }
 }
 
+/// A day in UTC: relative in the text, absolute in the title.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Day(Time);
+
+impl HtmlSafe for Day {}
+
+impl Display for Day {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(time) = self;
+        let days = (time.0.date_naive() - Utc::now().date_naive()).num_days();
+        let (date, text) = (time.date(), relative_day(days, time.0));
+        write!(f, "<time datetime=\"{date}\" title=\"{date}\">{text}</time>")
+    }
+}
+
+/// `days` are those from today, negative for the past.
+fn relative_day(days: i64, time: DateTime<Utc>) -> String {
+    match days {
+        0 => "today".to_owned(),
+        1 => "tomorrow".to_owned(),
+        -1 => "yesterday".to_owned(),
+        2..=RELATIVE_DAYS => format!("in {days} days"),
+        _ if (-RELATIVE_DAYS..0).contains(&days) => format!("{} days ago", -days),
+        _ => date_in_words(time),
+    }
+}
+
+fn date_in_words(time: DateTime<Utc>) -> String {
+    time.format("%-d %b %Y").to_string()
+}
+
 fn relative(seconds: i64, time: DateTime<Utc>) -> String {
     let (past, seconds) = (seconds >= 0, seconds.abs());
     let (count, unit) = match seconds {
         ..MINUTE if past => return "just now".to_owned(),
+        ..MINUTE => return "in a moment".to_owned(),
         ..HOUR => (seconds / MINUTE, "minute"),
         HOUR..DAY => (seconds / HOUR, "hour"),
         DAY..RELATIVE_SECONDS => (seconds / DAY, "day"),
-        _ => return time.format("%-d %b %Y").to_string(),
+        _ => return date_in_words(time),
     };
     let text = Count(count.unsigned_abs(), unit);
     if past { format!("{text} ago") } else { format!("in {text}") }
@@ -233,12 +271,32 @@ mod tests {
             (59, "just now"),
             (60, "1 minute ago"),
             (7_200, "2 hours ago"),
+            (-1, "in a moment"),
             (-86_400 * 2, "in 2 days"),
             (86_400 * 29, "29 days ago"),
             (86_400 * 30, "14 Nov 2023"),
         ] {
             assert_eq!(relative(seconds, time), expected);
         }
+    }
+
+    #[test]
+    fn near_days_are_relative_and_far_ones_are_dates() {
+        let time = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+        for (days, expected) in [
+            (0, "today"),
+            (1, "tomorrow"),
+            (-1, "yesterday"),
+            (30, "in 30 days"),
+            (-2, "2 days ago"),
+            (-30, "30 days ago"),
+            (31, "14 Nov 2023"),
+            (-31, "14 Nov 2023"),
+        ] {
+            assert_eq!(relative_day(days, time), expected);
+        }
+        let day = Time(time).day().to_string();
+        assert_eq!(day, "<time datetime=\"2023-11-14\" title=\"2023-11-14\">14 Nov 2023</time>");
     }
 
     #[test]

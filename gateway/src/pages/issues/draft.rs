@@ -48,7 +48,7 @@ impl Draft {
             labels: issue.labels.iter().map(|label| label.id.to_string()).collect(),
             milestone: issue.milestone.as_ref().map(|milestone| milestone.id.to_string()).unwrap_or_default(),
             assignees: issue.assignees.iter().map(|assignee| assignee.login.clone()).collect(),
-            due_date: issue.due_date.map(|due| due.day().to_string()).unwrap_or_default(),
+            due_date: issue.due_date.map(|due| due.date().to_string()).unwrap_or_default(),
         }
     }
 

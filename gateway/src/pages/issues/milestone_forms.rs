@@ -51,7 +51,7 @@ impl Draft {
         Self {
             title: milestone.title.clone(),
             description: milestone.description.clone(),
-            due_on: milestone.due_on.map(|due| due.day().to_string()).unwrap_or_default(),
+            due_on: milestone.due_on.map(|due| due.date().to_string()).unwrap_or_default(),
         }
     }
 
