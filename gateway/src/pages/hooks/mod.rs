@@ -17,14 +17,13 @@ use axum::response::Response;
 use axum::routing::get;
 
 use self::view::Hook;
-use super::error::{PageError, PageResult};
+use super::error::{PageError, PageResult, render};
 use super::form::{Fields, Form};
 use super::layout::Content;
 use super::repositories::{RepositoryVisit, Tab};
 use super::view::{Organization, Repository};
 use super::visit::{PagesState, Visit};
 use crate::http::caching::NO_STORE;
-use crate::http::error::ApiError;
 
 /// The path of the webhooks of the site. An account cannot have the name `-`.
 const OF_SITE: &str = "/-/admin/hooks";
@@ -213,10 +212,7 @@ impl HooksVisit {
     /// Responds with a page in the frame of the owner, which nothing keeps.
     fn page(&self, content: &impl Content) -> PageResult {
         let title = content.title();
-        let main = content.render().map_err(|error| {
-            tracing::error!("a page cannot be rendered: {error}");
-            PageError::from(ApiError::internal())
-        })?;
+        let main = render(content)?;
         let mut response = match &self.owner {
             Owner::Repository(at) => {
                 at.page(Tab::Settings, &RepositoryFrame { repository: &at.repository, title, main })?

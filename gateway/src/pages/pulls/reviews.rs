@@ -7,9 +7,8 @@ use futures_util::future::try_join_all;
 
 use super::view::{Review, ReviewComment, ReviewState};
 use super::{Head, PullTab, PullVisit};
-use crate::http::error::ApiError;
 use crate::pages::components::filters;
-use crate::pages::error::{PageError, PageResult};
+use crate::pages::error::{self, PageError, PageResult};
 use crate::pages::form::FormToken;
 use crate::pages::layout::Content;
 use crate::pages::markdown::render_many;
@@ -153,7 +152,7 @@ pub(super) async fn render(
         let own = comments.get(&review.id).map(Vec::as_slice).unwrap_or_default();
         let parts = own.iter().map(|comment| {
             let shown = line_comment(on, comment, next(), (&path, &token));
-            LineComment { with_hunk: true, ..shown }.render().map_err(|error| unrendered(&error))
+            error::render(&LineComment { with_hunk: true, ..shown })
         });
         let parts = parts.collect::<PageResult<Vec<_>>>()?;
         let (rights, has_rest) = (on.rights(), (parts.len() as u64) < review.comments_count);
@@ -167,7 +166,7 @@ pub(super) async fn render(
             can_dismiss: rights.admin && review.is_verdict() && on.pull.is_open(),
             can_delete: rights.admin || (rights.comment && is_by(review.user.as_ref(), on.viewer())),
         };
-        rendered.insert(review.id, content.render().map_err(|error| unrendered(&error))?);
+        rendered.insert(review.id, error::render(&content)?);
     }
     Ok(rendered)
 }
@@ -222,9 +221,7 @@ pub(super) async fn on_lines(
         let shown = line_comment(on, comment, html, (&path, &token));
         let is_pending = is_pending(comment.pull_request_review_id);
         let can_resolve = shown.can_resolve && !is_pending;
-        let html = LineComment { tab: "files", is_pending, can_resolve, ..shown }
-            .render()
-            .map_err(|error| unrendered(&error))?;
+        let html = error::render(&LineComment { tab: "files", is_pending, can_resolve, ..shown })?;
         let lines = found.entry(comment.path.clone()).or_default();
         lines.entry((comment.is_old_side(), line)).or_default().push_str(&html);
     }
@@ -246,9 +243,4 @@ pub(super) async fn review(on: PullVisit) -> PageResult {
         review,
     };
     on.page(&content)
-}
-
-pub(super) fn unrendered(error: &askama::Error) -> PageError {
-    tracing::error!("a part of a page cannot be rendered: {error}");
-    ApiError::internal().into()
 }

@@ -30,7 +30,7 @@ use axum::routing::get;
 
 use super::atom::ENDING;
 use super::components::filters;
-use super::error::{PageError, PageResult};
+use super::error::{PageError, PageResult, render};
 use super::expensive::expensive;
 use super::form::FormToken;
 use super::layout::{Content, Shell, page};
@@ -107,10 +107,6 @@ impl RepositoryVisit {
 
     /// Responds with a page of the repository, below its name and tabs. Its title can be empty.
     pub(super) fn page(&self, tab: Tab, content: &impl Content) -> PageResult {
-        let main = content.render().map_err(|error| {
-            tracing::error!("a page cannot be rendered: {error}");
-            PageError::from(crate::http::error::ApiError::internal())
-        })?;
         let frame = Frame {
             shell: &self.visit.shell,
             repository: &self.repository,
@@ -118,7 +114,7 @@ impl RepositoryVisit {
             token: FormToken::of(&self.visit),
             tab,
             title: content.title(),
-            main,
+            main: render(content)?,
         };
         Ok(page(&self.visit.shell, &frame))
     }

@@ -15,8 +15,7 @@ use axum::http::header::CACHE_CONTROL;
 use axum::routing::get;
 
 use crate::http::caching::NO_STORE;
-use crate::http::error::ApiError;
-use crate::pages::error::{PageError, PageResult};
+use crate::pages::error::{PageResult, render};
 use crate::pages::layout::{Content, page, with_status};
 use crate::pages::visit::{PagesState, Visit};
 
@@ -76,11 +75,7 @@ impl Section {
 
     /// Responds with a page of the settings, which nothing keeps.
     fn page(self, visit: &Visit, content: &impl Template, error: &str) -> PageResult {
-        let main = content.render().map_err(|error| {
-            tracing::error!("a page cannot be rendered: {error}");
-            PageError::from(ApiError::internal())
-        })?;
-        let frame = Frame { section: self, error: error.to_owned(), main };
+        let frame = Frame { section: self, error: error.to_owned(), main: render(content)? };
         let status = if error.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
         let mut response = with_status(status, page(&visit.shell, &frame));
         response.headers_mut().insert(CACHE_CONTROL, NO_STORE);

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use super::{RepositoryVisit, Tab};
 use crate::http::error::ApiError;
 use crate::pages::components::parameter;
-use crate::pages::error::{PageError, PageResult};
+use crate::pages::error::{PageError, PageResult, render};
 use crate::pages::layout::{Content, with_status};
 use crate::pages::view::Repository;
 use crate::pages::visit::{PagesState, Visit};
@@ -88,17 +88,13 @@ impl Section {
 
     /// Responds with a page of the settings. `error` is what is wrong with the form that was sent.
     fn page(self, at: &RepositoryVisit, content: &impl Template, error: &str) -> PageResult {
-        let main = content.render().map_err(|error| {
-            tracing::error!("a page cannot be rendered: {error}");
-            PageError::from(ApiError::internal())
-        })?;
         let frame = Frame {
             repository: &at.repository,
             active: self.word(),
             heading: self.heading(),
             notice: notice(&at.visit.shell.here),
             error,
-            main,
+            main: render(content)?,
         };
         let status = if error.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY };
         Ok(with_status(status, at.page(Tab::Settings, &frame)?))
