@@ -2,9 +2,9 @@
 //! API responds to the visitor's session, and sends what a form says as a change.
 //!
 //! Modules from top to bottom: `accounts`, `administration` → `front`, `sign_in`, `pulls`, `releases`,
-//! `wiki`, `issues`, `hooks`, `repositories` → `markdown`, `multipart` → `form`, `expensive`, `atom` →
-//! `visit` → `diff` → `error`, `client` → `layout` → `options`, `robots` → `branding`, `pool`,
-//! `single_flight`, `view` → `components`.
+//! `wiki`, `issues`, `hooks`, `repositories` → `public_keys`, `markdown`, `multipart` → `form`,
+//! `expensive`, `atom` → `visit` → `diff` → `error`, `client` → `layout` → `options`, `robots` →
+//! `branding`, `pool`, `single_flight`, `view` → `components`.
 
 mod accounts;
 mod administration;
@@ -24,6 +24,7 @@ mod markdown;
 mod multipart;
 pub(crate) mod options;
 pub(crate) mod pool;
+mod public_keys;
 mod pulls;
 mod releases;
 mod repositories;

@@ -1,73 +1,32 @@
 //! The visitor's SSH keys.
 
-use askama::Template;
-use axum::http::Method;
-use ferrite_api_types::links::encode;
-use serde::Deserialize;
-use serde_json::json;
-
 use super::Section;
-use crate::pages::components::{Listed, Pager, Time, filters, page_number};
 use crate::pages::error::PageResult;
-use crate::pages::form::{Fields, Form, FormToken};
+use crate::pages::form::{Fields, Form};
+use crate::pages::public_keys::{self, KeyOwner, PublicKeys};
 use crate::pages::visit::Visit;
 
-const PAGE_SIZE: u64 = 50;
-
-#[derive(Clone, Debug, Deserialize)]
-struct Key {
-    id: i64,
-    title: String,
-    fingerprint: String,
-    created_at: Time,
-    token: Option<KeyToken>,
-}
-
-/// The token that limits a key.
-#[derive(Clone, Debug, Deserialize)]
-struct KeyToken {
-    name: String,
-}
-
-#[derive(Template)]
-#[template(path = "settings/public_keys.html")]
-struct Keys<'a> {
-    token: FormToken,
-    keys: Vec<Key>,
-    fields: &'a Fields,
-    pager: Pager,
-}
+/// Their path in the API.
+const KEYS: &str = "user/keys";
 
 pub(super) async fn show(visit: Visit) -> PageResult {
     visit.signed_in()?;
-    page(&visit, &Fields::default(), "").await
+    page(&visit, None, "").await
 }
 
-async fn page(visit: &Visit, fields: &Fields, error: &str) -> PageResult {
-    let here = &visit.shell.here;
-    let listed: Listed<Key> =
-        visit.api.list(&format!("user/keys?page={}&limit={PAGE_SIZE}", page_number(here))).await?;
-    let pager = Pager::of(here, PAGE_SIZE, &listed);
-    Section::PublicKeys.page(visit, &Keys { token: FormToken::of(visit), keys: listed.items, fields, pager }, error)
+/// `sent` is a form that was refused, and `error` says why.
+async fn page(visit: &Visit, sent: Option<&Fields>, error: &str) -> PageResult {
+    let keys = PublicKeys::read(visit, KeyOwner::Visitor, KEYS, sent).await?;
+    Section::PublicKeys.page(visit, &keys, error)
 }
 
 /// Adds or removes a key.
 pub(super) async fn change(Form { visit, fields }: Form) -> PageResult {
-    let changed = match fields.text("action") {
-        "remove" => {
-            let path = format!("user/keys/{}", encode(fields.text("id").as_bytes()));
-            visit.api.change(Method::DELETE, &path, None).await
-        }
-        _ => {
-            let body = json!({"title": fields.text("title").trim(), "key": fields.text("key").trim()});
-            visit.api.change(Method::POST, "user/keys", Some(body)).await
-        }
-    };
-    match changed {
+    match public_keys::change(&visit, KeyOwner::Visitor, KEYS, &fields).await {
         Ok(_) => Ok(visit.redirect(Section::PublicKeys.path())),
         Err(error) => {
             let message = error.mistake()?;
-            page(&visit, &fields, &message).await
+            page(&visit, Some(&fields), &message).await
         }
     }
 }
