@@ -252,7 +252,7 @@ fn commit_ids(text: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// Finds links to pages of the wiki: `[[Page]]` and `[[Text|Page]]`. A URL can be on either side, as
 /// in Gitea and Gogs.
-fn pages<'t>(text: &'t str, links: &'t ReferenceLinks) -> impl Iterator<Item = Found> + 't {
+fn pages(text: &str, links: &ReferenceLinks) -> impl Iterator<Item = Found> {
     let mut done = 0;
     text.match_indices("]]").filter_map(move |(end, _)| {
         let start = text[done..end].rfind("[[").map(|start| done + start);
