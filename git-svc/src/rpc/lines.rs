@@ -16,7 +16,7 @@ use git_store::{
         Deadline,
         deadline::READ_TIMEOUT,
         diff::{BlobPair, ChangeLimits, ChangedLines, Comparer, DiffPair, read_changes},
-        lines::{FileLines, FindPlan, LinesToFind, LinesToFollow, Renames, find_lines as find_in, follow},
+        lines::{FileLines, FindPlan, Found, LinesToFind, LinesToFollow, Renames, find_lines as find_in, follow},
         pushed::added_among,
     },
     types::{error::GitError, path::TreePath},
@@ -120,7 +120,7 @@ async fn find_lines(state: &AppState, request: Request<FindLinesRequest>) -> Res
             plan = state.pool.run(id, job).await?;
         }
     }
-    let FindPlan { exist, shown, pairs, .. } = plan;
+    let FindPlan { found, shown, pairs, .. } = plan;
     let wanted: Vec<_> = shown.iter().flatten().copied().collect();
     let mut hunks = if wanted.is_empty() {
         Vec::new().into_iter()
@@ -128,11 +128,11 @@ async fn find_lines(state: &AppState, request: Request<FindLinesRequest>) -> Res
         let _permit = state.limiters.diff.acquire(id, &client).await?;
         Comparer::new(&state.git, &state.pool, id).hunks_up_to(&pairs, &wanted).await?.into_iter()
     };
-    let found = exist.into_iter().zip(shown).map(|(exists, shown)| {
+    let lines = found.into_iter().zip(shown).map(|(found, shown)| {
         let diff_hunk = shown.and_then(|_| hunks.next()).unwrap_or_default();
-        FoundLines { exists, diff_hunk }
+        FoundLines { exists: found == Found::Lines, diff_hunk, is_file_missing: found == Found::Nothing }
     });
-    Ok(FindLinesResponse { lines: found.collect() })
+    Ok(FindLinesResponse { lines: lines.collect() })
 }
 
 /// Returns the files that the diff of two commits shows as renamed, as far as there is time to find

@@ -161,14 +161,14 @@ async fn lines_of_a_diff_are_found_with_the_hunk_that_shows_them() {
         diff_lines("a", false, 11),
         diff_lines("none", false, 1),
     ];
-    let found = |exists: bool, hunk: &str| FoundLines { exists, diff_hunk: hunk.to_owned() };
+    let found = |exists: bool, hunk: &str| FoundLines { exists, diff_hunk: hunk.to_owned(), is_file_missing: false };
     let before = " line 2\n line 3\n line 4\n-line 5";
     let expected = [
         found(true, &format!("@@ -2,4 +2,4 @@\n{before}\n+new")),
         found(true, &format!("@@ -2,4 +2,3 @@\n{before}")),
         found(true, ""),
         found(false, ""),
-        found(false, ""),
+        FoundLines { is_file_missing: true, ..found(false, "") },
     ];
     assert_eq!(e.find(e.request(wanted.clone())).await.unwrap(), expected);
     // The commit counts, not the head.

@@ -110,8 +110,14 @@ impl NewReviewComment {
             false => Some(FieldViolation::new(field("path"), "invalid", "must be the path of a file")),
         };
         let position = field(position_field(new.is_old_side));
-        let line =
-            (new.line < 1).then(|| FieldViolation::new(position, "invalid", "must be the number of a line, from 1"));
+        let line = match new.line {
+            1.. => None,
+            // Without a position, the comment is on neither side.
+            0 if !new.is_old_side => {
+                Some(FieldViolation::new(position, "required", "either this or `old_position` is required"))
+            }
+            _ => Some(FieldViolation::new(position, "invalid", "must be the number of a line, from 1")),
+        };
         let count = (new.line_count < 0 || line_count > MAX_LINE_COUNT || line_count > new.line.max(1)).then(|| {
             let message = "must be at most 1,000, and not more than there are lines up to the position";
             FieldViolation::new(field("line_count"), "invalid", message)
@@ -162,6 +168,8 @@ mod tests {
             assert_eq!(fields(new(path, 1, 1)), ["comments[3].path"], "{path}");
         }
         assert_eq!(fields(new("a", 0, 1)), ["comments[3].new_position"]);
+        let without_position = NewReviewComment::parse(3, new("a", 0, 1)).unwrap_err().remove(0);
+        assert!(without_position.code == "required" && without_position.message.contains("`old_position`"));
         for (line, count) in [(2, 3), (2000, 1001), (5, -1)] {
             assert_eq!(fields(new("a", line, count)), ["comments[3].line_count"], "{line} {count}");
         }

@@ -3,7 +3,7 @@ mod service;
 
 pub(crate) use ferrite_db::testing::{on_each_schema, on_each_url};
 pub(crate) use ferrite_rpc::testing::{REPOSITORY, TestCaller, reason};
-pub(crate) use pull_peer::PullPeer;
+pub(crate) use pull_peer::{MISSING_FILE, PullPeer};
 pub(crate) use service::Service;
 
 /// A statement that adds a review to the only issue, of a user who can write.

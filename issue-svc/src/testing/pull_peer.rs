@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use ferrite_db::Db;
 use ferrite_proto::error::{Kind, ServiceError, to_status};
 use ferrite_proto::git::{
-    FindLinesRequest, FindLinesResponse, FindMergedRequest, FindMergedResponse, FoundLines, ListMergesRequest,
-    ListMergesResponse, Merge, SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest, StageHeadResponse,
+    DiffLines, FindLinesRequest, FindLinesResponse, FindMergedRequest, FindMergedResponse, FoundLines,
+    ListMergesRequest, ListMergesResponse, Merge, SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest,
+    StageHeadResponse,
 };
 use ferrite_proto::repo::{
     CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeRepositoriesResponse,
@@ -51,6 +52,8 @@ pub(crate) struct PullPeerState {
 
 /// The lines of every file.
 pub(crate) const FILE_LINES: i32 = 100;
+/// A file that no commit has.
+pub(crate) const MISSING_FILE: &str = "gone";
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PullPeer(pub(crate) Arc<Mutex<PullPeerState>>);
@@ -170,11 +173,12 @@ impl FakeLineService for PullPeer {
         if !request.commit_id.is_empty() && !state.commits.contains(&request.commit_id) {
             return Err(to_status(&NoCommit));
         }
-        let lines = request
-            .lines
-            .into_iter()
-            .map(|lines| FoundLines { exists: lines.line <= FILE_LINES, diff_hunk: format!("@@ {}", lines.path) });
-        Ok(Response::new(FindLinesResponse { lines: lines.collect() }))
+        let found = |lines: DiffLines| {
+            let is_file_missing = lines.path == MISSING_FILE;
+            let exists = !is_file_missing && lines.line <= FILE_LINES;
+            FoundLines { exists, diff_hunk: format!("@@ {}", lines.path), is_file_missing }
+        };
+        Ok(Response::new(FindLinesResponse { lines: request.lines.into_iter().map(found).collect() }))
     }
 }
 

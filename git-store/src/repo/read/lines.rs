@@ -100,7 +100,7 @@ pub fn follow(repo: &Repository, requests: &[LinesToFollow], deadline: &Deadline
             (Some(old), Some(new)) if old == new => Followed::Unchanged(lines.clone()),
             (Some(old), Some(new)) if old.kind == new.kind => {
                 match files.pair(BlobPair { old: Some(old.id), new: Some(new.id) })? {
-                    Some(pair) if files.has(old.id, lines)? => Followed::Compared(pair, lines.clone()),
+                    Some(pair) if files.find(old.id, lines)? == Found::Lines => Followed::Compared(pair, lines.clone()),
                     _ => Followed::Gone,
                 }
             }
@@ -119,11 +119,22 @@ pub struct LinesToFind {
     pub is_old: bool,
 }
 
+/// What there is of lines that were looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The lines.
+    Lines,
+    /// A text without these lines.
+    Text,
+    /// No file, or one that is binary or too large.
+    Nothing,
+}
+
 /// Which lines exist, and where the diff shows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FindPlan {
     /// In the order of the request.
-    pub exist: Vec<bool>,
+    pub found: Vec<Found>,
     /// The last line of each, in the pairs; `None` if no diff shows it.
     pub shown: Vec<Option<ShownLine>>,
     /// The pairs to compare.
@@ -183,22 +194,22 @@ pub fn find_lines(
         }
     }
     let mut files = Files::new(repo, deadline);
-    let (mut exist, mut shown) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
+    let (mut found, mut shown) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
     let mut has_lone_files = false;
     for LinesToFind { lines: FileLines { path, lines }, is_old } in requests {
         let (own, other_commit) = if *is_old { (old, new) } else { (new, old) };
         let own = files.version(own, path)?;
-        let (Some(own), true) = (own, own.map_or(Ok(false), |own| files.has(own.id, lines))?) else {
-            exist.push(false);
+        let of_file = own.map_or(Ok(Found::Nothing), |own| files.find(own.id, lines))?;
+        found.push(of_file);
+        let (Some(own), Found::Lines) = (own, of_file) else {
             shown.push(None);
             continue;
         };
-        exist.push(true);
         let other = match (files.version(other_commit, path)?, renames.other(path, *is_old)) {
             (None, Some(path)) => files.version(other_commit, path)?,
-            (found, _) => {
-                has_lone_files |= found.is_none();
-                found
+            (other, _) => {
+                has_lone_files |= other.is_none();
+                other
             }
         };
         shown.push(if other == Some(own) {
@@ -210,7 +221,7 @@ pub fn find_lines(
             files.pair(BlobPair { old, new })?.map(|pair| ShownLine { pair, is_old: *is_old, line: lines.end })
         });
     }
-    Ok(FindPlan { exist, shown, pairs: files.pairs, has_lone_files })
+    Ok(FindPlan { found, shown, pairs: files.pairs, has_lone_files })
 }
 
 /// A file or symbolic link of a commit.
@@ -279,9 +290,13 @@ impl<'a> Files<'a> {
         Ok(version.filter(|version| matches!(version.kind, EntryKind::File | EntryKind::Symlink)))
     }
 
-    /// Returns whether a blob is a text that has these lines.
-    fn has(&mut self, blob: Oid, lines: &Range<u32>) -> Result<bool, GitError> {
-        Ok(self.text(blob)?.is_some_and(|text| lines.end as usize <= text.lines))
+    /// Looks for lines in a blob.
+    fn find(&mut self, blob: Oid, lines: &Range<u32>) -> Result<Found, GitError> {
+        Ok(match self.text(blob)? {
+            Some(text) if lines.end as usize <= text.lines => Found::Lines,
+            Some(_) => Found::Text,
+            None => Found::Nothing,
+        })
     }
 
     fn text(&mut self, blob: Oid) -> Result<Option<TextSize>, GitError> {

@@ -213,8 +213,11 @@ async fn locate(
         let mut violations = Vec::new();
         for (place, (comment, found)) in comments.iter_mut().zip(found).enumerate() {
             if !found.exists {
-                let field = format!("comments[{place}].{}", position_field(comment.is_old_side));
-                violations.push(FieldViolation::new(field, "unknown", "no such line in this file"));
+                let (field, message) = match found.is_file_missing {
+                    true => ("path", "no such file in this commit, or it is not a text of at most 1 MiB"),
+                    false => (position_field(comment.is_old_side), "no such line in this file"),
+                };
+                violations.push(FieldViolation::new(format!("comments[{place}].{field}"), "unknown", message));
             }
             comment.diff_hunk = found.diff_hunk;
         }

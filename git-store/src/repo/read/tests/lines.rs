@@ -13,7 +13,7 @@ use crate::{
         read::{
             Deadline,
             diff::{ChangeLimits, Comparer, DiffPair, MAX_HUNK_BYTES, read_changes},
-            lines::{FileLines, LinesToFind, LinesToFollow, Renames, find_lines, follow},
+            lines::{FileLines, Found, LinesToFind, LinesToFollow, Renames, find_lines, follow},
         },
     },
     types::{error::GitError, name::BranchName, path::TreePath},
@@ -89,7 +89,7 @@ impl Fixture {
         let mut hunks = comparer.hunks_up_to(&plan.pairs, &shown).await.unwrap().into_iter();
         let hunk = |shown: &Option<_>| shown.map(|_: crate::repo::read::diff::ShownLine| hunks.next().unwrap());
         let hunks: Vec<_> = plan.shown.iter().map(hunk).map(Option::unwrap_or_default).collect();
-        plan.exist.into_iter().zip(hunks).collect()
+        plan.found.into_iter().map(|found| found == Found::Lines).zip(hunks).collect()
     }
 }
 
@@ -248,6 +248,11 @@ async fn only_texts_have_lines() {
     let (exists, hunk) = f.find(old, new, &[(lines("long", 1..2), false)]).await.remove(0);
     assert!(exists && hunk.starts_with("@@ -0,0 +2,1 @@\n+üü") && hunk.ends_with('ü'), "{hunk}");
     assert!(hunk.len() <= MAX_HUNK_BYTES && hunk.len() > MAX_HUNK_BYTES - 4, "{}", hunk.len());
+    let wanted = ["binary", "large", "none", "empty", "long"];
+    let requests = wanted.map(|name| LinesToFind { lines: lines(name, 0..1), is_old: false });
+    let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));
+    let plan = find_lines(&f.repo, (old, new), &requests, &Renames::default(), &deadline).unwrap();
+    assert_eq!(plan.found, [Found::Nothing, Found::Nothing, Found::Nothing, Found::Text, Found::Lines]);
     let gone = Oid::from_str(&"9".repeat(40)).unwrap();
     for ends in [(gone, new), (old, gone)] {
         let (deadline, _waiting) = Deadline::start(Duration::from_secs(60));

@@ -1,6 +1,7 @@
 //! Tests of comments on lines: their commits, what they mention, and who changes them.
 
 use super::*;
+use crate::testing::MISSING_FILE;
 
 #[tokio::test]
 async fn a_review_is_of_a_commit_and_lines_of_the_pull_request() {
@@ -32,9 +33,11 @@ async fn a_review_is_of_a_commit_and_lines_of_the_pull_request() {
         assert_eq!((comment_of.commit_id, comment_of.line_commit_id, comment_of.line_count), (id("a"), id("b"), 2));
 
         let gone = NewReviewComment { is_old_side: true, ..comment(102, "a") };
-        let missing = of("", vec![comment(100, "a"), comment(101, "a"), gone]);
+        let elsewhere = NewReviewComment { path: MISSING_FILE.to_owned(), ..comment(1, "a") };
+        let missing = of("", vec![comment(100, "a"), comment(101, "a"), gone, elsewhere]);
         let missing = review(&service, &bob, missing).await;
-        assert_eq!(fields(missing), ["comments[1].new_position", "comments[2].old_position"]);
+        let expected = ["comments[1].new_position", "comments[2].old_position", "comments[3].path"];
+        assert_eq!(fields(missing), expected);
         service.stop().await;
     })
     .await;
