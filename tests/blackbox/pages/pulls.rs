@@ -89,6 +89,9 @@ async fn a_pull_request_is_opened_reviewed_and_merged_by_forms(cluster: &Cluster
     let comment = format!("{files}/comment?commit={head}&path=added.txt&side=new&line=2");
     shows(&page(&bob, &files).await.expect(200), &[&comment.replace('&', "&#38;"), "Request changes"]);
     shows(&page(&bob, &comment).await.expect(200), &["added.txt", "+two", "Comment at once"]);
+    for missing in [comment.replace("line=2", "line=9"), comment.replace("added.txt", "gone.txt")] {
+        shows(&page(&bob, &missing).await.expect(404), &["do not have this line"]);
+    }
     let sent = send(&bob, &comment, &[("body", "Why *two*?"), ("line_count", "1"), ("event", "PENDING")]).await;
     assert!(sent.expect(303).header("location").starts_with(&format!("{files}#diff-")));
     shows(&page(&bob, &files).await.expect(200), &["Why <em>two</em>?", "Pending", "Finish your review"]);

@@ -115,18 +115,23 @@ pub(super) async fn create(PullForm { on, fields }: PullForm) -> PageResult {
 async fn page(on: &PullVisit, place: &Place, fields: Option<&Fields>, message: Option<&str>) -> PageResult {
     let path = format!("{}.diff", on.api());
     let (diff, reviews) = tokio::try_join!(Diff::load(&on.visit().api, &path, Style::Unified), reviews::list(on))?;
+    let file = diff.files.into_iter().find(|file| file.path_of(place.is_old_side) == place.path);
+    let rows = file.map(|file| rows(file.rows, place)).unwrap_or_default();
+    // What was typed is not lost if the line has gone meanwhile: the API decides about it.
+    if rows.is_empty() && fields.is_none() {
+        return Err(ApiError::not_found("the changes of this pull request do not have this line").into());
+    }
     let preview = match fields.filter(|fields| fields.is_checked("preview")) {
         Some(fields) => {
             render_many(on.visit(), vec![fields.text("body").to_owned()], &on.at.repository.full_name()).await?.pop()
         }
         None => None,
     };
-    let file = diff.files.into_iter().find(|file| file.path_of(place.is_old_side) == place.path);
     let shown = CommentForm {
         title: format!("Comment on {}", on.title()),
         path: on.issue.path(),
         action: &on.visit().shell.here,
-        rows: file.map(|file| rows(file.rows, place)).unwrap_or_default(),
+        rows,
         place,
         has_pending: reviews::pending(&reviews).is_some(),
         token: FormToken::of(on.visit()),
