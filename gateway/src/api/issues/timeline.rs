@@ -27,7 +27,7 @@ ferrite_api_types::shape! {
     struct TimelineEntry {
         id: i64,
         action: Action,
-        /// Absent for what Gitea does not list, such as changes of the body.
+        /// Absent for changes of the body, which Gitea does not list.
         #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
         kind: Option<CommentKind>,
         /// The user who did it.
@@ -88,7 +88,7 @@ ferrite_api_types::shape! {
 }
 
 ferrite_api_types::word_shape! {
-    /// The kind of entry, under Gitea's names.
+    /// The kind of entry, under Gitea's names. Gitea has no entry for a review that counts again.
     #[derive(Clone, Copy, Debug)]
     enum CommentKind {
         Close = "close",
@@ -100,8 +100,10 @@ ferrite_api_types::word_shape! {
         CommitRef = "commit_ref",
         IssueRef = "issue_ref",
         MergePull = "merge_pull",
+        PullPush = "pull_push",
         Review = "review",
         DismissReview = "dismiss_review",
+        UndismissReview = "undismiss_review",
         ReviewRequest = "review_request",
         PullScheduledMerge = "pull_scheduled_merge",
         PullCancelScheduledMerge = "pull_cancel_scheduled_merge",
@@ -294,8 +296,10 @@ impl CommentKind {
             TimelineAction::Referenced if is_by_commit => Some(Self::CommitRef),
             TimelineAction::Referenced => Some(Self::IssueRef),
             TimelineAction::Merged => Some(Self::MergePull),
+            TimelineAction::HeadMoved => Some(Self::PullPush),
             TimelineAction::Reviewed => Some(Self::Review),
             TimelineAction::ReviewDismissed => Some(Self::DismissReview),
+            TimelineAction::ReviewUndismissed => Some(Self::UndismissReview),
             TimelineAction::ReviewRequested | TimelineAction::ReviewRequestRemoved => Some(Self::ReviewRequest),
             TimelineAction::MergeScheduled => Some(Self::PullScheduledMerge),
             TimelineAction::MergeCancelled => Some(Self::PullCancelScheduledMerge),
@@ -303,10 +307,7 @@ impl CommentKind {
             TimelineAction::DueDateChanged => Some(Self::ModifiedDeadline),
             TimelineAction::DueDateRemoved => Some(Self::RemovedDeadline),
             TimelineAction::BaseChanged => Some(Self::ChangeTargetBranch),
-            TimelineAction::Edited
-            | TimelineAction::HeadMoved
-            | TimelineAction::ReviewUndismissed
-            | TimelineAction::Unspecified => None,
+            TimelineAction::Edited | TimelineAction::Unspecified => None,
         }
     }
 }
@@ -374,6 +375,8 @@ mod tests {
     fn an_entry_has_what_its_action_is_about() {
         let entry = |action: TimelineAction| issue::TimelineEntry { action: action.into(), ..Default::default() };
         assert_eq!(shown(entry(TimelineAction::Edited)), json!({"action": "edited", "body": ""}));
+        let moved = json!({"action": "head_moved", "type": "pull_push", "body": ""});
+        assert_eq!(shown(entry(TimelineAction::HeadMoved)), moved);
         let renamed = issue::TimelineEntry { new_title: "b".into(), ..entry(TimelineAction::Renamed) };
         let expected = json!({
             "action": "renamed", "type": "change_title", "body": "", "rename": {"from": "", "to": "b"}, "old_title": "",
@@ -460,7 +463,8 @@ mod tests {
         });
         assert_eq!(shown(changed), expected);
         let counts = issue::TimelineEntry { review_id: 12, ..entry(TimelineAction::ReviewUndismissed) };
-        assert_eq!(shown(counts), json!({"action": "review_undismissed", "body": "", "review_id": 12}));
+        let expected = json!({"action": "review_undismissed", "type": "undismiss_review", "body": "", "review_id": 12});
+        assert_eq!(shown(counts), expected);
     }
 
     #[test]
