@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{FILE, SETTLE_TIMEOUT, Work, is_commit, number_of, text};
+use super::{FILE, SETTLE_TIMEOUT, Work, is_commit, number_of, refused_for, text};
 use crate::harness::{Cluster, User};
 
 on_profiles! {
@@ -99,7 +99,7 @@ async fn a_branch_of_a_fork_is_updated_from_the_base_by_its_owner(cluster: &Clus
     let base = work.push_commit("main", "newer", "x\n").await;
     let update = work.pull_path(number, "/update");
     // The owner of the base may not write to the fork.
-    work.owner.post(&update, &json!({})).await.refused(403);
+    refused_for(work.owner.post(&update, &json!({})).await, 403, "HEAD_FORBIDDEN");
     bob.post(&update, &json!({})).await.empty(200);
     work.git.run("fork", &["fetch", "-q", "origin"]).await;
     work.git.run("fork", &["merge-base", "--is-ancestor", &base, "origin/topic"]).await;

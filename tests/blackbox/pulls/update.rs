@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{FILE, Work, text};
+use super::{FILE, Work, refused_for, text};
 use crate::harness::Cluster;
 
 on_profiles! {
@@ -46,7 +46,7 @@ async fn what_cannot_be_updated_is_refused(cluster: &Cluster) {
     }
     work.owner.post(&format!("{update}?style=squash"), &json!({})).await.refused_field("style");
     work.owner.share(&work.repo, &bob, "read").await;
-    bob.post(&update, &json!({})).await.refused(403);
+    refused_for(bob.post(&update, &json!({})).await, 403, "HEAD_FORBIDDEN");
     let off = json!({"allow_rebase_update": false});
     work.owner.patch(&work.repo, &off).await.expect(200);
     work.owner.post(&format!("{update}?style=rebase"), &json!({})).await.refused_field("style");

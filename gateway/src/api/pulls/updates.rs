@@ -60,6 +60,9 @@ async fn update(
     if pull.state() != IssueState::Open {
         return refuse("pull request is closed", "PULL_CLOSED");
     }
+    let Some(head) = head else {
+        return refuse("the head branch was deleted", "HEAD_DELETED");
+    };
     if by_rebase && !access.pulls.allow_rebase_update {
         return Err(ApiError::invalid_field("style", "invalid", "the settings of the repository allow only `merge`"));
     }
@@ -90,12 +93,18 @@ async fn update(
     }
 }
 
-/// Returns the access to change the head. 403 if the caller cannot see its repository.
-async fn head_access(call: &ApiCall, ends: &PullRequest) -> ApiResult<ResolvedAccess> {
-    let refusal = || ApiError::new(StatusCode::FORBIDDEN, "you are not allowed to push to the head branch");
+/// Returns the access to change the head; `None` if the branch was deleted. The response is the same
+/// for a caller who cannot see the repository of the head and for one who cannot push to it.
+async fn head_access(call: &ApiCall, ends: &PullRequest) -> ApiResult<Option<ResolvedAccess>> {
     if ends.head_repository_id == 0 || ends.is_head_deleted {
-        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "the head branch was deleted"));
+        return Ok(None);
     }
     let head = call.resolve(RepositoryRef::by_id(ends.head_repository_id), operation::UPDATE_PULL_HEAD).await;
-    head.map_err(|error| if error.status == StatusCode::NOT_FOUND { refusal() } else { error })
+    head.map(Some).map_err(|error| match (error.status, error.reason()) {
+        (StatusCode::NOT_FOUND, _) | (StatusCode::FORBIDDEN, Some("PERMISSION_REQUIRED")) => {
+            ApiError::new(StatusCode::FORBIDDEN, "you are not allowed to push to the head branch")
+                .because("HEAD_FORBIDDEN")
+        }
+        _ => error,
+    })
 }

@@ -405,16 +405,18 @@ async fn a_head_is_updated_unless_the_pull_request_is_done() {
     }
     case.script.take_request::<git::UpdatePullHeadRequest>(UPDATE).unwrap();
     let closed = pull(ends()).map(|pull| issue::Issue { state: IssueState::Closed.into(), ..pull });
-    for (found, settings, query) in [
-        (pull(ends()), settings(), "?style=squash"),
-        (pull(ends()), repo::PullSettings { allow_rebase_update: false, ..settings() }, "?style=rebase"),
-        (pull(issue::PullRequest { is_merged: true, ..ends() }), settings(), ""),
-        (pull(issue::PullRequest { is_head_deleted: true, ..ends() }), settings(), ""),
-        (closed, settings(), ""),
+    let merged = issue::PullRequest { is_merged: true, is_head_deleted: true, ..ends() };
+    for (found, settings, query, reason) in [
+        (pull(ends()), settings(), "?style=squash", Value::Null),
+        (pull(ends()), repo::PullSettings { allow_rebase_update: false, ..settings() }, "?style=rebase", Value::Null),
+        (pull(merged), settings(), "", json!("ALREADY_MERGED")),
+        (pull(issue::PullRequest { is_head_deleted: true, ..ends() }), settings(), "", json!("HEAD_DELETED")),
+        (closed, settings(), "", json!("PULL_CLOSED")),
     ] {
         respond(&case.script, settings);
         case.script.respond(GET, &issue::GetPullResponse { pull: found });
-        assert_eq!(case.send("POST", &format!("/pulls/2/update{query}"), &Value::Null).await.0, 422, "{query}");
+        let (status, refused, _) = case.send("POST", &format!("/pulls/2/update{query}"), &Value::Null).await;
+        assert_eq!((status, &refused["reason"]), (422, &reason), "{query}");
         assert!(!case.script.took_request(UPDATE));
     }
 }
