@@ -32,7 +32,7 @@ pub(crate) enum IssueError {
     HeadMoved,
     #[error("the base of the pull request was changed")]
     BaseMoved,
-    #[error("the settings of the repository do not allow to mark pull requests as merged by hand")]
+    #[error("the settings of the repository do not allow this style of merging")]
     StyleNotAllowed,
     #[error("a merge of this pull request is scheduled already")]
     MergeScheduled,

@@ -13,8 +13,8 @@ pub(crate) use issue::{
     NewLabel,
 };
 pub(crate) use pull::{
-    Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, ScheduledMerge, ShownSchedule, Verdict, check_branch,
-    check_commit_id, is_draft, merge_style,
+    Merged, NewPullRequest, OpenPull, PullEnds, PullRequest, ScheduledMerge, ShownSchedule, Verdict, allows_style,
+    check_branch, check_commit_id, is_draft, merge_style,
 };
 pub(crate) use reaction::{Reaction, ReactionContent, ReactionSubject, ReactionTarget};
 pub(crate) use review::{NewReviewComment, Review, ReviewComment, is_verdict, position_field};

@@ -3,6 +3,7 @@
 use ferrite_proto::error::FieldViolation;
 use ferrite_proto::git::{CommitIdentity, MergeStyle};
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
+use ferrite_proto::repo::PullSettings;
 
 /// As many bytes as git-svc accepts.
 const MAX_BRANCH_BYTES: usize = 1000;
@@ -144,6 +145,19 @@ pub(crate) fn check_commit_id(field: &str, id: &str) -> Result<(), FieldViolatio
     if is_id { Ok(()) } else { Err(FieldViolation::new(field, "invalid", "must be 40 hexadecimal digits")) }
 }
 
+/// Whether the settings of a repository allow a style of merging.
+pub(crate) fn allows_style(settings: Option<&PullSettings>, style: i32) -> bool {
+    let Some(settings) = settings else { return false };
+    match MergeStyle::try_from(style) {
+        Ok(MergeStyle::Merge) => settings.allow_merge,
+        Ok(MergeStyle::Rebase) => settings.allow_rebase,
+        Ok(MergeStyle::RebaseMerge) => settings.allow_rebase_merge,
+        Ok(MergeStyle::Squash) => settings.allow_squash,
+        Ok(MergeStyle::FastForwardOnly) => settings.allow_fast_forward_only,
+        Ok(MergeStyle::Unspecified) | Err(_) => false,
+    }
+}
+
 pub(crate) fn merge_style(style: i32) -> Result<MergeStyle, FieldViolation> {
     match MergeStyle::try_from(style) {
         Ok(MergeStyle::Unspecified) | Err(_) => Err(FieldViolation::new("style", "unknown", "must be a merge style")),
@@ -174,5 +188,31 @@ mod tests {
         assert!(check_commit_id("sha", &"aB0".repeat(14)[..40]).is_ok());
         assert!(check_commit_id("sha", &"g".repeat(40)).is_err());
         assert!(check_commit_id("sha", "a").is_err());
+    }
+
+    #[test]
+    fn settings_allow_styles_one_by_one() {
+        let styles = [
+            MergeStyle::Merge,
+            MergeStyle::Rebase,
+            MergeStyle::RebaseMerge,
+            MergeStyle::Squash,
+            MergeStyle::FastForwardOnly,
+        ];
+        for allowed in styles {
+            let settings = PullSettings {
+                allow_merge: allowed == MergeStyle::Merge,
+                allow_rebase: allowed == MergeStyle::Rebase,
+                allow_rebase_merge: allowed == MergeStyle::RebaseMerge,
+                allow_squash: allowed == MergeStyle::Squash,
+                allow_fast_forward_only: allowed == MergeStyle::FastForwardOnly,
+                ..PullSettings::default()
+            };
+            for style in styles {
+                assert_eq!(allows_style(Some(&settings), style.into()), style == allowed, "{style:?}");
+                assert!(!allows_style(None, style.into()));
+            }
+        }
+        assert!(!allows_style(Some(&PullSettings::default()), MergeStyle::Unspecified.into()));
     }
 }

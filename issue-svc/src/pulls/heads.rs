@@ -17,15 +17,10 @@ const PUSHED_BY_OTHER: &str = "somebody who cannot merge pushed to the head";
 
 impl Pulls {
     /// Finds the commits of a pull request of `user` and copies those of the head into the base, if
-    /// the user may.
-    pub(crate) async fn stage(
-        &self,
-        ends: &PullEnds,
-        user: UserId,
-        requires_commits: bool,
-    ) -> Result<StagedHead, IssueError> {
+    /// the user may. Fails if the base has them all.
+    pub(crate) async fn stage(&self, ends: &PullEnds, user: UserId) -> Result<StagedHead, IssueError> {
         let source = self.source(ends, user).await?;
-        self.stage_allowed(ends, user, &source, requires_commits).await
+        self.stage_allowed(ends, user, &source, true).await
     }
 
     async fn source(&self, ends: &PullEnds, user: UserId) -> Result<CheckPullSourceResponse, IssueError> {

@@ -22,6 +22,7 @@ use ferrite_core::Clock;
 use ferrite_proto::events::{IssueReach, RefsUpdated};
 use ferrite_proto::git::{FindLinesRequest, FoundLines, Merge};
 use ferrite_proto::id::{RepositoryId, UserId};
+use ferrite_proto::repo::Repository;
 use ferrite_rpc::service_key::ServiceTokenSource;
 
 use self::bases::unavailable;
@@ -30,6 +31,7 @@ use crate::model::Merged;
 use crate::upstream::{GitClient, RepoClient};
 use crate::writer::{IssueWriter, MergeSource};
 
+pub(crate) use permits::MergeOrder;
 pub(crate) use queue::{PullQueue, Update};
 pub(crate) use sweeper::MergeSweeper;
 pub(crate) use worker::PullWorker;
@@ -54,12 +56,16 @@ impl Pulls {
         self.merge(repository, &merged(merge, reaches_issues), MergeSource::Journal).await
     }
 
+    /// Returns a repository as repo-svc knows it now.
+    pub(crate) async fn describe(&self, repository: RepositoryId) -> Result<Repository, IssueError> {
+        let described = self.repo.describe(repository).await.map_err(|status| unavailable(&status))?;
+        described.ok_or(IssueError::RepositoryDeleted)
+    }
+
     /// Returns whether the lines in `request` exist, in its order, with the parts of the diff that
     /// show them.
     pub(crate) async fn find_lines(&self, request: FindLinesRequest) -> Result<Vec<FoundLines>, IssueError> {
-        let repository = RepositoryId(request.repository_id);
-        let described = self.repo.describe(repository).await.map_err(|status| unavailable(&status))?;
-        let described = described.ok_or(IssueError::RepositoryDeleted)?;
+        let described = self.describe(RepositoryId(request.repository_id)).await?;
         self.git.find_lines(&described.store, request).await
     }
 

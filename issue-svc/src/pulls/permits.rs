@@ -9,26 +9,44 @@ use ferrite_rpc::service_key::{MergePermit, ReviewFacts};
 use super::Pulls;
 use crate::error::IssueError;
 use crate::model::{FullIssue, Requested, Verdict};
+use crate::writer::MergeRules;
 
 /// Questions to repo-svc, if new reviewers come between a question and its use.
 const MAX_QUESTIONS: u32 = 4;
 
+/// A merge that somebody wants to do now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MergeOrder<'a> {
+    pub(crate) number: i64,
+    /// A number of [`MergeStyle`](ferrite_proto::git::MergeStyle).
+    pub(crate) style: i32,
+    pub(crate) user: UserId,
+    pub(crate) rules: MergeRules<'a>,
+    /// Whether the merge was scheduled, and must still be.
+    pub(crate) is_scheduled: bool,
+}
+
+/// A merge that may be done.
+#[derive(Debug)]
+pub(crate) struct Permitted {
+    pub(crate) permit: String,
+    pub(crate) pull: FullIssue,
+    /// Whether another open pull request has the same head branch.
+    pub(crate) is_head_shared: bool,
+}
+
 impl Pulls {
-    /// Signs the permit for a merge by `user`, at this head; empty for any. With `is_scheduled`, fails
-    /// if no merge of the pull request is scheduled any more.
+    /// Signs the permit for a merge.
     pub(crate) async fn permit(
         &self,
         repository: RepositoryId,
-        number: i64,
-        style: i32,
-        head_id: &str,
-        user: UserId,
-        is_scheduled: bool,
-    ) -> Result<(String, FullIssue), IssueError> {
+        order: MergeOrder<'_>,
+    ) -> Result<Permitted, IssueError> {
+        let MergeOrder { number, style, user, rules, is_scheduled } = order;
         for _ in 0..MAX_QUESTIONS {
             let writers = self.writers(repository, number).await?;
             let mut write = self.writer.begin_pull(repository).await?;
-            let (full, pull) = write.permit_merge(number, head_id).await?;
+            let (full, pull) = write.permit_merge(number, rules).await?;
             if is_scheduled && !self.writer.store.has_scheduled_merge(write.tx(), full.issue.id).await? {
                 return Err(IssueError::MergeNotScheduled);
             }
@@ -43,8 +61,9 @@ impl Pulls {
                 user: user.0,
                 reviews,
             };
+            let is_head_shared = write.is_head_shared(full.issue.id).await?;
             write.commit(None, ()).await?;
-            return Ok((self.permits.sign_merge_permit(merge), full));
+            return Ok(Permitted { permit: self.permits.sign_merge_permit(merge), pull: full, is_head_shared });
         }
         Err(AuthError::Unavailable.into())
     }

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use ferrite_core::{Lifecycle, micros};
 use ferrite_db::{DbError, Tx};
-use ferrite_proto::git::{DeleteBranchRequest, MergePullRequest, MergeStyle};
+use ferrite_proto::git::{DeleteBranchRequest, MergePullRequest};
 use ferrite_proto::id::{IssueId, RepositoryId, UserId};
 use ferrite_proto::operation;
-use ferrite_proto::repo::PullSettings;
 use ferrite_rpc::auth::AuthError;
 
 use super::Pulls;
 use super::heads::open;
+use super::permits::MergeOrder;
 use super::queue::{Claim, Update};
 use super::worker::UpdateError;
 use crate::error::IssueError;
-use crate::model::{PullRequest, ScheduledMerge};
+use crate::model::{PullRequest, ScheduledMerge, allows_style};
 use crate::upstream::MergeRefusal;
-use crate::writer::Write;
+use crate::writer::{MergeRules, Write};
 
 const ROUND_INTERVAL: Duration = Duration::from_secs(60);
 /// A merge that was not tried for this long is tried again.
@@ -93,12 +93,17 @@ impl Pulls {
         if access.pulls.as_ref().is_none_or(|pulls| !pulls.has_pulls) {
             return self.cancel(claim, number, PULLS_OFF).await;
         }
-        if !allows(access.pulls.as_ref(), scheduled.style) {
-            return self.cancel(claim, number, STYLE_NOT_ALLOWED).await;
-        }
-        let permit = self.permit(claim.repository, number, scheduled.style, &pull.head_id, scheduled.user, true).await;
-        let permit = match permit {
-            Ok((permit, _)) => permit,
+        let is_style_allowed = allows_style(access.pulls.as_ref(), scheduled.style);
+        let order = MergeOrder {
+            number,
+            style: scheduled.style,
+            user: scheduled.user,
+            rules: MergeRules { is_style_allowed, head_id: &pull.head_id },
+            is_scheduled: true,
+        };
+        let permit = match self.permit(claim.repository, order).await {
+            Ok(permitted) => permitted.permit,
+            Err(IssueError::StyleNotAllowed) => return self.cancel(claim, number, STYLE_NOT_ALLOWED).await,
             // It waits until the pull request is ready; a newer head has a row of its own.
             Err(IssueError::IsDraft | IssueError::HeadMoved) => return Ok(()),
             Err(
@@ -130,7 +135,12 @@ impl Pulls {
         Ok(())
     }
 
+    /// Deletes the head branch, unless another open pull request has it.
     async fn delete_merged_head(&self, scheduled: &ScheduledMerge, pull: &PullRequest) -> Result<(), IssueError> {
+        let store = &self.writer.store;
+        if store.is_head_shared(store.reader(), scheduled.issue).await? {
+            return Ok(());
+        }
         let repository = RepositoryId(pull.head_repository_id);
         let access = self.repo.renew_access(repository, asker(scheduled), operation::DELETE_BRANCH).await?;
         let request = DeleteBranchRequest {
@@ -187,17 +197,4 @@ fn asker(scheduled: &ScheduledMerge) -> (i64, UserId) {
 
 fn rights_lost(scheduled: &ScheduledMerge) -> &'static str {
     if scheduled.token_id == 0 { USER_RIGHTS_LOST } else { RIGHTS_LOST }
-}
-
-/// Whether the settings of a repository allow a style.
-fn allows(settings: Option<&PullSettings>, style: i32) -> bool {
-    let Some(settings) = settings else { return false };
-    match MergeStyle::try_from(style) {
-        Ok(MergeStyle::Merge) => settings.allow_merge,
-        Ok(MergeStyle::Rebase) => settings.allow_rebase,
-        Ok(MergeStyle::RebaseMerge) => settings.allow_rebase_merge,
-        Ok(MergeStyle::Squash) => settings.allow_squash,
-        Ok(MergeStyle::FastForwardOnly) => settings.allow_fast_forward_only,
-        Ok(MergeStyle::Unspecified) | Err(_) => false,
-    }
 }

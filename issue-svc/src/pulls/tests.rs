@@ -17,14 +17,15 @@ use ferrite_rpc::service_key::{MergePermit, ReviewFacts, ServicePublicKeys, Serv
 use ferrite_rpc::testing::{Fake, ServiceKeys};
 use tonic::service::Routes;
 
-use super::{MergeSweeper, PullQueue, Pulls};
+use super::{MergeOrder, MergeSweeper, PullQueue, Pulls};
 use crate::model::{Body, NewIssue, NewPullRequest, Title};
 use crate::store::IssueTable;
 use crate::testing::{PullPeer, on_each_schema, review_row};
 use crate::upstream::{GitClient, RepoClient};
-use crate::writer::{IssueWriter, TextTargets};
+use crate::writer::{IssueWriter, MergeRules, TextTargets};
 
 const REPOSITORY: RepositoryId = RepositoryId(42);
+const RULES: MergeRules<'static> = MergeRules { is_style_allowed: true, head_id: "" };
 
 async fn pulls(db: &Db, peer: &PullPeer, life: &Lifecycle, folder: &std::path::Path) -> Pulls {
     let address = Address::Unix(folder.join("peer.sock"));
@@ -64,7 +65,7 @@ async fn open(pulls: &Pulls) {
     };
     let mut write = pulls.writer.begin_open(&new).await.unwrap();
     write.open(&new, &TextTargets::default()).await.unwrap();
-    write.permit_merge(1, "").await.unwrap();
+    write.permit_merge(1, RULES).await.unwrap();
     write.commit(None, ()).await.unwrap();
 }
 
@@ -97,7 +98,9 @@ const APPROVED: i64 = 3;
 const REJECTED: i64 = 4;
 
 async fn permit(pulls: &Pulls, folder: &std::path::Path) -> MergePermit {
-    let (permit, _) = pulls.permit(REPOSITORY, 1, MergeStyle::Merge.into(), "", UserId(8), false).await.unwrap();
+    let (number, style, user) = (1, MergeStyle::Merge.into(), UserId(8));
+    let order = MergeOrder { number, style, user, rules: RULES, is_scheduled: false };
+    let permit = pulls.permit(REPOSITORY, order).await.unwrap().permit;
     let keys = ServicePublicKeys::open(&folder.join("public")).unwrap();
     let verifier = ServiceVerifier::new(keys, ServiceRole::GitSvc);
     verifier.verify_merge_permit(&permit, pulls.clock.now_secs()).unwrap()

@@ -18,6 +18,9 @@ const OPEN_BETWEEN: &str = "SELECT issues.number FROM pull_requests JOIN issues 
 const WITH_COMMIT: &str = "SELECT issues.number FROM issues JOIN (SELECT issue_id FROM pull_requests WHERE repository_id = $1 \
      AND head_id = $2 UNION SELECT issue_id FROM pull_requests WHERE repository_id = $1 AND merge_commit_id = $2 \
      AND merge_commit_id <> '') AS found ON found.issue_id = issues.id ORDER BY issues.number DESC LIMIT 1";
+const OTHER_OF_HEAD: &str = "SELECT other.issue_id FROM pull_requests AS own JOIN pull_requests AS other \
+     ON other.head_repository_id = own.head_repository_id AND other.head_branch = own.head_branch WHERE own.issue_id = $1 \
+     AND own.head_repository_id <> 0 AND other.is_open AND other.issue_id <> own.issue_id LIMIT 1";
 const SET_OPEN: &str = "UPDATE pull_requests SET is_open = $2 WHERE issue_id = $1";
 const SET_HEAD: &str = "UPDATE pull_requests SET head_id = $2, merge_base_id = $3, head_sequence = head_sequence + 1, \
      is_head_deleted = FALSE WHERE issue_id = $1";
@@ -113,6 +116,12 @@ impl IssueTable {
         let args = args![ends.repository, ends.base_branch.as_str(), ends.head_repository, ends.head_branch.as_str()];
         let row: Option<(i64,)> = reader.optional(OPEN_BETWEEN, &args).await?;
         Ok(row.map(|(number,)| number))
+    }
+
+    /// Returns whether another open pull request, of whatever repository, has the same head branch.
+    pub(crate) async fn is_head_shared(&self, reader: Reader<'_>, issue: IssueId) -> Result<bool, DbError> {
+        let row: Option<(i64,)> = reader.optional(OTHER_OF_HEAD, &args![issue]).await?;
+        Ok(row.is_some())
     }
 
     /// Returns the number of the newest pull request with this head or merge commit.

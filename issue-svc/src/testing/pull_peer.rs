@@ -16,7 +16,7 @@ use ferrite_proto::repo::{
     ReauthorizeAccessResponse, Repository, Reviewer, ReviewingTeam,
 };
 use ferrite_rpc::auth::AuthError;
-use ferrite_rpc::testing::{FakeAccessService, FakeLineService, FakeMergeService};
+use ferrite_rpc::testing::{FakeAccessService, FakeLineService, FakeMergeService, failure};
 use tonic::{Request, Response, Status};
 
 #[derive(Debug, Default)]
@@ -61,20 +61,6 @@ pub(crate) struct PullPeer(pub(crate) Arc<Mutex<PullPeerState>>);
 #[derive(Debug, thiserror::Error)]
 #[error("branch does not exist")]
 struct NoBranch(&'static str);
-
-#[derive(Debug, thiserror::Error)]
-#[error("commit does not exist")]
-struct NoCommit;
-
-impl ServiceError for NoCommit {
-    fn classify(&self) -> (Kind, &'static str) {
-        (Kind::NotFound, "COMMIT_NOT_FOUND")
-    }
-
-    fn domain(&self) -> &'static str {
-        "git"
-    }
-}
 
 impl ServiceError for NoBranch {
     fn classify(&self) -> (Kind, &'static str) {
@@ -129,7 +115,10 @@ impl FakeAccessService for PullPeer {
         request: Request<DescribeRepositoriesRequest>,
     ) -> Result<Response<DescribeRepositoriesResponse>, Status> {
         let allow_manual_merge = self.0.lock().unwrap().allows_manual_merges;
-        let pulls = Some(PullSettings { detects_manual_merges: true, allow_manual_merge, ..Default::default() });
+        // No other style.
+        let allow_merge = true;
+        let pulls = PullSettings { detects_manual_merges: true, allow_merge, allow_manual_merge, ..Default::default() };
+        let pulls = Some(pulls);
         let describe = |id| Repository { id, store: "default".to_owned(), pulls: pulls.clone(), ..Default::default() };
         let repositories = request.into_inner().repository_ids.into_iter().map(describe).collect();
         Ok(Response::new(DescribeRepositoriesResponse { repositories }))
@@ -171,7 +160,7 @@ impl FakeLineService for PullPeer {
         let (request, mut state) = (request.into_inner(), self.0.lock().unwrap());
         state.line_requests.push(request.clone());
         if !request.commit_id.is_empty() && !state.commits.contains(&request.commit_id) {
-            return Err(to_status(&NoCommit));
+            return Err(failure(Kind::NotFound, "COMMIT_NOT_FOUND"));
         }
         let found = |lines: DiffLines| {
             let is_file_missing = lines.path == MISSING_FILE;
@@ -192,6 +181,9 @@ impl FakeMergeService for PullPeer {
         };
         let head_id = find(request.head_repository_id, request.head_branch, "head")?;
         let base_id = find(request.repository_id, request.base_branch, "base")?;
+        if request.requires_commits && head_id == base_id {
+            return Err(failure(Kind::FailedPrecondition, "NOTHING_TO_MERGE"));
+        }
         Ok(Response::new(StageHeadResponse {
             head_id,
             merge_base_id: base_id.clone(),

@@ -40,7 +40,7 @@ pub(crate) use commits::ApplyReferences;
 pub(crate) use issues::unknown_milestone;
 pub(crate) use labels::{IssueLabelChange, MAX_ISSUE_LABELS, known_labels, label_owners};
 pub(crate) use milestones::MilestoneChange;
-pub(crate) use pulls::MergeSource;
+pub(crate) use pulls::{MergeRules, MergeSource, require_open};
 pub(crate) use purge::{purge_first_batch, run_purges, wake_purges};
 pub(crate) use references::TextTargets;
 pub(crate) use reviews::{ReviewDraft, ReviewTargets, Submission, require_content, require_reviewable};

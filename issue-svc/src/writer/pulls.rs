@@ -19,6 +19,15 @@ pub(crate) enum MergeSource<'a> {
     Push { base_branch: &'a str },
 }
 
+/// What the rules of a merge are about, besides the pull request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MergeRules<'a> {
+    /// Whether the settings of the repository allow the style.
+    pub(crate) is_style_allowed: bool,
+    /// The commit that the head must have; empty for any.
+    pub(crate) head_id: &'a str,
+}
+
 impl IssueWriter {
     pub(crate) async fn begin_pull(&self, repository: RepositoryId) -> Result<Write<'_>, IssueError> {
         self.begin(repository, CounterChange::default()).await
@@ -236,23 +245,21 @@ impl Write<'_> {
         Ok(issue)
     }
 
-    /// Checks that a pull request may be merged at this head, which is empty for any, and records
-    /// the permit.
+    /// Checks that a pull request may be merged, and records the permit.
     pub(crate) async fn permit_merge(
         &mut self,
         number: i64,
-        head_id: &str,
+        wanted: MergeRules<'_>,
     ) -> Result<(FullIssue, PullRequest), IssueError> {
         let (issue, pull) = self.pull(number).await?;
-        require_open(&issue, &pull)?;
-        if is_draft(&issue.title) {
-            return Err(IssueError::IsDraft);
-        }
-        if !head_id.is_empty() && !pull.head_id.eq_ignore_ascii_case(head_id) {
-            return Err(IssueError::HeadMoved);
-        }
+        wanted.check(&issue, &pull)?;
         self.writer.store.set_permitted(&mut self.tx, issue.id, self.now_us).await?;
         Ok((self.complete(issue).await?, pull))
+    }
+
+    /// Returns whether another open pull request has the same head branch.
+    pub(crate) async fn is_head_shared(&mut self, issue: IssueId) -> Result<bool, IssueError> {
+        Ok(self.writer.store.is_head_shared(Reader::Tx(&mut self.tx), issue).await?)
     }
 
     /// Returns what reviewers say about a pull request.
@@ -261,7 +268,27 @@ impl Write<'_> {
     }
 }
 
-pub(super) fn require_open(issue: &Issue, pull: &PullRequest) -> Result<(), IssueError> {
+impl MergeRules<'_> {
+    /// Checks the rules of issue-svc in the order that all merges have. The permission of the caller
+    /// was checked before, so that nobody else learns more than readers may. Then come the state of
+    /// the pull request, the style, and what is required of it. The rules of the base and the commits
+    /// themselves follow in git-svc.
+    pub(super) fn check(self, issue: &Issue, pull: &PullRequest) -> Result<(), IssueError> {
+        require_open(issue, pull)?;
+        if !self.is_style_allowed {
+            return Err(IssueError::StyleNotAllowed);
+        }
+        if is_draft(&issue.title) {
+            return Err(IssueError::IsDraft);
+        }
+        if !self.head_id.is_empty() && !pull.head_id.eq_ignore_ascii_case(self.head_id) {
+            return Err(IssueError::HeadMoved);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn require_open(issue: &Issue, pull: &PullRequest) -> Result<(), IssueError> {
     if pull.merged_us.is_some() {
         return Err(IssueError::AlreadyMerged);
     }

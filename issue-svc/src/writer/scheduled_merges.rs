@@ -4,9 +4,9 @@ use ferrite_proto::id::{IssueId, UserId};
 use ferrite_proto::issue::TimelineAction;
 
 use super::Write;
-use super::pulls::require_open;
+use super::pulls::MergeRules;
 use crate::error::IssueError;
-use crate::model::{FullIssue, Issue, ScheduledMerge, is_draft};
+use crate::model::{FullIssue, Issue, ScheduledMerge};
 use crate::store::TimelineEntry;
 
 /// What is asked for when a merge is scheduled.
@@ -16,6 +16,8 @@ pub(crate) struct NewScheduledMerge {
     pub(crate) user: UserId,
     pub(crate) token_id: i64,
     pub(crate) style: i32,
+    /// Whether the settings of the repository allow the style.
+    pub(crate) is_style_allowed: bool,
     pub(crate) head_id: String,
     pub(crate) message: String,
     pub(crate) author: Option<ferrite_proto::git::CommitIdentity>,
@@ -26,13 +28,7 @@ impl Write<'_> {
     /// Schedules the merge of an open pull request.
     pub(crate) async fn schedule_merge(&mut self, new: NewScheduledMerge) -> Result<FullIssue, IssueError> {
         let (issue, pull) = self.pull(new.number).await?;
-        require_open(&issue, &pull)?;
-        if is_draft(&issue.title) {
-            return Err(IssueError::IsDraft);
-        }
-        if !new.head_id.is_empty() && !pull.head_id.eq_ignore_ascii_case(&new.head_id) {
-            return Err(IssueError::HeadMoved);
-        }
+        MergeRules { is_style_allowed: new.is_style_allowed, head_id: &new.head_id }.check(&issue, &pull)?;
         let scheduled = ScheduledMerge {
             issue: issue.id,
             repository: self.repository,

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{SETTLE_TIMEOUT, Work, is_commit, number_of, text};
+use super::{SETTLE_TIMEOUT, Work, is_commit, number_of, refused_for, text};
 use crate::harness::{Cluster, Response};
 
 on_profiles! {
@@ -177,6 +177,9 @@ async fn a_base_is_changed_to_a_branch_that_exists(cluster: &Cluster) {
     assert_eq!((&moved["base"]["ref"], &moved["mergeable"]), (&json!("next"), &json!(true)));
     let path = work.pull_path(number, "");
     work.owner.patch(&path, &json!({"base": "gone"})).await.refused(404);
+    // Another name of the same commit.
+    work.push("topic:same").await;
+    refused_for(work.owner.patch(&path, &json!({"base": "same"})).await, 422, "NOTHING_TO_MERGE");
     work.open_from("topic", "main").await;
     work.owner.patch(&path, &json!({"base": "main"})).await.refused(409);
     work.edit(number, json!({"state": "closed"})).await;

@@ -104,8 +104,10 @@ async fn what_cannot_be_merged_is_refused_with_the_reason(cluster: &Cluster) {
     ] {
         work.merge(number, body).await.refused_field(field);
     }
-    work.merge(number, json!({"Do": "manually-merged"})).await.refused(405);
     let base = work.tip("main").await;
+    work.merge(number, json!({"Do": "manually-merged"})).await.refused_field("MergeCommitID");
+    let by_hand = json!({"Do": "manually-merged", "MergeCommitID": base});
+    refused_for(work.merge(number, by_hand).await, 405, "STYLE_NOT_ALLOWED");
     work.merge(number, json!({"Do": ""})).await.empty(200);
     assert_ne!(work.tip("main").await, base);
     refused_for(work.merge(number, json!({})).await, 405, "ALREADY_MERGED");
@@ -136,6 +138,11 @@ async fn only_allowed_styles_merge(cluster: &Cluster) {
         refused_for(work.merge(number, json!({"Do": style})).await, 405, "STYLE_NOT_ALLOWED");
     }
     work.merge(number, json!({"Do": "rebase"})).await.empty(200);
+    // What is merged is refused as that, whatever the settings allow.
+    for style in ["squash", "rebase", "manually-merged"] {
+        let again = json!({"Do": style, "MergeCommitID": "0".repeat(40)});
+        refused_for(work.merge(number, again).await, 405, "ALREADY_MERGED");
+    }
     let none = json!({"allow_rebase": false, "allow_rebase_explicit": false, "allow_fast_forward_only_merge": false});
     work.owner.patch(&work.repo, &none).await.refused(422);
     let unknown = json!({"default_merge_style": "octopus"});
@@ -160,6 +167,17 @@ async fn the_branch_goes_after_a_merge_where_asked_for(cluster: &Cluster) {
     work.merge(by_default, json!({})).await.empty(200);
     work.merge(spared, json!({"delete_branch_after_merge": false})).await.empty(200);
     assert_eq!((branch("by-default").await, branch("spared").await), (404, 200));
+    // A branch that another open pull request has stays.
+    let shared = work.open("shared").await;
+    work.push_commit("next", "next", "x\n").await;
+    let other = work.open_from("shared", "next").await;
+    assert_eq!(work.requirements(&work.owner, shared).await["head_shared"], true);
+    work.merge(shared, json!({"delete_branch_after_merge": true})).await.empty(200);
+    assert_eq!(branch("shared").await, 200);
+    work.poll(shared, SETTLE_TIMEOUT, |pull| pull["merged"] == true).await;
+    assert_eq!(work.requirements(&work.owner, other).await["head_shared"], false);
+    work.merge(other, json!({})).await.empty(200);
+    assert_eq!(branch("shared").await, 404);
     // A protected branch stays, and the merge succeeds all the same.
     let safe = work.open("safe").await;
     work.owner.put(&work.path("/branch_protections/safe"), &json!({})).await.expect(201);

@@ -10,7 +10,7 @@ use ferrite_proto::issue::{
     CancelMergeRequest, Issue, MarkMergedRequest, PermitMergeRequest, PullRequest, ScheduleMergeRequest,
 };
 use ferrite_proto::operation;
-use ferrite_proto::repo::{PullSettings, RepositoryRef};
+use ferrite_proto::repo::RepositoryRef;
 use ferrite_rpc::grpc::with_timeout;
 use tonic::Status;
 
@@ -87,7 +87,8 @@ fields! {
         /// The commit that the head must have. The merge fails if the head has moved.
         head_commit_id: NonEmpty<Text<40>> = "9e107d9d372bb6826bd81d3542a419d6e277e1a2",
         /// Whether to delete the head branch after the merge. The default is a setting of the
-        /// repository. Nothing is deleted if the caller cannot, or if the branch has moved.
+        /// repository. Nothing is deleted if the caller cannot, if the branch has moved, or if another
+        /// open pull request has it.
         delete_branch_after_merge: Optional<Flag> = true,
         /// Not supported: must be false. Branch protection holds for everyone.
         force_merge: Unsupported<Flag> = false,
@@ -132,14 +133,16 @@ async fn merge(
     } = options;
     let permit_access = call.confirm(permit_access, operation::PERMIT_MERGE).await?;
     let access = call.confirm(access, operation::MERGE_PULL).await?;
+    let deletes_head = delete_branch_after_merge.unwrap_or(access.pulls.delete_branch_after_merge);
     let Some(style) = style.unwrap_or(Some(MergeStyle::Merge)) else {
         let (commit_id, head_id) = (merge_commit_id.unwrap_or_default(), head_commit_id.unwrap_or_default());
         let request = MarkMergedRequest { repository_id: access.id, number, commit_id, head_id };
-        let ends = mark_merged(&call, request).await?;
-        delete_merged_head(&call, &access, &ends, delete_branch_after_merge).await;
+        let (ends, is_head_shared) = mark_merged(&call, request).await?;
+        if deletes_head && !is_head_shared {
+            delete_merged_head(&call, &ends).await;
+        }
         return Ok(Either::First(Done));
     };
-    require_allowed(style, &access.pulls)?;
     let head_id = head_commit_id.unwrap_or_default();
     let request =
         PermitMergeRequest { repository_id: permit_access.id, number, style: style.into(), head_id: head_id.clone() };
@@ -173,14 +176,14 @@ async fn merge(
                 head_id,
                 message,
                 author,
-                deletes_branch: delete_branch_after_merge.unwrap_or(access.pulls.delete_branch_after_merge),
+                deletes_branch: deletes_head,
             };
             return schedule(&call, request).await.map(Either::Second);
         }
         Err(status) => return Err(merge_error(&call, &access, &ends, status).await),
     };
-    if merged.head_id == ends.head_id {
-        delete_merged_head(&call, &access, &ends, delete_branch_after_merge).await;
+    if deletes_head && !permitted.is_head_shared && merged.head_id == ends.head_id {
+        delete_merged_head(&call, &ends).await;
     }
     Ok(Either::First(Done))
 }
@@ -202,12 +205,12 @@ async fn cancel(Authenticated(call): Authenticated, path: RepoPath, params: Para
     Ok(NoContent)
 }
 
-/// Marks a pull request as merged by hand. Returns its ends.
-async fn mark_merged(call: &ApiCall, request: MarkMergedRequest) -> ApiResult<PullRequest> {
+/// Marks a pull request as merged by hand. Returns its ends, and whether others have the same head.
+async fn mark_merged(call: &ApiCall, request: MarkMergedRequest) -> ApiResult<(PullRequest, bool)> {
     let access = call.resolve(RepositoryRef::by_id(request.repository_id), operation::MARK_MERGED).await?;
     let request = with_timeout(call.request_with_grant(&access.grant, request), MARK_TIMEOUT);
     let marked = call.clients.pulls().mark_merged(request).await.map_err(refused_merge)?.into_inner();
-    Ok(require(require(marked.pull, "pull")?.pull_request, "pull_request")?)
+    Ok((require(require(marked.pull, "pull")?.pull_request, "pull_request")?, marked.is_head_shared))
 }
 
 /// Gives the options the names that [`MergeOptions`] has. Servers that are written in Go read names
@@ -219,26 +222,6 @@ fn name_options(object: &mut JsonObject) {
             Some(option) if *option != name => drop(object.entry(*option).or_insert(value)),
             _ => drop(object.insert(name, value)),
         }
-    }
-}
-
-/// 405 unless the settings allow the style; those of a repository without pull requests do not count.
-fn require_allowed(style: MergeStyle, settings: &PullSettings) -> ApiResult<()> {
-    if is_allowed(style, settings) || !settings.has_pulls {
-        return Ok(());
-    }
-    let message = "the settings of the repository do not allow this style of merging";
-    Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).because("STYLE_NOT_ALLOWED"))
-}
-
-pub(super) fn is_allowed(style: MergeStyle, settings: &PullSettings) -> bool {
-    match style {
-        MergeStyle::Unspecified => false,
-        MergeStyle::Merge => settings.allow_merge,
-        MergeStyle::Rebase => settings.allow_rebase,
-        MergeStyle::RebaseMerge => settings.allow_rebase_merge,
-        MergeStyle::Squash => settings.allow_squash,
-        MergeStyle::FastForwardOnly => settings.allow_fast_forward_only,
     }
 }
 
@@ -328,11 +311,9 @@ async fn merge_error(call: &ApiCall, access: &ResolvedAccess, ends: &PullRequest
     refused_merge(status)
 }
 
-/// Deletes the branch of a merged head if the request or else the settings say so, and if it can.
-async fn delete_merged_head(call: &ApiCall, access: &ResolvedAccess, ends: &PullRequest, is_wanted: Option<bool>) {
-    if is_wanted.unwrap_or(access.pulls.delete_branch_after_merge)
-        && let Err(error) = delete_head(call, ends).await
-    {
+/// Deletes the branch of a merged head, if the caller may.
+async fn delete_merged_head(call: &ApiCall, ends: &PullRequest) {
+    if let Err(error) = delete_head(call, ends).await {
         tracing::debug!(?error, "the head branch of a merged pull request stays");
     }
 }
@@ -400,33 +381,5 @@ mod tests {
         let long = Issue { body: "ä".repeat(MAX_DEFAULT_BODY_BYTES), ..pull };
         let cut = message_of(squash, None, None, &long, &ends);
         assert!(cut.len() <= MAX_DEFAULT_BODY_BYTES + 30 && cut.ends_with('ä'));
-    }
-
-    #[test]
-    fn only_styles_that_the_settings_allow_merge() {
-        let only = |style: MergeStyle| PullSettings {
-            has_pulls: true,
-            allow_merge: style == MergeStyle::Merge,
-            allow_rebase: style == MergeStyle::Rebase,
-            allow_rebase_merge: style == MergeStyle::RebaseMerge,
-            allow_squash: style == MergeStyle::Squash,
-            allow_fast_forward_only: style == MergeStyle::FastForwardOnly,
-            ..PullSettings::default()
-        };
-        let styles = [
-            MergeStyle::Merge,
-            MergeStyle::Rebase,
-            MergeStyle::RebaseMerge,
-            MergeStyle::Squash,
-            MergeStyle::FastForwardOnly,
-        ];
-        for allowed in styles {
-            for style in styles {
-                let found = require_allowed(style, &only(allowed)).map_err(|error| error.status.as_u16());
-                assert_eq!(found, if style == allowed { Ok(()) } else { Err(405) });
-            }
-        }
-        // issue-svc says that there are no pull requests.
-        assert!(require_allowed(MergeStyle::Merge, &PullSettings::default()).is_ok());
     }
 }

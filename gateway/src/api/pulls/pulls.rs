@@ -211,7 +211,8 @@ async fn create(
         due_time: new.due_date,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), CREATE_TIMEOUT);
-    let made = call.clients.pulls().create_pull(request).await.map_err(refused)?.into_inner().pull;
+    let made = call.clients.pulls().create_pull(request).await;
+    let made = made.map_err(|status| refused(status, "head"))?.into_inner().pull;
     created(&call, access, made).await
 }
 
@@ -233,8 +234,8 @@ pub(super) async fn created(
 }
 
 /// Converts a status of issue-svc about a write. A duplicate names the other pull request, which
-/// clients look for.
-pub(super) fn refused(status: Status) -> ApiError {
+/// clients look for. Ends that do not fit together blame the one in `field`.
+pub(super) fn refused(status: Status, field: &str) -> ApiError {
     match reason(&status).as_deref() {
         Some("PULL_EXISTS") => {
             let other = detail(&status, "number").map(|number| format!(": #{number}")).unwrap_or_default();
@@ -242,7 +243,7 @@ pub(super) fn refused(status: Status) -> ApiError {
             ApiError::new(StatusCode::CONFLICT, message).because("PULL_EXISTS")
         }
         Some(reason @ ("NOTHING_TO_MERGE" | "NO_COMMON_HISTORY" | "TOO_LARGE")) => {
-            ApiError::invalid_field("head", "invalid", status.message()).because(reason.to_owned())
+            ApiError::invalid_field(field, "invalid", status.message()).because(reason.to_owned())
         }
         Some("PULL_CLOSED") => {
             let message = "cannot be changed: the pull request is closed";
@@ -345,8 +346,9 @@ async fn update(
         clear_due_time: changed.unset_due_date,
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), CREATE_TIMEOUT);
-    let pull = call.clients.pulls().update_pull(request).await.map_err(refused)?.into_inner().pull;
-    created(&call, access, pull).await
+    let changed = call.clients.pulls().update_pull(request).await;
+    let changed = changed.map_err(|status| refused(status, "base"))?.into_inner().pull;
+    created(&call, access, changed).await
 }
 
 #[cfg(test)]

@@ -2,20 +2,21 @@
 //! git-svc know it from what they check a merge with.
 
 use ferrite_api_types::convert::{MissingField, require};
-use ferrite_api_types::{MergeStyle, shape, word_shape};
+use ferrite_api_types::{MergeStyle, User, shape, word_shape};
 use ferrite_proto::git::{
-    self, GetMergeRequirementsRequest, GetMergeRequirementsResponse, MergeObstacle, MergeRequirementKind, PullEnds,
+    self, GetMergeRequirementsRequest, GetMergeRequirementsResponse, MergeObstacle, MergeRequirementKind, MergeReviews,
+    PullEnds,
 };
 use ferrite_proto::issue::{GetMergeReviewsRequest, IssueState, PullRequest};
 use ferrite_proto::operation;
+use ferrite_proto::repo::PullSettings;
 use ferrite_rpc::grpc::with_timeout;
 use serde::Serialize;
 
 use super::MERGE_TIMEOUT;
-use super::merges::is_allowed;
 use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::api::git::response::read_error;
-use crate::http::error::ApiResult;
+use crate::http::error::{ApiError, ApiResult};
 use crate::http::path::{Params, RepoPath};
 use crate::http::response::Json;
 
@@ -42,8 +43,14 @@ shape! {
         head_commit_id: String,
         /// True if the base has commits that the head lacks.
         behind: bool,
+        /// True if another open pull request has the same head branch: a merge does not delete it
+        /// then.
+        head_shared: bool,
         /// The styles that the settings of the repository allow.
         merge_styles: Vec<MergeStyle>,
+        /// The users whose approvals and rejections count: those who have write permission now. Empty
+        /// for one that is not open.
+        counted_reviewers: Vec<User>,
         /// In the order in which a merge checks them. One that is not open has only that one.
         requirements: Vec<MergeRequirement>,
     }
@@ -207,18 +214,43 @@ async fn requirements(
     let mut pull = require(found.pull, "pull")?;
     let ends = require(pull.pull_request.take(), "pull_request")?;
     let styles: Vec<_> = STYLES.into_iter().filter(|style| is_allowed(*style, &pulls.pulls)).collect();
-    let permission = permission?;
+    let (permission, head_shared) = (permission?, found.is_head_shared);
     if pull.state() != IssueState::Open {
-        return Ok(Json(MergeRequirements::of_closed(&ends, &styles)?));
+        return Ok(Json(MergeRequirements { head_shared, ..MergeRequirements::of_closed(&ends, &styles)? }));
     }
+    let counted: Vec<_> = found.reviews.iter().flat_map(reviewers).collect();
     let request = GetMergeRequirementsRequest {
         repository_id: git.id,
         pull: Some(PullEnds { base_branch: ends.base_branch.clone(), head_id: ends.head_id.clone() }),
         reviews: found.reviews,
     };
     let request = with_timeout(call.request_with_grant(&git.grant, request), MERGE_TIMEOUT);
-    let known = call.clients.merges().get_merge_requirements(request).await.map_err(read_error)?.into_inner();
-    Ok(Json(MergeRequirements::of_open(permission, &ends, &styles, known)?))
+    let known = async {
+        let known = call.clients.merges().get_merge_requirements(request).await.map_err(read_error)?;
+        Ok::<_, ApiError>(known.into_inner())
+    };
+    let accounts = call.accounts_beside_caller(&pulls, counted.iter().copied());
+    let (known, accounts) = tokio::try_join!(known, accounts)?;
+    let counted_reviewers = counted.into_iter().map(|id| accounts.by_id(id, &call.links)).collect();
+    let shown = MergeRequirements::of_open(permission, &ends, &styles, known)?;
+    Ok(Json(MergeRequirements { head_shared, counted_reviewers, ..shown }))
+}
+
+/// Returns the users whose reviews count.
+fn reviewers(reviews: &MergeReviews) -> impl Iterator<Item = i64> {
+    let MergeReviews { approver_ids, stale_approver_ids, rejecter_ids, has_requests: _ } = reviews;
+    [approver_ids, stale_approver_ids, rejecter_ids].into_iter().flatten().copied()
+}
+
+fn is_allowed(style: git::MergeStyle, settings: &PullSettings) -> bool {
+    match style {
+        git::MergeStyle::Unspecified => false,
+        git::MergeStyle::Merge => settings.allow_merge,
+        git::MergeStyle::Rebase => settings.allow_rebase,
+        git::MergeStyle::RebaseMerge => settings.allow_rebase_merge,
+        git::MergeStyle::Squash => settings.allow_squash,
+        git::MergeStyle::FastForwardOnly => settings.allow_fast_forward_only,
+    }
 }
 
 /// Asks whether the caller may merge in the repository at all.
@@ -251,7 +283,9 @@ impl MergeRequirements {
             can_merge: false,
             head_commit_id: ends.head_id.clone(),
             behind: false,
+            head_shared: false,
             merge_styles: shown(styles)?,
+            counted_reviewers: Vec::new(),
             requirements: vec![MergeRequirement::missing(RequirementKind::Open, reason, message)],
         })
     }
@@ -281,7 +315,9 @@ impl MergeRequirements {
             can_merge: requirements.iter().all(|requirement| requirement.met),
             head_commit_id: ends.head_id.clone(),
             behind,
+            head_shared: false,
             merge_styles: shown(styles)?,
+            counted_reviewers: Vec::new(),
             requirements,
         })
     }

@@ -114,7 +114,8 @@ async fn open(call: &ApiCall, new: NewPull, reverted: &RevertMergeResponse) -> A
         ..CreatePullRequest::default()
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), CREATE_TIMEOUT);
-    let made = call.clients.pulls().create_pull(request).await.map_err(refused)?.into_inner().pull;
+    let made = call.clients.pulls().create_pull(request).await;
+    let made = made.map_err(|status| refused(status, "branch"))?.into_inner().pull;
     created(call, access, made).await
 }
 

@@ -13,6 +13,7 @@ use tower::ServiceExt;
 use super::GOOD;
 use super::git_data::{ACCESS, Case, GIT, access_of, bob, commit, refusal};
 use super::script::Script;
+use super::tracker::shown_bob;
 use crate::router;
 
 const PERMIT: &str = "ferrite.issue.v1.PullService/PermitMerge";
@@ -66,7 +67,8 @@ fn respond(script: &Script, settings: repo::PullSettings) {
     let mut access = access_of(None);
     access.repository.as_mut().unwrap().pulls = Some(settings);
     script.respond(ACCESS, &access);
-    script.respond(PERMIT, &issue::PermitMergeResponse { permit: "permit".into(), pull: pull(ends()) });
+    let permit = "permit".to_owned();
+    script.respond(PERMIT, &issue::PermitMergeResponse { permit, pull: pull(ends()), is_head_shared: false });
     script.respond(GET, &issue::GetPullResponse { pull: pull(ends()) });
     script.respond(MERGE, &merged(2));
 }
@@ -134,9 +136,6 @@ async fn what_a_merge_cannot_have_is_named() {
         (json!({"force_merge": true}), 422, "force_merge"),
         (json!({"merge_when_checks_succeed": "later"}), 422, "merge_when_checks_succeed"),
         (json!({"do": 7}), 422, "Do"),
-        // The settings allow neither.
-        (json!({"Do": "rebase"}), 405, ""),
-        (json!({"Do": "fast-forward-only"}), 405, ""),
     ] {
         let (found, refused, _) = case.send("POST", "/pulls/2/merge", &body).await;
         assert_eq!((found, refused["errors"][0]["field"].as_str().unwrap_or_default()), (status, field), "{body}");
@@ -151,6 +150,7 @@ async fn a_refused_merge_has_the_status_that_clients_expect() {
         (PERMIT, Kind::NotFound, "PULL_NOT_FOUND", 404),
         (PERMIT, Kind::FailedPrecondition, "PULL_CLOSED", 404),
         (PERMIT, Kind::FailedPrecondition, "ALREADY_MERGED", 405),
+        (PERMIT, Kind::FailedPrecondition, "STYLE_NOT_ALLOWED", 405),
         (PERMIT, Kind::FailedPrecondition, "IS_DRAFT", 405),
         (PERMIT, Kind::Aborted, "HEAD_MOVED", 409),
         (MERGE, Kind::FailedPrecondition, "ALREADY_MERGED", 405),
@@ -177,7 +177,8 @@ async fn a_merge_made_by_hand_is_marked_and_merges_nothing() {
     let case = case().await;
     let (head, base) = ("a".repeat(40), "c".repeat(40));
     let delete = format!("{GIT}/DeleteBranch");
-    case.script.respond(MARK, &issue::MarkMergedResponse { pull: pull(ends()) });
+    let marked = |is_head_shared| issue::MarkMergedResponse { pull: pull(ends()), is_head_shared };
+    case.script.respond(MARK, &marked(false));
     for (body, commit_id, head_id) in [
         (json!({"Do": "manually-merged", "MergeCommitID": base, "head_commit_id": head}), &*base, &*head),
         (json!({"do": "manually-merged", "merge_commit_id": base, "title": ""}), &*base, ""),
@@ -194,8 +195,11 @@ async fn a_merge_made_by_hand_is_marked_and_merges_nothing() {
     }
     let body = json!({"Do": "manually-merged", "MergeCommitID": base, "delete_branch_after_merge": true});
     case.script.respond(&delete, &git::DeleteBranchResponse {});
-    assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200);
-    assert!(case.script.took_request(&delete));
+    for is_head_shared in [true, false] {
+        case.script.respond(MARK, &marked(is_head_shared));
+        assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200);
+        assert_eq!(case.script.took_request(&delete), !is_head_shared);
+    }
     for (kind, reason, expected) in [
         (Kind::FailedPrecondition, "STYLE_NOT_ALLOWED", 405),
         (Kind::FailedPrecondition, "ALREADY_MERGED", 405),
@@ -282,11 +286,12 @@ async fn a_merge_is_checked_with_the_reviews_that_issue_svc_counts() {
     let case = case().await;
     let path = "/pulls/2/merge-requirements";
     let reviews = git::MergeReviews { approver_ids: vec![3], ..Default::default() };
-    let found = issue::GetMergeReviewsResponse { pull: pull(ends()), reviews: Some(reviews.clone()) };
-    case.script.respond(REVIEWS, &found);
+    let reviews_of = |pull, reviews| issue::GetMergeReviewsResponse { pull, reviews, is_head_shared: true };
+    case.script.respond(REVIEWS, &reviews_of(pull(ends()), Some(reviews.clone())));
     case.script.respond(REQUIREMENTS, &git::GetMergeRequirementsResponse::default());
     let (status, shown, _) = case.send("GET", path, &Value::Null).await;
     assert_eq!((status, &shown["can_merge"], &shown["behind"]), (200, &json!(true), &json!(false)), "{shown}");
+    assert_eq!((&shown["head_shared"], &shown["counted_reviewers"]), (&json!(true), &json!([shown_bob()])));
     assert_eq!(
         (&shown["merge_styles"], &shown["head_commit_id"]),
         (&json!(["merge", "squash"]), &json!("a".repeat(40)))
@@ -301,7 +306,7 @@ async fn a_merge_is_checked_with_the_reviews_that_issue_svc_counts() {
     for (is_merged, reason) in [(true, "ALREADY_MERGED"), (false, "PULL_CLOSED")] {
         let closed = pull(issue::PullRequest { is_merged, ..ends() });
         let closed = closed.map(|pull| issue::Issue { state: IssueState::Closed.into(), ..pull });
-        case.script.respond(REVIEWS, &issue::GetMergeReviewsResponse { pull: closed, reviews: None });
+        case.script.respond(REVIEWS, &reviews_of(closed, None));
         let (status, shown, _) = case.send("GET", path, &Value::Null).await;
         assert_eq!((status, &shown["can_merge"]), (200, &json!(false)));
         assert_eq!(shown["requirements"][0]["reason"], reason);
@@ -333,9 +338,16 @@ async fn the_head_is_deleted_if_it_is_what_was_merged() {
         });
         assert_eq!(case.script.take_request(&delete), expected, "{body}");
     }
+    // Others need the branch.
+    let permit = "permit".to_owned();
+    let shared = issue::PermitMergeResponse { permit, pull: pull(ends()), is_head_shared: true };
+    case.script.respond(PERMIT, &shared);
+    let body = json!({"delete_branch_after_merge": true});
+    assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200);
+    assert!(!case.script.took_request(&delete));
+    respond(&case.script, settings());
     // The pull request is merged all the same.
     case.script.fail(&delete, refusal(Kind::PermissionDenied, "DEFAULT_BRANCH"));
-    let body = json!({"delete_branch_after_merge": true});
     assert_eq!(case.send("POST", "/pulls/2/merge", &body).await.0, 200);
 }
 

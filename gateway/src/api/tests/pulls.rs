@@ -286,6 +286,7 @@ async fn a_refused_write_has_the_status_that_clients_expect() {
     for (kind, reason, status, field) in [
         (Kind::FailedPrecondition, "ALREADY_MERGED", 412, Value::Null),
         (Kind::FailedPrecondition, "PULL_CLOSED", 422, json!("base")),
+        (Kind::FailedPrecondition, "NOTHING_TO_MERGE", 422, json!("base")),
         (Kind::NotFound, "BRANCH_NOT_FOUND", 404, Value::Null),
     ] {
         case.script.fail(&rpc("UpdatePull"), refusal(kind, reason));

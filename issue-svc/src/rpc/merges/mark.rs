@@ -1,20 +1,20 @@
 //! MarkMerged.
 
 use ferrite_db::idempotency::{IdempotencyKey, once_or_rebuild};
-use ferrite_proto::error::{FieldViolation, reason};
+use ferrite_proto::error::FieldViolation;
 use ferrite_proto::git::FindMergedRequest;
 use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::{MarkMergedRequest, MarkMergedResponse};
-use ferrite_rpc::auth::AuthError;
 use tonic::Request;
 
 use super::permit::wait_for_head;
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{Merged, PullRequest, check_commit_id};
+use crate::model::{Merged, check_commit_id};
 use crate::pulls::Update;
 use crate::rpc::user;
 use crate::state::AppState;
+use crate::writer::require_open;
 
 /// The commit of a branch before it existed.
 const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
@@ -29,10 +29,16 @@ pub(in crate::rpc) async fn mark_merged(
     let request = request.into_inner();
     let (repository, number) = (RepositoryId(request.repository_id), request.number);
     let mark = async {
-        let store = store_of(state, repository).await?;
         check(&request)?;
         wait_for_head(state, repository, number).await?;
-        let pull = open_pull(state, repository, number).await?;
+        // In the order of other merges: see `MergeRules`. Drafts may be merged by hand.
+        let full = state.full_pull(repository, number).await?;
+        let pull = full.pull_request.ok_or(IssueError::PullNotFound)?;
+        require_open(&full.issue, &pull)?;
+        let described = state.pulls.describe(repository).await?;
+        if !described.pulls.is_some_and(|pulls| pulls.allow_manual_merge) {
+            return Err(IssueError::StyleNotAllowed);
+        }
         if !request.head_id.is_empty() && !pull.head_id.eq_ignore_ascii_case(&request.head_id) {
             return Err(IssueError::HeadMoved);
         }
@@ -46,7 +52,7 @@ pub(in crate::rpc) async fn mark_merged(
             user,
             reaches_issues: true,
         };
-        require_in_base(state, &store, repository, &merged).await?;
+        require_in_base(state, &described.store, repository, &merged).await?;
         // The walk over the history of the base can take long.
         if let Some(access) = grant.reauthorization() {
             state.authorizer.reauthorize(access).await?;
@@ -56,38 +62,18 @@ pub(in crate::rpc) async fn mark_merged(
         let closes = Update::Closes { number, commit_id: merged.commit_id };
         let now_us = write.now_us();
         state.pulls.queue.record(write.tx(), repository, &closes, user, now_us).await?;
-        let response = MarkMergedResponse { pull: Some(encode::issue(full)) };
+        let is_head_shared = write.is_head_shared(full.issue.id).await?;
+        let response = MarkMergedResponse { pull: Some(encode::issue(full)), is_head_shared };
         let response = write.commit_with_subject(key.as_ref(), response, number).await?;
         state.pulls.queue.wake();
         Ok(response)
     };
     let rebuild = |number: i64| async move {
-        Ok(MarkMergedResponse { pull: Some(encode::issue(state.full_pull(repository, number).await?)) })
+        let full = state.full_pull(repository, number).await?;
+        let is_head_shared = state.store.is_head_shared(state.store.reader(), full.issue.id).await?;
+        Ok(MarkMergedResponse { pull: Some(encode::issue(full)), is_head_shared })
     };
     once_or_rebuild(state.store.db(), key.as_ref(), rebuild, mark).await
-}
-
-/// Returns the git store of a repository whose settings allow merges by hand.
-async fn store_of(state: &AppState, repository: RepositoryId) -> Result<String, IssueError> {
-    let described = state.repo.describe(repository).await.map_err(|status| {
-        tracing::warn!(code = ?status.code(), reason = reason(&status), "cannot ask repo-svc about a repository");
-        AuthError::Unavailable
-    })?;
-    let described = described.ok_or(IssueError::RepositoryDeleted)?;
-    match described.pulls.is_some_and(|pulls| pulls.allow_manual_merge) {
-        true => Ok(described.store),
-        false => Err(IssueError::StyleNotAllowed),
-    }
-}
-
-async fn open_pull(state: &AppState, repository: RepositoryId, number: i64) -> Result<PullRequest, IssueError> {
-    let full = state.full_pull(repository, number).await?;
-    let pull = full.pull_request.ok_or(IssueError::PullNotFound)?;
-    match pull.merged_us {
-        Some(_) => Err(IssueError::AlreadyMerged),
-        None if full.issue.class.is_closed => Err(IssueError::PullClosed),
-        None => Ok(pull),
-    }
 }
 
 fn check(request: &MarkMergedRequest) -> Result<(), IssueError> {

@@ -10,9 +10,11 @@ use tonic::Request;
 
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::{check_commit_id, merge_style};
+use crate::model::{allows_style, check_commit_id, merge_style};
+use crate::pulls::MergeOrder;
 use crate::rpc::user;
 use crate::state::AppState;
+use crate::writer::MergeRules;
 
 /// Longest wait for a push to the head that is being taken over.
 const MAX_HEAD_CHECKS: u32 = 20;
@@ -29,7 +31,9 @@ pub(in crate::rpc) async fn get_merge_reviews(
         Some(pull) if !full.issue.class.is_closed => Some(state.pulls.merge_reviews(&full, &pull.head_id).await?),
         _ => None,
     };
-    Ok(GetMergeReviewsResponse { reviews: reviews.map(encode_reviews), pull: Some(encode::issue(full)) })
+    let is_head_shared = state.store.is_head_shared(state.store.reader(), full.issue.id).await?;
+    let (reviews, pull) = (reviews.map(encode_reviews), Some(encode::issue(full)));
+    Ok(GetMergeReviewsResponse { reviews, pull, is_head_shared })
 }
 
 fn encode_reviews(facts: ReviewFacts) -> MergeReviews {
@@ -59,9 +63,21 @@ pub(in crate::rpc) async fn permit_merge(
     };
     let repository = RepositoryId(request.repository_id);
     wait_for_head(state, repository, request.number).await?;
-    let permitted = state.pulls.permit(repository, request.number, style.into(), &request.head_id, user, false);
-    let (permit, full) = permitted.await?;
-    Ok(PermitMergeResponse { permit, pull: Some(encode::issue(full)) })
+    let described = state.pulls.describe(repository).await?;
+    let is_style_allowed = allows_style(described.pulls.as_ref(), style.into());
+    let order = MergeOrder {
+        number: request.number,
+        style: style.into(),
+        user,
+        rules: MergeRules { is_style_allowed, head_id: &request.head_id },
+        is_scheduled: false,
+    };
+    let permitted = state.pulls.permit(repository, order).await?;
+    Ok(PermitMergeResponse {
+        permit: permitted.permit,
+        pull: Some(encode::issue(permitted.pull)),
+        is_head_shared: permitted.is_head_shared,
+    })
 }
 
 /// Waits until known pushes to the head are taken over, so that no older head is merged.

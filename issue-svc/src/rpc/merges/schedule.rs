@@ -10,7 +10,7 @@ use tonic::Request;
 
 use crate::encode;
 use crate::error::IssueError;
-use crate::model::check_commit_id;
+use crate::model::{allows_style, check_commit_id};
 use crate::pulls::Update;
 use crate::rpc::user;
 use crate::state::AppState;
@@ -42,6 +42,7 @@ pub(in crate::rpc) async fn schedule_merge(
         if style.is_some() || message.is_some() || head.is_some() {
             return Err(IssueError::invalid([style, message, head]));
         }
+        let described = state.pulls.describe(repository).await?;
         let mut write = state.writer.begin_pull(repository).await?;
         let full = write
             .schedule_merge(NewScheduledMerge {
@@ -49,6 +50,7 @@ pub(in crate::rpc) async fn schedule_merge(
                 user,
                 token_id,
                 style: request.style,
+                is_style_allowed: allows_style(described.pulls.as_ref(), request.style),
                 head_id: request.head_id.to_ascii_lowercase(),
                 message: request.message,
                 author: request.author,

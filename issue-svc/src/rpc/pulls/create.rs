@@ -42,7 +42,7 @@ pub(super) async fn create_pull(
             return Err(IssueError::PullExists { number });
         }
         let targets = state.targets(new.repository, new.author, new.body.as_str()).await?;
-        let staged = state.pulls.stage(&ends, author, true).await?;
+        let staged = state.pulls.stage(&ends, author).await?;
         new.pull_request = Some(NewPullRequest {
             head_repository: ends.head_repository,
             head_branch: ends.head_branch.clone(),

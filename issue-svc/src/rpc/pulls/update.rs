@@ -17,7 +17,7 @@ use crate::rpc::issues::{assignees, owners_of_labels};
 use crate::rpc::{due_change, require_author_or, user};
 use crate::state::AppState;
 use crate::upstream::StagedHead;
-use crate::writer::{IssueLabelChange, MAX_ISSUE_LABELS, TextTargets, known_labels, unknown_milestone};
+use crate::writer::{IssueLabelChange, MAX_ISSUE_LABELS, TextTargets, known_labels, require_open, unknown_milestone};
 
 /// A checked change.
 struct PullChange {
@@ -142,12 +142,7 @@ async fn new_base(
     if pull.base_branch == branch {
         return Ok(None);
     }
-    if pull.merged_us.is_some() {
-        return Err(IssueError::AlreadyMerged);
-    }
-    if full.issue.class.is_closed {
-        return Err(IssueError::PullClosed);
-    }
+    require_open(&full.issue, &pull)?;
     let ends = PullEnds {
         repository,
         base_branch: branch.clone(),
@@ -158,6 +153,6 @@ async fn new_base(
         return Err(FieldViolation { field: "base".to_owned(), ..violation }.into());
     }
     // The author brings the commits into the base, whoever changes it.
-    let staged = state.pulls.stage(&ends, full.issue.author, false).await?;
+    let staged = state.pulls.stage(&ends, full.issue.author).await?;
     Ok(Some((branch, staged)))
 }

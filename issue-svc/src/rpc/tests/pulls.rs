@@ -13,7 +13,7 @@ use ferrite_proto::id::RepositoryId;
 use ferrite_proto::issue::pull_service_client::PullServiceClient;
 use ferrite_proto::issue::{
     CreatePullRequest, GetPullByBranchesRequest, GetPullByCommitRequest, GetPullRequest, Issue, ListPullsRequest,
-    ListTimelineRequest, PermitMergeRequest, PullRequest, TimelineAction, UpdatePullRequest,
+    ListTimelineRequest, PermitMergeRequest, PermitMergeResponse, PullRequest, TimelineAction, UpdatePullRequest,
 };
 use ferrite_proto::operation::{
     CREATE_PULL, GET_BRANCH, GET_PULL, GET_PULL_BY_BRANCHES, GET_PULL_BY_COMMIT, LIST_PULLS, LIST_TIMELINE,
@@ -85,11 +85,16 @@ pub(super) async fn update(service: &Service, caller: &TestCaller, change: Updat
     Ok(client.update_pull(caller.request(UPDATE_PULL, change)).await?.into_inner().pull.unwrap())
 }
 
-async fn permit(service: &Service, head_id: &str) -> Result<String, Status> {
-    let style = MergeStyle::Merge.into();
-    let request = PermitMergeRequest { repository_id: REPOSITORY, number: 1, style, head_id: head_id.to_owned() };
+async fn permit(service: &Service, head_id: &str) -> Result<PermitMergeResponse, Status> {
+    permit_style(service, MergeStyle::Merge, head_id).await
+}
+
+/// The settings allow merge commits alone.
+async fn permit_style(service: &Service, style: MergeStyle, head_id: &str) -> Result<PermitMergeResponse, Status> {
+    let (style, head_id) = (style.into(), head_id.to_owned());
+    let request = PermitMergeRequest { repository_id: REPOSITORY, number: 1, style, head_id };
     let request = TestCaller::user(8, Permission::Write).request(PERMIT_MERGE, request);
-    Ok(PullServiceClient::new(service.channel.clone()).permit_merge(request).await?.into_inner().permit)
+    Ok(PullServiceClient::new(service.channel.clone()).permit_merge(request).await?.into_inner())
 }
 
 pub(super) fn pushed(repository: i64, updates: &[(&str, &str, &str)]) -> Event {
@@ -281,7 +286,9 @@ async fn a_merge_that_is_delivered_twice_has_one_effect_and_stays() {
         assert_eq!(refused(issues.update_issue(ada.request(UPDATE_ISSUE, open)).await), already);
         let renamed = UpdatePullRequest { title: Some("New".to_owned()), ..Default::default() };
         assert_eq!(update(&service, &ada, renamed).await.unwrap().title, "New");
-        assert_eq!(refused(permit(&service, "").await), already);
+        for style in [MergeStyle::Merge, MergeStyle::Squash] {
+            assert_eq!(refused(permit_style(&service, style, "").await), already);
+        }
         service.stop().await;
     })
     .await;
@@ -337,14 +344,17 @@ async fn a_merge_is_permitted_for_an_open_pull_request_at_its_head() {
         let service = start(&url).await;
         let ada = TestCaller::user(7, Permission::Read);
         create(&service, &ada, new_pull(7)).await.unwrap();
-        assert_ne!(permit(&service, &id("a")).await.unwrap(), "");
+        let permitted = permit(&service, &id("a")).await.unwrap();
+        assert!(!permitted.permit.is_empty() && !permitted.is_head_shared);
         assert_eq!(refused(permit(&service, &id("d")).await), (Code::Aborted, "HEAD_MOVED".into()));
         let draft = UpdatePullRequest { title: Some("[WIP] x".to_owned()), ..Default::default() };
         update(&service, &ada, draft).await.unwrap();
         assert_eq!(refused(permit(&service, "").await), (Code::FailedPrecondition, "IS_DRAFT".into()));
+        let squash = async || refused(permit_style(&service, MergeStyle::Squash, &id("d")).await);
+        assert_eq!(squash().await, (Code::FailedPrecondition, "STYLE_NOT_ALLOWED".into()));
         let closed = UpdatePullRequest { state: IssueState::Closed.into(), ..Default::default() };
         update(&service, &ada, closed).await.unwrap();
-        assert_eq!(refused(permit(&service, "").await), (Code::FailedPrecondition, "PULL_CLOSED".into()));
+        assert_eq!(squash().await, (Code::FailedPrecondition, "PULL_CLOSED".into()));
         // Another one may be opened between these branches, and then this one stays closed.
         create(&service, &ada, new_pull(7)).await.unwrap();
         let open = UpdatePullRequest { state: IssueState::Open.into(), ..Default::default() };
@@ -358,6 +368,30 @@ async fn a_merge_is_permitted_for_an_open_pull_request_at_its_head() {
 }
 
 #[tokio::test]
+async fn a_head_is_shared_while_another_open_pull_request_has_it() {
+    on_each_url(|url| async move {
+        let service = start(&url).await;
+        let ada = TestCaller::user(7, Permission::Write);
+        service.peer.set_branch(REPOSITORY, "next", Some(&id("9")));
+        service.peer.set_branch(FORK, "else", Some(&id("a")));
+        create(&service, &ada, new_pull(7)).await.unwrap();
+        let is_shared = async || permit(&service, "").await.unwrap().is_head_shared;
+        let next = || CreatePullRequest { base_branch: "next".to_owned(), ..new_pull(7) };
+        create(&service, &ada, CreatePullRequest { head_branch: "else".to_owned(), ..next() }).await.unwrap();
+        assert!(!is_shared().await, "the same commit on another branch");
+        let number = create(&service, &ada, next()).await.unwrap().number;
+        assert!(is_shared().await);
+        let state = IssueState::Closed.into();
+        let closed = UpdateIssueRequest { repository_id: REPOSITORY, number, state, ..Default::default() };
+        let mut issues = IssueServiceClient::new(service.channel.clone());
+        issues.update_issue(ada.request(UPDATE_ISSUE, closed)).await.unwrap();
+        assert!(!is_shared().await);
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_base_of_an_open_pull_request_changes() {
     on_each_url(|url| async move {
         let service = start(&url).await;
@@ -365,6 +399,9 @@ async fn the_base_of_an_open_pull_request_changes() {
         create(&service, &ada, new_pull(7)).await.unwrap();
         let change = UpdatePullRequest { base_branch: Some("next".to_owned()), ..Default::default() };
         assert_eq!(refused(update(&service, &ada, change.clone()).await), (Code::NotFound, "BRANCH_NOT_FOUND".into()));
+        service.peer.set_branch(REPOSITORY, "next", Some(&id("a")));
+        let nothing = (Code::FailedPrecondition, "NOTHING_TO_MERGE".to_owned());
+        assert_eq!(refused(update(&service, &ada, change.clone()).await), nothing);
         service.peer.set_branch(REPOSITORY, "next", Some(&id("9")));
         let fields = update(&service, &ada, change).await.unwrap().pull_request.unwrap();
         assert_eq!((fields.base_branch.as_str(), fields.merge_base_id), ("next", id("9")));

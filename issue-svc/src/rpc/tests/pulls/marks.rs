@@ -27,7 +27,7 @@ async fn a_commit_of_the_base_marks_a_pull_request_as_merged_where_that_is_allow
         service.create(&ada(), issue(String::new())).await.unwrap();
         let eve = TestCaller::user(8, Permission::Write);
         let off = (Code::FailedPrecondition, "STYLE_NOT_ALLOWED".to_owned());
-        assert_eq!(refused(mark(&service, &eve, "", "").await), off);
+        assert_eq!(refused(mark(&service, &eve, &id("c"), "").await), off);
         service.peer.0.lock().unwrap().allows_manual_merges = true;
         for commit_id in [String::new(), "c".to_owned(), id("d")] {
             let status = mark(&service, &eve, &commit_id, "").await.unwrap_err();
@@ -46,6 +46,8 @@ async fn a_commit_of_the_base_marks_a_pull_request_as_merged_where_that_is_allow
         assert_eq!(get(&service, 1).await, pull);
         assert_eq!(service.sent_changes().await.last().unwrap().open_pull_count, Some(0));
         assert_eq!(mark(&service, &eve.with_key("k"), &id("C"), &id("A")).await.unwrap(), pull);
+        // What is merged is refused as that, whatever the settings are by now.
+        service.peer.0.lock().unwrap().allows_manual_merges = false;
         let already = (Code::FailedPrecondition, "ALREADY_MERGED".to_owned());
         assert_eq!(refused(mark(&service, &eve, &id("c"), "").await), already);
         // Its closing words, which the fake of repo-svc does not let anybody apply.
