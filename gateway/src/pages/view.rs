@@ -24,9 +24,15 @@ pub(super) struct Account {
     pub(super) login: String,
     pub(super) full_name: String,
     pub(super) is_admin: bool,
+    pub(super) email: String,
 }
 
 impl Account {
+    /// Only organizations have no address: that of a user may be one that receives no mail.
+    pub(super) fn is_organization(&self) -> bool {
+        self.email.is_empty()
+    }
+
     /// The name to show: the full name if there is one.
     pub(super) fn name(&self) -> &str {
         if self.full_name.trim().is_empty() { &self.login } else { &self.full_name }
@@ -219,6 +225,13 @@ mod tests {
         assert_eq!(person("ghost", ""), "<span class=\"person\">Ghost</span>");
         let ada = person("ada", "<b>");
         assert!(ada.starts_with("<a class=\"person\" href=\"/ada\"") && !ada.contains("<b>"), "{ada}");
+    }
+
+    #[test]
+    fn an_account_without_an_address_is_an_organization() {
+        let account = |json: &str| serde_json::from_str::<Account>(json).unwrap();
+        assert!(account(r#"{"login": "acme", "email": ""}"#).is_organization());
+        assert!(!account(r#"{"login": "ada", "email": "ada@noreply.example.com"}"#).is_organization());
     }
 
     #[test]

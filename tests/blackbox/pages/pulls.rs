@@ -139,6 +139,10 @@ async fn what_stands_against_a_merge_is_shown(cluster: &Cluster) {
     let texts = ["Some checks have failed", "href=\"https://ci.example.com/2\"", "Approvals: 0 of 1", "Not met: "];
     shows(&shown, &texts);
     assert!(!shown.text().contains("javascript:"));
+    assert!(!shown.text().contains("name=\"team_reviewers\""), "users have no teams");
+    let eve = cluster.outsider().await;
+    eve.post(&format!("{}/pulls/{number}/reviews", site.repo), &json!({"event": "APPROVED"})).await.expect(200);
+    shows(&page(ada, &pull).await.expect(200), &["approved the changes", "Does not count: no write access"]);
     let guest = page(&cluster.anonymous(), &pull).await.expect(200);
     shows(&guest, &["Approvals: 0 of 1", "All checks have passed", "Users with write permission can merge this."]);
     let fields = [("action", "merge"), ("Do", "merge"), ("head_commit_id", head.as_str())];

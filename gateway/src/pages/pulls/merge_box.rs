@@ -25,7 +25,7 @@ const MANUAL: &str = "manually-merged";
 
 pub(super) struct MergeBox {
     /// The latest review of each user.
-    pub(super) verdicts: Vec<Review>,
+    pub(super) verdicts: Vec<Verdict>,
     pub(super) checks: CombinedStatus,
     /// Why head and base do not fit together.
     pub(super) obstacle: Option<String>,
@@ -36,10 +36,18 @@ pub(super) struct MergeBox {
     pub(super) styles: Vec<StyleForm>,
     pub(super) has_manual_style: bool,
     pub(super) is_manual_open: bool,
+    /// Whether another open pull request has the same head branch.
+    pub(super) is_head_shared: bool,
     pub(super) deletes_head: bool,
     pub(super) waits: bool,
     pub(super) can_rebase_head: bool,
     pub(super) revert_title: String,
+}
+
+pub(super) struct Verdict {
+    pub(super) review: Review,
+    /// Whether it approves or rejects, but does not count.
+    pub(super) is_ignored: bool,
 }
 
 /// The form of a style.
@@ -89,8 +97,11 @@ impl MergeBox {
     /// `typed` is a form that was refused.
     pub(super) fn new(on: &PullVisit, loaded: Loaded, reviews: &[Review], typed: Option<&Fields>) -> Self {
         let (pull, rights) = (&on.pull, on.rights());
-        let latest = latest(reviews);
-        let verdicts = latest.iter().map(|review| (*review).clone()).collect();
+        let verdict = |review: &Review| {
+            let is_ignored = pull.is_open() && loaded.requirements.ignores(review);
+            Verdict { review: review.clone(), is_ignored }
+        };
+        let verdicts = latest(reviews).into_iter().map(verdict).collect();
         let typed = typed.filter(|typed| typed.text("action") == "merge");
         let base = pull.base.repo.as_ref().filter(|_| rights.merge && pull.is_open());
         let deletes = base.is_some_and(|base| base.default_delete_branch_after_merge);
@@ -104,6 +115,7 @@ impl MergeBox {
             styles: base.map(|base| styles(pull, base, typed)).unwrap_or_default(),
             has_manual_style: base.is_some_and(|base| base.allow_manual_merge),
             is_manual_open: typed.is_some_and(|typed| typed.text("Do") == MANUAL),
+            is_head_shared: loaded.requirements.head_shared,
             deletes_head: typed.map_or(deletes, |typed| typed.is_checked("delete_branch_after_merge")),
             waits: typed.is_some_and(|typed| typed.is_checked("merge_when_checks_succeed")),
             can_rebase_head: pull.head.repo.as_ref().is_some_and(|head| head.allow_rebase_update),

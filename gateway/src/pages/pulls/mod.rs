@@ -76,8 +76,10 @@ struct Rights {
     judge: bool,
     /// Change title and state, and ask for reviews.
     change: bool,
-    /// Ask teams for reviews, and withdraw requests.
+    /// Withdraw requests for reviews.
     write: bool,
+    /// Only organizations have teams.
+    ask_teams: bool,
     merge: bool,
     /// Dismiss reviews, and delete those of others.
     admin: bool,
@@ -157,6 +159,7 @@ impl PullVisit {
             judge: comment && self.pull.is_open() && !self.is_author(),
             change: can_change(&self.at, &self.issue),
             write: comment && repository.permissions.push,
+            ask_teams: comment && repository.permissions.push && repository.owner.is_organization(),
             merge: comment && repository.can_write(),
             admin: comment && repository.permissions.admin,
         }
