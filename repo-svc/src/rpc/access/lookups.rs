@@ -58,7 +58,7 @@ pub(super) async fn resolve_issue_access(
         return Err(RepoError::field("repositories", "too_long", message));
     }
     let caller = Authorized::for_operation(&request, operation::LIST_USER_ISSUES, Capacity::Own)?;
-    let ResolveIssueAccessRequest { repositories, account, to_change } = request.into_inner();
+    let ResolveIssueAccessRequest { repositories, account, to_change, with_pulls } = request.into_inner();
     let (user, viewer) = match account {
         None => of_token(&caller)?,
         Some(Account::TokenId(id)) => of_token(&caller.for_identity(state.credentials.recheck_token(id).await?))?,
@@ -69,7 +69,7 @@ pub(super) async fn resolve_issue_access(
     };
     // Skip invalid names like unknown ones.
     let keys: Vec<_> = repositories.iter().map(|wanted| repository_key(wanted.by.as_ref()?)).collect();
-    let mut found = state.repositories.find_with_issues(keys.iter().flatten(), &viewer).await?;
+    let mut found = state.repositories.find_with_issues(keys.iter().flatten(), with_pulls, &viewer).await?;
     found.retain(|row| !(to_change && row.is_archived));
     Ok(ResolveIssueAccessResponse { accesses: accesses(&keys, &found, &viewer), user: Some(user) })
 }
@@ -87,21 +87,32 @@ fn of_account(caller: &Authorized, found: Option<User>) -> Result<(proto::User, 
     Ok((encode::user(user, caller.viewer()), viewer))
 }
 
-/// The viewer's levels on the issues of the repositories it can read, by the index of their keys.
+/// The viewer's levels on the issues and pull requests that it can read, by the index of the keys of
+/// their repositories.
 fn accesses(keys: &[Option<RepositoryKey>], found: &[IssueRepository], viewer: &Viewer) -> Vec<IssueAccess> {
     let by_key: HashMap<_, _> = found.iter().flat_map(|row| row.keys().map(|key| (key, row))).collect();
     let access = |(index, key): (u32, &Option<RepositoryKey>)| {
         let row = by_key.get(key.as_ref()?)?;
-        let level = row.access().level(viewer, Unit::Issues);
-        (level >= Permission::Read).then(|| IssueAccess {
+        let (on_issues, on_pulls) = levels(row, viewer);
+        (on_issues.max(on_pulls) >= Permission::Read).then(|| IssueAccess {
             index,
             repository_id: row.id,
             owner: row.owner_name.clone(),
             name: row.name.clone(),
-            permission: proto::Permission::from(level).into(),
+            permission: proto::Permission::from(on_issues).into(),
+            pull_permission: proto::Permission::from(on_pulls).into(),
         })
     };
     (0..).zip(keys).filter_map(access).collect()
+}
+
+/// The viewer's levels on the issues and on the pull requests of a repository. A pull request shows
+/// content as well.
+fn levels(row: &IssueRepository, viewer: &Viewer) -> (Permission, Permission) {
+    let level = |unit| row.access().level(viewer, unit);
+    let on_issues = level(Unit::Issues);
+    let of = |is_on: bool, level: Permission| if is_on { level } else { Permission::None };
+    (of(row.has_issues(), on_issues), of(row.has_pulls, on_issues.min(level(Unit::Repository))))
 }
 
 /// Says what a reader of activities can read, or that a user hides their activity from the reader.

@@ -4,7 +4,7 @@ use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::access_service_server::AccessService;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
-    CreateAccessTokenRequest, CreateRepositoryRequest, RepositoryRef, ResolveIssueAccessRequest,
+    CreateAccessTokenRequest, CreateRepositoryRequest, IssueAccess, RepositoryRef, ResolveIssueAccessRequest,
     ResolveIssueAccessResponse, User,
 };
 use ferrite_proto::{Scope, ServiceRole};
@@ -40,7 +40,7 @@ async fn resolve(
     account: Option<Account>,
     repositories: &[RepositoryRef],
 ) -> Result<ResolveIssueAccessResponse, Status> {
-    let request = ResolveIssueAccessRequest { repositories: repositories.to_vec(), account, to_change: false };
+    let request = ResolveIssueAccessRequest { repositories: repositories.to_vec(), account, ..Default::default() };
     let mut client = AccessServiceClient::new(harness.channel_of(ServiceRole::IssueSvc));
     Ok(client.resolve_issue_access(with_token(request, token)).await?.into_inner())
 }
@@ -240,6 +240,34 @@ async fn the_owner_of_a_token_has_the_levels_that_it_leaves_as_long_as_it_is_val
 }
 
 #[tokio::test]
+async fn pull_requests_are_seen_apart_from_issues() {
+    on_each_url(async |url| {
+        let fixture = Fixture::start(url).await;
+        let harness = &fixture.harness;
+        let off = "UPDATE repositories SET has_pulls = $1 WHERE name_key = 'open'";
+        harness.db().await.execute(off, &args![false]).await.unwrap();
+        let levels = async |account: Option<Account>| {
+            let repositories = fixture.repositories.clone();
+            let request = ResolveIssueAccessRequest { repositories, account, with_pulls: true, ..Default::default() };
+            let mut client = AccessServiceClient::new(harness.channel_of(ServiceRole::IssueSvc));
+            let response = client.resolve_issue_access(with_token(request, &fixture.ada)).await.unwrap().into_inner();
+            let level = |level: ferrite_proto::repo::Permission| ferrite_proto::Permission::from(level);
+            let of = |access: &IssueAccess| {
+                format!("{}:{}/{}", access.index, level(access.permission()), level(access.pull_permission()))
+            };
+            response.accesses.iter().map(of).collect::<Vec<_>>().join(" ")
+        };
+        let all = "0:owner/none 1:owner/owner 3:none/owner 4:none/owner 9:owner/none";
+        assert_eq!((levels(username("ada")).await.as_str(), levels(None).await.as_str()), (all, all));
+        let of_bob = "0:read/none 1:write/write 3:none/read 4:none/read 9:read/none";
+        assert_eq!(levels(username("bob")).await, of_bob);
+        narrow(harness, "test", &[Scope::Issue]).await;
+        assert_eq!(levels(None).await, "0:owner/none 1:owner/none 3:none/read 4:none/read 9:owner/none");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn only_services_ask_and_for_a_thousand_at_most() {
     let harness = Harness::start().await;
     let ada = harness.signed_in("ada").await;
@@ -251,7 +279,7 @@ async fn only_services_ask_and_for_a_thousand_at_most() {
     let outcome = resolve(&harness, &ada, username("ada"), &more).await;
     assert_eq!(refusal(outcome), refused(Code::InvalidArgument, "INVALID_FIELDS"));
     assert_eq!(levels(&resolve(&harness, &ada, None, &[]).await.unwrap()), "");
-    let request = ResolveIssueAccessRequest { repositories: many, account: username("ada"), to_change: false };
+    let request = ResolveIssueAccessRequest { repositories: many, account: username("ada"), ..Default::default() };
     let mut client = AccessServiceClient::new(harness.unauthenticated.clone());
     let outcome = client.resolve_issue_access(with_token(request, &ada)).await;
     assert_eq!(refusal(outcome), refused(Code::PermissionDenied, "SERVICE_REQUIRED"));
@@ -290,7 +318,8 @@ async fn five_hundred_repositories_cost_as_many_statements_as_ten() {
                 (Vec::new(), None, 0),
             ] {
                 let expected = repositories.len();
-                let mut request = Request::new(ResolveIssueAccessRequest { repositories, account, to_change: true });
+                let request = ResolveIssueAccessRequest { repositories, account, to_change: true, with_pulls: true };
+                let mut request = Request::new(request);
                 request.extensions_mut().insert(caller.clone());
                 let before = state.db.statements();
                 let response = state.resolve_issue_access(request).await.unwrap().into_inner();

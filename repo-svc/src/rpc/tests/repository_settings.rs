@@ -333,6 +333,7 @@ async fn an_archived_repository_is_read_and_set_and_nothing_else() {
                 repositories: vec![RepositoryRef::by_id(id)],
                 account: Some(Account::Username("ada".to_owned())),
                 to_change,
+                with_pulls: false,
             };
             let mut client = AccessServiceClient::new(harness.channel_of(ServiceRole::IssueSvc));
             client.resolve_issue_access(Request::new(request)).await.unwrap().into_inner().accesses.len()

@@ -45,7 +45,7 @@ async fn seen(store: &RepositoryTable, all: &[&Repository], viewer: &Viewer) -> 
     let ids: BTreeSet<i64> = all.iter().map(|row| row.id).collect();
     let listed = store.names(&ids, viewer).await.unwrap();
     let keys: Vec<_> = all.iter().map(|row| RepositoryKey::Id(row.id())).collect();
-    let with_issues = store.find_with_issues(keys.iter(), viewer).await.unwrap();
+    let with_issues = store.find_with_issues(keys.iter(), false, viewer).await.unwrap();
     let own: Vec<_> = store.list(None, viewer, super::all()).await.unwrap().0.into_iter().map(|row| row.id).collect();
     let mut names = Vec::new();
     for row in all {

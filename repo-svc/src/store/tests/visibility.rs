@@ -48,7 +48,7 @@ async fn seen(store: &RepositoryTable, rows: &[&Repository], viewer: &Viewer) ->
     let searched = store.search(&RepositorySearch::default(), viewer, all()).await.unwrap();
     assert_eq!((searched.repositories.len(), searched.total), (found.len(), found.len() as i64));
     let keys: Vec<_> = rows.iter().map(|row| RepositoryKey::Id(row.id())).collect();
-    let with_issues = store.find_with_issues(keys.iter(), viewer).await.unwrap();
+    let with_issues = store.find_with_issues(keys.iter(), false, viewer).await.unwrap();
     let mut names = Vec::new();
     for row in rows {
         let one = store.find(&RepositoryKey::Id(row.id()), viewer).await.unwrap().unwrap();
