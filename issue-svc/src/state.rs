@@ -43,8 +43,8 @@ impl AppState {
     }
 
     /// Returns the caller's grant for the operation of `request` on an issue or a pull request:
-    /// both are switched off apart from each other. Fails with [`IssueError::Disabled`] while the
-    /// issue tracker is disabled, unless `number` is a pull request.
+    /// both are switched off apart from each other. Fails with [`IssueError::Disabled`] or
+    /// [`IssueError::PullsDisabled`] for one that is off.
     pub(crate) async fn authorize_on<T>(
         &self,
         request: &Request<T>,
@@ -52,10 +52,10 @@ impl AppState {
         number: i64,
     ) -> Result<Arc<Grant>, IssueError> {
         let grant = self.authorize_settings(request, repository).await?;
-        if !grant.issues_enabled {
+        if !(grant.issues_enabled && grant.pulls_enabled) {
             // An issue never becomes a pull request, or the other way round.
             let issue = self.store.find(self.store.reader(), RepositoryId(repository), number).await?;
-            require_pull(&grant, issue.is_some_and(|issue| issue.class.is_pull_request))?;
+            require_kind(&grant, issue.is_some_and(|issue| issue.class.is_pull_request))?;
         }
         Ok(grant)
     }
@@ -68,10 +68,10 @@ impl AppState {
         (number, id): (i64, i64),
     ) -> Result<Arc<Grant>, IssueError> {
         let grant = self.authorize_settings(request, repository).await?;
-        if !grant.issues_enabled {
+        if !(grant.issues_enabled && grant.pulls_enabled) {
             let comment = self.store.comment(self.store.reader(), RepositoryId(repository), number, id).await?;
-            // One that is gone may be that of a repeated request.
-            require_pull(&grant, comment.is_none_or(|comment| comment.is_pull_request))?;
+            // One that is gone may be that of a repeated request, of the kind that is on.
+            require_kind(&grant, comment.map_or(grant.pulls_enabled, |comment| comment.is_pull_request))?;
         }
         Ok(grant)
     }
@@ -146,7 +146,11 @@ impl AppState {
     }
 }
 
-/// Fails with [`IssueError::Disabled`] for what is no pull request that the caller can see.
-fn require_pull(grant: &Grant, is_pull_request: bool) -> Result<(), IssueError> {
-    if is_pull_request && grant.pulls_enabled { Ok(()) } else { Err(IssueError::Disabled) }
+/// Fails for an issue, or a pull request, if the repository has none.
+fn require_kind(grant: &Grant, is_pull_request: bool) -> Result<(), IssueError> {
+    match (is_pull_request, grant.issues_enabled, grant.pulls_enabled) {
+        (true, _, true) | (false, true, _) => Ok(()),
+        (true, true, false) => Err(IssueError::PullsDisabled),
+        (_, false, _) => Err(IssueError::Disabled),
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ferrite_markdown::references::TextReferences;
 use ferrite_markdown::scan::IssueRef;
+use ferrite_proto::Permission;
 use ferrite_proto::error::{FieldViolation, reason};
 use ferrite_proto::grant::GrantUser;
 use ferrite_proto::id::{RepositoryId, UserId};
@@ -14,7 +15,7 @@ use ferrite_proto::repo::access_service_client::AccessServiceClient;
 use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
     CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeReviewersRequest,
-    DescribeReviewersResponse, RenewAccessRequest, RenewAccessResponse, Repository, RepositoryRef,
+    DescribeReviewersResponse, IssueAccess, RenewAccessRequest, RenewAccessResponse, Repository, RepositoryRef,
     ResolveIssueAccessRequest, ResolveIssueAccessResponse,
 };
 use ferrite_rpc::auth::AuthError;
@@ -47,9 +48,12 @@ impl RepoClient {
         account: Account,
         repositories: Vec<RepositoryRef>,
     ) -> Result<ResolveIssueAccessResponse, Status> {
-        let request = ResolveIssueAccessRequest { repositories, account: Some(account), to_change: true };
-        let response = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await?;
-        Ok(response.into_inner())
+        let account = Some(account);
+        self.resolve(ResolveIssueAccessRequest { repositories, account, to_change: true, with_pulls: false }).await
+    }
+
+    async fn resolve(&self, request: ResolveIssueAccessRequest) -> Result<ResolveIssueAccessResponse, Status> {
+        Ok(AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await?.into_inner())
     }
 
     /// Returns the name of a repository's git store, or `None` if the repository does not exist.
@@ -124,37 +128,45 @@ impl RepoClient {
         Ok(response.map_err(|status| AuthError::from_authority(&status))?.into_inner())
     }
 
-    /// Returns what a user may do to the issues of repositories now, within the reach of the token
-    /// behind its grant. Fails if the token lacks the scope `issue`, has expired or was deleted.
+    /// Returns what a user may do to the issues of repositories now, and with `with_pulls` to their
+    /// pull requests, within the reach of the token behind its grant. Fails if the token lacks the
+    /// scope `issue`, has expired or was deleted.
     pub(crate) async fn access_of_user(
         &self,
         user: &GrantUser,
         repositories: &[RepositoryId],
+        with_pulls: bool,
     ) -> Result<ResolveIssueAccessResponse, IssueError> {
         let repositories = repositories.iter().map(|id| RepositoryRef::by_id(*id)).collect();
         let account = Some(Account::TokenId(user.token_id));
-        let request = ResolveIssueAccessRequest { repositories, account, to_change: false };
-        let response = AccessServiceClient::new(self.0.clone()).resolve_issue_access(request).await;
-        Ok(response.map_err(|status| AuthError::from_authority(&status))?.into_inner())
+        let response = self.resolve(ResolveIssueAccessRequest { repositories, account, to_change: false, with_pulls });
+        Ok(response.await.map_err(|status| AuthError::from_authority(&status))?)
     }
 
-    /// Returns the user with this name, who must be able to read the issues of the repository, or
-    /// the violation of `field`.
+    /// Returns the user with this name, who must be able to read the issues of the repository, or its
+    /// pull requests, or the violation of `field`.
     pub(crate) async fn assignee(
         &self,
         repository: RepositoryId,
-        field: &str,
-        name: &str,
+        is_pull_request: bool,
+        (field, name): (&str, &str),
     ) -> Result<Result<UserId, FieldViolation>, IssueError> {
         let refuse = |code, message: &str| Ok(Err(FieldViolation::new(field, code, message)));
-        let account = Account::Username(name.to_owned());
-        let response = match self.access_of(account, vec![RepositoryRef::by_id(repository)]).await {
+        let request = ResolveIssueAccessRequest {
+            repositories: vec![RepositoryRef::by_id(repository)],
+            account: Some(Account::Username(name.to_owned())),
+            to_change: true,
+            with_pulls: is_pull_request,
+        };
+        let response = match self.resolve(request).await {
             Ok(response) => response,
             Err(status) if status.code() == Code::NotFound => return refuse("unknown", "user does not exist"),
             Err(status) => return Err(unavailable(&status)),
         };
         match response.user {
-            Some(user) if !response.accesses.is_empty() => Ok(Ok(UserId(user.id))),
+            Some(user) if response.accesses.iter().any(|access| can_read(access, is_pull_request)) => {
+                Ok(Ok(UserId(user.id)))
+            }
             _ => refuse("no_access", "this user cannot read the repository"),
         }
     }
@@ -192,6 +204,12 @@ impl RepoClient {
         issues.dedup();
         Ok(TextTargets { mentions: found.mentions, issues })
     }
+}
+
+/// Whether an account can read the issues of a repository, or its pull requests.
+pub(crate) fn can_read(access: &IssueAccess, is_pull_request: bool) -> bool {
+    let permission = if is_pull_request { access.pull_permission() } else { access.permission() };
+    Permission::from(permission) >= Permission::Read
 }
 
 fn unavailable(status: &Status) -> IssueError {

@@ -93,7 +93,7 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
         Ok(label_ids)
     };
     let assignees = match is_writer {
-        true => assignees(state, repository, &request.assignee, &request.assignees).await?,
+        true => assignees(state, repository, false, (&request.assignee, &request.assignees)).await?,
         false => Ok(Vec::new()),
     };
     match (Title::parse(&request.title), Body::parse(request.body), assignees, labels) {
@@ -124,12 +124,12 @@ async fn decode_new(state: &AppState, grant: &Grant, request: CreateIssueRequest
 }
 
 /// Returns the users with these names, the first of which is empty for none, without duplicates, or
-/// the first violation.
+/// the first violation. They must be able to read issues, or pull requests.
 pub(super) async fn assignees(
     state: &AppState,
     repository: RepositoryId,
-    first: &str,
-    others: &[String],
+    is_pull_request: bool,
+    (first, others): (&str, &[String]),
 ) -> Result<Result<Vec<UserId>, FieldViolation>, IssueError> {
     let first = Some(("assignee", first)).filter(|(_, name)| !name.is_empty());
     let mut names: Vec<_> = first.into_iter().chain(others.iter().map(|name| ("assignees", name.as_str()))).collect();
@@ -138,7 +138,7 @@ pub(super) async fn assignees(
     if names.len() > MAX_ASSIGNEES {
         return Ok(Err(FieldViolation::new("assignees", "too_many", "an issue can have at most 10 assignees")));
     }
-    let lookups = names.into_iter().map(|(field, name)| state.repo.assignee(repository, field, name));
+    let lookups = names.into_iter().map(|named| state.repo.assignee(repository, is_pull_request, named));
     let mut users = Vec::new();
     for found in try_join_all(lookups).await? {
         match found {
@@ -156,16 +156,29 @@ pub(super) fn owners_of_labels(grant: &Grant) -> Vec<LabelOwner> {
 }
 
 async fn list_issues(state: &AppState, request: Request<ListIssuesRequest>) -> Result<ListIssuesResponse, IssueError> {
-    let grant = state.authorize(&request, request.get_ref().repository_id).await?;
+    let grant = state.authorize_settings(&request, request.get_ref().repository_id).await?;
     let request = request.into_inner();
     let repository = RepositoryId(request.repository_id);
-    let (classes, order, page) = decode_list(&request)?;
+    require_listed(&grant, request.kind)?;
+    let (mut classes, order, page) = decode_list(&request)?;
+    classes.retain(|class| if class.is_pull_request { grant.pulls_enabled } else { grant.issues_enabled });
     let found = match filter(state, &grant, request, classes).await? {
         Some(filter) => state.store.list(repository, &filter, order, page).await?,
         None => IssuePage::default(),
     };
     let issues = found.issues.into_iter().map(encode::issue).collect();
     Ok(ListIssuesResponse { issues, total_count: found.total, is_partial: found.is_partial })
+}
+
+/// Fails unless the repository has what a list is of: one of issues and pull requests if it is of both.
+fn require_listed(grant: &Grant, kind: i32) -> Result<(), IssueError> {
+    match IssueKind::try_from(kind) {
+        Ok(IssueKind::PullRequest) if grant.pulls_enabled => Ok(()),
+        Ok(IssueKind::PullRequest) => Err(IssueError::PullsDisabled),
+        Ok(IssueKind::Any) if grant.pulls_enabled => Ok(()),
+        _ if grant.issues_enabled => Ok(()),
+        _ => Err(IssueError::Disabled),
+    }
 }
 
 /// Parses a kind: for each kind of issue in the list, whether it is a pull request.
@@ -301,7 +314,7 @@ async fn list_user_issues(
     let mut visible = HashMap::new();
     for chunk in assigned.chunks(MAX_QUESTION_REPOSITORIES) {
         let ids: Vec<_> = chunk.iter().map(|(id, _)| *id).collect();
-        let response = state.repo.access_of_user(viewer, &ids).await?;
+        let response = state.repo.access_of_user(viewer, &ids, false).await?;
         visible.extend(response.accesses.into_iter().map(|access| (access.repository_id, access)));
     }
     let (shown, hidden): (Vec<_>, Vec<_>) = assigned.iter().partition(|(id, _)| visible.contains_key(&id.0));
@@ -404,8 +417,10 @@ async fn decode_change(
     let has_assignees = request.assignee.is_some() || request.assignees.is_some();
     let assignees = match is_writer && has_assignees {
         true => {
+            let first = request.assignee.as_deref().unwrap_or_default();
             let others = request.assignees.as_ref().map_or(&[][..], |names| names.usernames.as_slice());
-            assignees(state, repository, request.assignee.as_deref().unwrap_or_default(), others).await?.map(Some)
+            let is_pull_request = state.issue(repository, request.number).await?.class.is_pull_request;
+            assignees(state, repository, is_pull_request, (first, others)).await?.map(Some)
         }
         false => Ok(None),
     };
@@ -441,7 +456,7 @@ async fn list_timeline(
     let sources = store.sources(issue.id, repository).await?;
     // The caller may see the issue's own repository. Most issues have references from nowhere else.
     let accesses = match grant.user.as_ref().filter(|user| user.token_id != 0) {
-        Some(user) if !sources.is_empty() => state.repo.access_of_user(user, &sources).await?.accesses,
+        Some(user) if !sources.is_empty() => state.repo.access_of_user(user, &sources, false).await?.accesses,
         Some(_) | None => Vec::new(),
     };
     let visible: Vec<_> =

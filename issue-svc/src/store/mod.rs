@@ -39,7 +39,7 @@ pub(crate) use list::{MAX_ROWS_COUNTED_AHEAD, MAX_UNCOUNTED_ROWS};
 pub(crate) use listed_texts::{MAX_LISTED_TEXT_BYTES, MAX_PAGE_TEXT_BYTES};
 pub(crate) use purge::Deleted;
 pub(crate) use review_comments::{FoundReviewComment, ReviewCommentFilter};
-pub(crate) use search::{SearchFilter, WINDOW_ROWS};
+pub(crate) use search::{FoundIssue, SearchFilter, WINDOW_ROWS};
 pub(crate) use tallies::{COMMENT_CLASS, List, TallyChanges};
 pub(crate) use texts::MentionSource;
 pub(crate) use timeline::TimelineEntry;

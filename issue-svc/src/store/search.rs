@@ -36,6 +36,14 @@ pub(crate) struct SearchFilter {
     pub(crate) before_us: Option<i64>,
 }
 
+/// An issue that a search has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FoundIssue {
+    pub(crate) id: i64,
+    pub(crate) repository: RepositoryId,
+    pub(crate) is_pull_request: bool,
+}
+
 impl IssueTable {
     /// Returns the ids of the newest issues below an id, at most [`WINDOW_ROWS`], in descending
     /// order: of the user if the filter says so, else of all.
@@ -63,13 +71,14 @@ impl IssueTable {
         Ok(rows.into_iter().map(|(id,)| id).collect())
     }
 
-    /// Returns those of a window that match, in descending order, with their repositories.
+    /// Returns those of a window that match, in descending order.
     pub(crate) async fn search_matches(
         &self,
         filter: &SearchFilter,
         window: &[i64],
-    ) -> Result<Vec<(i64, RepositoryId)>, DbError> {
-        let mut query = Query::new("SELECT issues.id, issues.repository_id FROM issues WHERE issues.id IN ");
+    ) -> Result<Vec<FoundIssue>, DbError> {
+        let mut query =
+            Query::new("SELECT issues.id, issues.repository_id, issues.class FROM issues WHERE issues.id IN ");
         query.bind_list(window.iter().copied());
         query.push(" AND +issues.class IN ").bind_list(filter.classes.iter().map(|class| class.number()));
         if filter.is_created {
@@ -100,8 +109,13 @@ impl IssueTable {
             query.push(" AND issues.updated_us <= ").bind(before_us);
         }
         query.push(" ORDER BY issues.id DESC");
-        let rows: Vec<(i64, i64)> = self.db.all(query.sql(), query.args()).await?;
-        Ok(rows.into_iter().map(|(id, repository)| (id, RepositoryId(repository))).collect())
+        let rows: Vec<(i64, i64, i64)> = self.db.all(query.sql(), query.args()).await?;
+        let found = |(id, repository, class)| FoundIssue {
+            id,
+            repository: RepositoryId(repository),
+            is_pull_request: Class::from_number(class).is_pull_request,
+        };
+        Ok(rows.into_iter().map(found).collect())
     }
 
     /// Returns the issues with these ids, newest first.

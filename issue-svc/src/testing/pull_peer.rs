@@ -10,10 +10,12 @@ use ferrite_proto::git::{
     ListMergesRequest, ListMergesResponse, Merge, SetPullHeadRequest, SetPullHeadResponse, StageHeadRequest,
     StageHeadResponse,
 };
+use ferrite_proto::repo::resolve_issue_access_request::Account;
 use ferrite_proto::repo::{
     CheckPullSourceRequest, CheckPullSourceResponse, DescribeRepositoriesRequest, DescribeRepositoriesResponse,
-    DescribeReviewersRequest, DescribeReviewersResponse, PullSettings, ReauthorizeAccessRequest,
-    ReauthorizeAccessResponse, Repository, Reviewer, ReviewingTeam,
+    DescribeReviewersRequest, DescribeReviewersResponse, IssueAccess, Permission, PullSettings,
+    ReauthorizeAccessRequest, ReauthorizeAccessResponse, Repository, ResolveIssueAccessRequest,
+    ResolveIssueAccessResponse, Reviewer, ReviewingTeam, User,
 };
 use ferrite_rpc::auth::AuthError;
 use ferrite_rpc::testing::{FakeAccessService, FakeLineService, FakeMergeService, failure};
@@ -132,6 +134,26 @@ impl FakeAccessService for PullPeer {
             true => Err(AuthError::RepositoryNotFound.into()),
             false => Ok(Response::new(ReauthorizeAccessResponse {})),
         }
+    }
+
+    /// Those who may review read pull requests, and nobody reads issues.
+    async fn resolve_issue_access(
+        &self,
+        request: Request<ResolveIssueAccessRequest>,
+    ) -> Result<Response<ResolveIssueAccessResponse>, Status> {
+        let ResolveIssueAccessRequest { account, with_pulls, .. } = request.into_inner();
+        let Some(Account::Username(username)) = account else { return Err(Status::unimplemented("no such account")) };
+        let state = self.0.lock().unwrap();
+        let Some(reviewer) = state.reviewers.get(&username.to_lowercase()) else {
+            return Err(failure(Kind::NotFound, "USER_NOT_FOUND"));
+        };
+        let pull_permission = Permission::Read.into();
+        let accesses = match with_pulls && reviewer.can_read {
+            true => vec![IssueAccess { pull_permission, ..Default::default() }],
+            false => Vec::new(),
+        };
+        let user = Some(User { id: reviewer.user_id, username, ..Default::default() });
+        Ok(Response::new(ResolveIssueAccessResponse { accesses, user }))
     }
 
     async fn describe_reviewers(

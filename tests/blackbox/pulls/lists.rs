@@ -95,4 +95,20 @@ async fn an_issue_list_tells_issues_from_pull_requests(cluster: &Cluster) {
     assert_eq!(shown["merged"], true, "{merged}");
     assert!(shown["merged_at"].is_string() && shown["html_url"].is_string(), "{shown}");
     assert_eq!(shown["draft"], false);
+    // Both are switched off apart from each other. Without issues, pull requests are found and
+    // assigned all the same.
+    let search = async |kind: &str| {
+        let path = format!("/repos/issues/search?state=all&owner={}&type={kind}", work.owner.name);
+        work.owner.get(&path).await.expect(200).ids("number")
+    };
+    work.owner.patch(&work.repo, &json!({"has_issues": false})).await.expect(200);
+    assert_eq!(list("type=all&state=all").await, [pull]);
+    assert_eq!((search("pulls").await, search("issues").await), (vec![pull], vec![]));
+    let assigned = work.edit(pull, json!({"assignees": [work.owner.name]})).await;
+    assert_eq!(assigned["assignee"]["login"], work.owner.name.as_str());
+    work.owner.patch(&work.repo, &json!({"has_issues": true, "has_pull_requests": false})).await.expect(200);
+    assert_eq!(list("type=all&state=all").await, [issue]);
+    assert_eq!((search("pulls").await, search("issues").await), (vec![], vec![issue]));
+    work.owner.get(&work.path("/issues?type=pulls")).await.refused(404);
+    work.owner.get(&work.path(&format!("/issues/{pull}"))).await.refused(404);
 }

@@ -196,6 +196,7 @@ impl FakeAccessService for Peer {
                     owner: owner.to_uppercase(),
                     name: name.clone(),
                     permission: ferrite_proto::repo::Permission::from(*permission).into(),
+                    ..Default::default()
                 });
             }
         }

@@ -16,8 +16,8 @@ use crate::encode;
 use crate::error::IssueError;
 use crate::model::Class;
 use crate::state::AppState;
-use crate::store::{SearchFilter, WINDOW_ROWS};
-use crate::upstream::MAX_QUESTION_REPOSITORIES;
+use crate::store::{FoundIssue, SearchFilter, WINDOW_ROWS};
+use crate::upstream::{MAX_QUESTION_REPOSITORIES, can_read};
 
 /// Windows of issues that one search reads.
 const MAX_WINDOWS: usize = 10;
@@ -45,18 +45,19 @@ pub(super) async fn search_issues(
         below = *last;
         let matches = store.search_matches(&filter, &window).await?;
         look_up(state, viewer, &matches, &mut accesses).await?;
-        let is_shown = |repository: &RepositoryId| {
-            let access: Option<&IssueAccess> = accesses.get(repository).and_then(Option::as_ref);
-            access.is_some_and(|access| owner.is_empty() || access.owner.to_lowercase() == owner)
+        let is_shown = |found: &FoundIssue| {
+            let access: Option<&IssueAccess> = accesses.get(&found.repository).and_then(Option::as_ref);
+            let is_of_owner = |access: &IssueAccess| owner.is_empty() || access.owner.to_lowercase() == owner;
+            access.is_some_and(|access| can_read(access, found.is_pull_request) && is_of_owner(access))
         };
-        found.extend(matches.into_iter().filter(|(_, repository)| is_shown(repository)));
+        found.extend(matches.into_iter().filter(is_shown));
         if is_end || found.len() > page_end {
             break;
         }
     }
     let (count, has_more) = (found.len(), found.len() > page_end);
     let total_count = is_end.then(|| i64::try_from(count).unwrap_or(i64::MAX));
-    let ids: Vec<_> = found.into_iter().skip(offset).take(size).map(|(id, _)| id).collect();
+    let ids: Vec<_> = found.into_iter().skip(offset).take(size).map(|found| found.id).collect();
     let issues = if ids.is_empty() { Vec::new() } else { store.issues_by_id(&ids).await? };
     let repositories: BTreeSet<_> = issues.iter().map(|full| full.issue.repository.0).collect();
     let repositories =
@@ -69,13 +70,13 @@ pub(super) async fn search_issues(
 async fn look_up(
     state: &AppState,
     viewer: &GrantUser,
-    matches: &[(i64, RepositoryId)],
+    matches: &[FoundIssue],
     accesses: &mut HashMap<RepositoryId, Option<IssueAccess>>,
 ) -> Result<(), IssueError> {
-    let ids: BTreeSet<i64> = matches.iter().map(|(_, repository)| repository.0).collect();
+    let ids: BTreeSet<i64> = matches.iter().map(|found| found.repository.0).collect();
     let unknown: Vec<_> = ids.into_iter().map(RepositoryId).filter(|id| !accesses.contains_key(id)).collect();
     for chunk in unknown.chunks(MAX_QUESTION_REPOSITORIES) {
-        let response = state.repo.access_of_user(viewer, chunk).await?;
+        let response = state.repo.access_of_user(viewer, chunk, true).await?;
         accesses.extend(chunk.iter().map(|id| (*id, None)));
         accesses.extend(response.accesses.into_iter().map(|access| (RepositoryId(access.repository_id), Some(access))));
     }

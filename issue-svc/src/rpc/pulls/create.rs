@@ -118,7 +118,7 @@ async fn decode(
         head_branch: request.head_branch,
     };
     let assignees = match is_writer {
-        true => assignees(state, repository, "", &request.assignees).await?,
+        true => assignees(state, repository, true, ("", &request.assignees)).await?,
         false => Ok(Vec::new()),
     };
     let author = user(grant)?;

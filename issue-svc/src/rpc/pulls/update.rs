@@ -89,7 +89,7 @@ async fn decode(state: &AppState, grant: &Grant, request: UpdatePullRequest) -> 
     let is_writer = grant.permission >= Permission::Write;
     let milestone_id = request.milestone_id.filter(|_| is_writer);
     let assignees = match request.assignees.as_ref().filter(|_| is_writer) {
-        Some(names) => assignees(state, repository, "", &names.usernames).await?.map(Some),
+        Some(names) => assignees(state, repository, true, ("", &names.usernames)).await?.map(Some),
         None => Ok(None),
     };
     let labels = match request.labels.filter(|_| is_writer) {

@@ -32,11 +32,13 @@ async fn titles(writer: &IssueWriter, filter: &SearchFilter) -> Vec<String> {
         let Some(last) = window.last() else { return titles };
         below = *last;
         let found = writer.store.search_matches(filter, &window).await.unwrap();
-        let ids: Vec<_> = found.iter().map(|(id, _)| *id).collect();
+        let ids: Vec<_> = found.iter().map(|found| found.id).collect();
         let issues = writer.store.issues_by_id(&ids).await.unwrap();
-        assert_eq!(issues.iter().map(|full| full.issue.repository).collect::<Vec<_>>(), {
-            found.iter().map(|(_, repository)| *repository).collect::<Vec<_>>()
-        });
+        assert_eq!(issues.len(), found.len());
+        for (full, found) in issues.iter().zip(&found) {
+            let Issue { repository, class, .. } = &full.issue;
+            assert_eq!((*repository, class.is_pull_request), (found.repository, found.is_pull_request));
+        }
         titles.extend(issues.into_iter().map(|full| full.issue.title));
     }
 }

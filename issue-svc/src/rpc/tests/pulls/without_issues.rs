@@ -1,6 +1,8 @@
 //! Tests of pull requests in a repository whose issue tracker is off.
 
-use ferrite_proto::issue::{DeleteCommentRequest, GetCommentRequest, GetIssueRequest, ListIssueLabelsRequest};
+use ferrite_proto::issue::{
+    DeleteCommentRequest, GetCommentRequest, GetIssueRequest, IssueKind, ListIssueLabelsRequest, UserNames,
+};
 use ferrite_proto::operation::{DELETE_COMMENT, GET_COMMENT, GET_ISSUE, LIST_ISSUE_LABELS};
 
 use super::*;
@@ -88,6 +90,10 @@ async fn pull_requests_are_used_and_issues_are_not_there() {
                 let comment_id = made.comment.unwrap().id;
                 let number_of_comment = if is_by_number { number } else { 0 };
                 let target = Target { service: &service, number, number_of_comment, comment_id, label_id };
+                if is_pull {
+                    let hidden = target.use_all(&ada.without_pulls()).await;
+                    assert_eq!(hidden, vec!["PULLS_DISABLED".to_owned(); 11], "{number}");
+                }
                 let refused = if is_pull { Vec::new() } else { vec!["ISSUES_DISABLED".to_owned(); 11] };
                 assert_eq!(target.use_all(&off).await, refused, "{number}");
                 assert_eq!(target.use_all(&off.without_pulls()).await.first().unwrap(), "ISSUES_DISABLED");
@@ -97,6 +103,69 @@ async fn pull_requests_are_used_and_issues_are_not_there() {
         let mut comments = CommentServiceClient::new(service.channel.clone());
         let of_all = comments.list_comments(off.request(LIST_COMMENTS, list)).await.unwrap_err();
         assert_eq!(reason(&of_all), "ISSUES_DISABLED");
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lists_have_the_kinds_that_are_on() {
+    on_each_url(|url| async move {
+        let service = start(&url).await;
+        let ada = TestCaller::user(7, Permission::Admin);
+        create(&service, &ada, new_pull(7)).await.unwrap();
+        service.create(&ada, issue(String::new())).await.unwrap();
+        let list = async |caller: &TestCaller, kind: IssueKind| {
+            let (page, page_size, kind) = (1, 10, kind.into());
+            let request = ListIssuesRequest { repository_id: REPOSITORY, page, page_size, kind, ..Default::default() };
+            let listed = service.list(caller, request).await.map_err(|status| reason(&status))?;
+            Ok::<_, String>(listed.issues.iter().map(|issue| issue.number).collect::<Vec<_>>())
+        };
+        let (issues_off, pulls_off) = (|| Err("ISSUES_DISABLED".to_owned()), || Err("PULLS_DISABLED".to_owned()));
+        for (caller, issues, pulls, all) in [
+            (ada.clone(), Ok(vec![2]), Ok(vec![1]), Ok(vec![2, 1])),
+            (ada.without_issues(), issues_off(), Ok(vec![1]), Ok(vec![1])),
+            (ada.without_pulls(), Ok(vec![2]), pulls_off(), Ok(vec![2])),
+            (ada.without_issues().without_pulls(), issues_off(), pulls_off(), issues_off()),
+        ] {
+            assert_eq!(list(&caller, IssueKind::Issue).await, issues);
+            assert_eq!(list(&caller, IssueKind::PullRequest).await, pulls);
+            assert_eq!(list(&caller, IssueKind::Any).await, all);
+        }
+        service.stop().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_reads_pull_requests_alone_is_assigned_to_them() {
+    on_each_url(|url| async move {
+        let service = start(&url).await;
+        let ada = TestCaller::user(7, Permission::Write).without_issues();
+        service.peer.set_reviewer("bob", 8, false);
+        let bob = || vec!["bob".to_owned()];
+        let of = |pull: &Issue| (pull.assignee_id, pull.other_assignee_ids.len());
+        let pull = create(&service, &ada, CreatePullRequest { assignees: bob(), ..new_pull(7) }).await.unwrap();
+        assert_eq!(of(&pull), (8, 0));
+        let assign = |usernames| UpdatePullRequest { assignees: Some(UserNames { usernames }), ..Default::default() };
+        assert_eq!(of(&update(&service, &ada, assign(Vec::new())).await.unwrap()), (0, 0));
+        assert_eq!(of(&update(&service, &ada, assign(bob())).await.unwrap()), (8, 0));
+        let unassigned = UpdateIssueRequest {
+            repository_id: REPOSITORY,
+            number: 1,
+            assignees: Some(UserNames::default()),
+            ..Default::default()
+        };
+        let assigned = UpdateIssueRequest { assignees: Some(UserNames { usernames: bob() }), ..unassigned.clone() };
+        let mut issues = IssueServiceClient::new(service.channel.clone());
+        for (request, expected) in [(unassigned, (0, 0)), (assigned, (8, 0))] {
+            let changed = issues.update_issue(ada.request(UPDATE_ISSUE, request)).await.unwrap().into_inner();
+            assert_eq!(of(&changed.issue.unwrap()), expected);
+        }
+        // The fake of repo-svc says that nobody reads issues.
+        let new = CreateIssueRequest { assignee: "bob".to_owned(), ..issue(String::new()) };
+        let refused = service.create(&TestCaller::user(7, Permission::Write), new).await.unwrap_err();
+        assert_eq!(ferrite_proto::error::violations(&refused)[0].0, "assignee");
         service.stop().await;
     })
     .await;
