@@ -183,6 +183,12 @@ async fn lists_and_tabs_are_shown_to_everybody(cluster: &Cluster) {
     page(&eve, &site.at("/pulls/999")).await.expect(404);
     page(&eve, &format!("{pull}/reviews/999")).await.expect(404);
     site.ada.patch(&site.repo, &json!({"has_issues": false})).await.expect(200);
+    let milestone = site.ada.new_milestone(&site.repo, "v1").await;
+    for place in ["/labels", "/milestones", &format!("/milestone/{milestone}")] {
+        shows(&page(&site.ada, &site.at(place)).await.expect(200), &[&format!("href=\"{}", site.at("/pulls"))]);
+    }
+    shows(&page(&site.ada, &site.at("/pulls?q=nothing")).await.expect(200), &["No pull request matches"]);
+    shows(&page(&site.ada, &site.at(&format!("/issues/{number}/edit"))).await.expect(200), &["v1", &site.ada.name]);
     for (place, text) in [("/pulls".to_owned(), ESCAPED), (format!("/pulls/{number}"), ESCAPED)] {
         shows(&page(&site.ada, &site.at(&place)).await.expect(200), &[text]);
     }

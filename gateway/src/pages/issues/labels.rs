@@ -5,6 +5,7 @@ use axum::http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::list::Kind;
 use super::view::is_writer;
 use super::{RepositoryForm, number};
 use crate::http::error::ApiError;
@@ -12,7 +13,7 @@ use crate::pages::components::{Pager, filters, page_number};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
-use crate::pages::repositories::{RepositoryVisit, Tab};
+use crate::pages::repositories::RepositoryVisit;
 use crate::pages::view::Label;
 
 const PAGE_SIZE: u64 = 50;
@@ -38,6 +39,7 @@ struct Draft {
 #[derive(Template)]
 #[template(path = "issues/labels.html")]
 struct Labels {
+    kind: Kind,
     repository: String,
     labels: Vec<ListedLabel>,
     pager: Pager,
@@ -144,7 +146,9 @@ async fn page(at: &RepositoryVisit, draft: Draft, message: Option<String>) -> Pa
     let labels = at.visit.api.list::<ListedLabel>(&path).await?;
     let pager = Pager::of(here, PAGE_SIZE, &labels);
     let status = status(message.as_ref());
+    let kind = Kind::of(at);
     let content = Labels {
+        kind,
         repository: at.repository.path(),
         labels: labels.items,
         pager,
@@ -153,7 +157,7 @@ async fn page(at: &RepositoryVisit, draft: Draft, message: Option<String>) -> Pa
         draft,
         message,
     };
-    Ok(with_status(status, at.page(Tab::Issues, &content)?))
+    Ok(with_status(status, at.page(kind.tab(), &content)?))
 }
 
 fn edit_page(at: &RepositoryVisit, id: i64, draft: Draft, message: Option<String>) -> PageResult {
@@ -161,7 +165,7 @@ fn edit_page(at: &RepositoryVisit, id: i64, draft: Draft, message: Option<String
     let repository = at.repository.path();
     let action = format!("{repository}/labels/{id}/edit");
     let content = EditPage { repository, action, token: FormToken::of(&at.visit), draft, message };
-    Ok(with_status(status, at.page(Tab::Issues, &content)?))
+    Ok(with_status(status, at.page(Kind::of(at).tab(), &content)?))
 }
 
 fn status(message: Option<&String>) -> StatusCode {

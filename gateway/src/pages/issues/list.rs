@@ -11,7 +11,7 @@ use crate::pages::layout::Content;
 use crate::pages::repositories::{RepositoryVisit, Tab};
 use crate::pages::view::Label;
 
-pub(in crate::pages) const PAGE_SIZE: u64 = 25;
+pub(super) const PAGE_SIZE: u64 = 25;
 /// Labels and milestones to filter by; others work in links.
 const MAX_CHOICES: u32 = 100;
 /// Orders as links name them, in words, and as the API takes them. The first is the usual one.
@@ -41,18 +41,18 @@ struct List {
 
 /// What a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Issues,
     Pulls,
 }
 
 /// The open and the closed part of a list. Numbers are absent where the API does not count.
-pub(in crate::pages) struct Tabs {
-    pub(in crate::pages) is_open: bool,
-    pub(in crate::pages) open_link: String,
-    pub(in crate::pages) closed_link: String,
-    pub(in crate::pages) open: Option<u64>,
-    pub(in crate::pages) closed: Option<u64>,
+pub(super) struct Tabs {
+    pub(super) is_open: bool,
+    pub(super) open_link: String,
+    pub(super) closed_link: String,
+    pub(super) open: Option<u64>,
+    pub(super) closed: Option<u64>,
 }
 
 /// What is in the fields of the filter.
@@ -73,14 +73,19 @@ impl Content for List {
 }
 
 impl Kind {
-    fn heading(self) -> &'static str {
+    /// What labels and milestones are about: pull requests alone while issues are off.
+    pub(super) fn of(at: &RepositoryVisit) -> Self {
+        if at.repository.has_issues { Self::Issues } else { Self::Pulls }
+    }
+
+    pub(super) fn heading(self) -> &'static str {
         match self {
             Self::Issues => "Issues",
             Self::Pulls => "Pull requests",
         }
     }
 
-    fn noun(self) -> &'static str {
+    pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Issues => "issue",
             Self::Pulls => "pull request",
@@ -88,21 +93,21 @@ impl Kind {
     }
 
     /// The word of paths, and of the API.
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Issues => "issues",
             Self::Pulls => "pulls",
         }
     }
 
-    fn icon(self) -> &'static str {
+    pub(super) fn icon(self) -> &'static str {
         match self {
             Self::Issues => "issue",
             Self::Pulls => "pull",
         }
     }
 
-    fn tab(self) -> Tab {
+    pub(super) fn tab(self) -> Tab {
         match self {
             Self::Issues => Tab::Issues,
             Self::Pulls => Tab::Pulls,
@@ -112,7 +117,7 @@ impl Kind {
 
 impl Tabs {
     /// `here` is path and query of the page, `shown` the number of the part that it shows.
-    pub(in crate::pages) fn new(here: &str, shown: Option<u64>, other: Option<u64>) -> Self {
+    pub(super) fn new(here: &str, shown: Option<u64>, other: Option<u64>) -> Self {
         let is_open = is_open(here);
         let (open, closed) = if is_open { (shown, other) } else { (other, shown) };
         let first_page = with_parameter(here, "page", "");
@@ -128,7 +133,7 @@ pub(super) fn is_open(here: &str) -> bool {
 }
 
 /// The words of the API for the shown and the other part of a list.
-pub(in crate::pages) fn states(here: &str) -> (&'static str, &'static str) {
+pub(super) fn states(here: &str) -> (&'static str, &'static str) {
     if is_open(here) { ("open", "closed") } else { ("closed", "open") }
 }
 
@@ -136,9 +141,9 @@ pub(super) async fn list(at: RepositoryVisit) -> PageResult {
     page(&at, Kind::Issues).await
 }
 
-/// The pull requests of a repository that has issues as well.
-pub(in crate::pages) async fn pulls(at: &RepositoryVisit) -> PageResult {
-    page(at, Kind::Pulls).await
+/// The pull requests of a repository.
+pub(in crate::pages) async fn pulls(at: RepositoryVisit) -> PageResult {
+    page(&at, Kind::Pulls).await
 }
 
 async fn page(at: &RepositoryVisit, kind: Kind) -> PageResult {
@@ -175,7 +180,7 @@ async fn page(at: &RepositoryVisit, kind: Kind) -> PageResult {
 }
 
 /// Returns the number of entries of a list.
-pub(in crate::pages) async fn count(api: &Client, path: &str) -> PageResult<Option<u64>> {
+pub(super) async fn count(api: &Client, path: &str) -> PageResult<Option<u64>> {
     let listed: Listed<serde_json::Value> = api.list(path).await?;
     Ok(listed.total)
 }

@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::list::{PAGE_SIZE, Tabs, count, states};
+use super::list::{Kind, PAGE_SIZE, Tabs, count, states};
 use super::number;
 use super::view::{Issue, Milestone, is_writer};
 use crate::pages::components::{Pager, filters, page_number};
@@ -10,11 +10,12 @@ use crate::pages::error::PageResult;
 use crate::pages::form::FormToken;
 use crate::pages::layout::Content;
 use crate::pages::markdown::render_many;
-use crate::pages::repositories::{RepositoryVisit, Tab};
+use crate::pages::repositories::RepositoryVisit;
 
 #[derive(Template)]
 #[template(path = "issues/milestones.html")]
 struct Milestones {
+    kind: Kind,
     repository: String,
     token: FormToken,
     tabs: Tabs,
@@ -27,6 +28,7 @@ struct Milestones {
 #[derive(Template)]
 #[template(path = "issues/milestone.html")]
 struct MilestonePage {
+    kind: Kind,
     repository: String,
     token: FormToken,
     milestone: Milestone,
@@ -59,7 +61,9 @@ pub(super) async fn list(at: RepositoryVisit) -> PageResult {
     let (pager, tabs) = (Pager::of(here, PAGE_SIZE, &milestones), Tabs::new(here, milestones.total, other));
     let texts = milestones.items.iter().map(|milestone| milestone.description.clone()).collect();
     let html = render_many(&at.visit, texts, &at.repository.full_name()).await?;
+    let kind = Kind::of(&at);
     let content = Milestones {
+        kind,
         repository: at.repository.path(),
         token: FormToken::of(&at.visit),
         tabs,
@@ -67,7 +71,7 @@ pub(super) async fn list(at: RepositoryVisit) -> PageResult {
         is_writer: is_writer(&at),
         pager,
     };
-    at.page(Tab::Issues, &content)
+    at.page(kind.tab(), &content)
 }
 
 /// The issues and pull requests of a milestone.
@@ -81,7 +85,9 @@ pub(super) async fn show(at: RepositoryVisit) -> PageResult {
     let pager = Pager::of(here, PAGE_SIZE, &issues);
     let mut tabs = Tabs::new(here, None, None);
     (tabs.open, tabs.closed) = (Some(milestone.open_issues), Some(milestone.closed_issues));
+    let kind = Kind::of(&at);
     let content = MilestonePage {
+        kind,
         repository: at.repository.path(),
         token: FormToken::of(&at.visit),
         milestone,
@@ -92,5 +98,5 @@ pub(super) async fn show(at: RepositoryVisit) -> PageResult {
         shows_repository: false,
         pager,
     };
-    at.page(Tab::Issues, &content)
+    at.page(kind.tab(), &content)
 }

@@ -5,7 +5,6 @@ mod commits;
 mod conversation;
 mod files;
 mod line_comments;
-mod list;
 mod merge_box;
 mod new;
 mod requirements;
@@ -25,7 +24,7 @@ use super::error::{PageError, PageResult};
 use super::expensive::expensive;
 use super::form::Fields;
 use super::issues::view::{Issue, can_change, can_comment};
-use super::issues::{RepositoryForm, number};
+use super::issues::{RepositoryForm, list, number};
 use super::layout::Content;
 use super::pool::Group;
 use super::repositories::{RepositoryVisit, Tab};
@@ -88,7 +87,7 @@ struct Rights {
 pub(super) fn router() -> Router<PagesState> {
     let pull = "/{owner}/{repo}/pulls/{index}";
     Router::new()
-        .route("/{owner}/{repo}/pulls", get(list::list))
+        .route("/{owner}/{repo}/pulls", get(list::pulls))
         .route("/{owner}/{repo}/pulls/new", get(new::choose))
         .route("/{owner}/{repo}/pulls/new/{*basehead}", get(new::form).post(new::create))
         .route(pull, get(conversation::conversation).post(actions::act))
