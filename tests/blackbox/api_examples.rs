@@ -24,6 +24,7 @@ on_profiles! {
         the_example_in_go_keeps_what_others_changed
         the_first_steps_with_pull_requests_merge_one
         the_example_of_a_review_rejects_and_approves
+        the_example_of_rules_protects_the_base
     }
 }
 
@@ -139,14 +140,33 @@ async fn the_first_steps_with_pull_requests_merge_one(cluster: &Cluster) {
     ada.get(&format!("{repo}/contents/hello.txt")).await.expect(200);
 }
 
+/// Opens a pull request in a new repository `demo`.
+async fn open_pull(user: &User) -> String {
+    let repo = user.new_tracker("demo", json!({"auto_init": true})).await;
+    let file = json!({"message": "Say hello", "content": "aGVsbG8K", "branch": "main", "new_branch": "hello"});
+    user.put(&format!("{repo}/contents/hello.txt"), &file).await.expect(201);
+    let pull = json!({"head": "hello", "base": "main", "title": "Say hello"});
+    user.post(&format!("{repo}/pulls"), &pull).await.expect(201);
+    repo
+}
+
+async fn the_example_of_rules_protects_the_base(cluster: &Cluster) {
+    let ada = cluster.user("ada").await;
+    let repo = open_pull(&ada).await;
+    let example = Example::of(PULLS, "shell", "rules.sh");
+    let (is_done, printed, complaint) =
+        example.run(&ada, &["bash", "-eu"], &[&format!("{}/demo", ada.name), "1"]).await;
+    assert!(is_done, "{printed}\n{complaint}");
+    let needed = ada.get(&format!("{repo}/pulls/1/merge-requirements")).await.expect(200).json();
+    let missing = needed["requirements"].as_array().unwrap().iter().filter(|one| one["met"] == false);
+    let missing: Vec<_> = missing.map(|one| (one["kind"].as_str().unwrap(), one["context"].as_str())).collect();
+    assert_eq!(missing, [("check", Some("test")), ("approvals", None)]);
+}
+
 async fn the_example_of_a_review_rejects_and_approves(cluster: &Cluster) {
     let (ada, bob) = (cluster.user("ada").await, cluster.user("bob").await);
-    let repo = ada.new_tracker("demo", json!({"auto_init": true})).await;
+    let repo = open_pull(&ada).await;
     ada.put(&format!("{repo}/collaborators/{}", bob.name), &json!({"permission": "write"})).await.empty(204);
-    let file = json!({"message": "Say hello", "content": "aGVsbG8K", "branch": "main", "new_branch": "hello"});
-    ada.put(&format!("{repo}/contents/hello.txt"), &file).await.expect(201);
-    let pull = json!({"head": "hello", "base": "main", "title": "Say hello"});
-    ada.post(&format!("{repo}/pulls"), &pull).await.expect(201);
     let example = Example::of(PULLS, "bash", "review.sh");
     let (is_done, printed, complaint) =
         example.run(&bob, &["bash", "-eu"], &[&format!("{}/demo", ada.name), "1"]).await;
