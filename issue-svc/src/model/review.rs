@@ -114,7 +114,7 @@ impl NewReviewComment {
             1.. => None,
             // Without a position, the comment is on neither side.
             0 if !new.is_old_side => {
-                Some(FieldViolation::new(position, "required", "either this or `old_position` is required"))
+                Some(FieldViolation::new(position, "required", "`new_position` or `old_position` is required"))
             }
             _ => Some(FieldViolation::new(position, "invalid", "must be the number of a line, from 1")),
         };

@@ -67,9 +67,21 @@ async fn required_approvals_hold_a_merge_back(cluster: &Cluster) {
     is_missing("1 of 2 required approvals").await;
     // The same user does not count twice, a reader does not count, and what is pending is not said.
     approve(&work, &bob, number).await;
-    approve(&work, &cluster.outsider().await, number).await;
+    let outsider = cluster.outsider().await;
+    let approval = approve(&work, &outsider, number).await;
     work.review(&carol, number, json!({"body": "Draft"})).await;
     work.review(&carol, number, json!({"event": "COMMENT", "body": "Hm"})).await;
+    is_missing("1 of 2 required approvals").await;
+    // It counts once its author can write, and as long as that holds.
+    for (permission, names) in [("write", vec![&bob.name, &outsider.name]), ("read", vec![&bob.name])] {
+        work.owner.share(&work.repo, &outsider, permission).await;
+        let needed = work.requirements(&work.owner, number).await;
+        let counted = needed["counted_reviewers"].as_array().unwrap().iter();
+        let mut counted: Vec<_> = counted.map(|user| user["login"].as_str().unwrap()).collect();
+        counted.sort_unstable_by_key(|name| *name != bob.name);
+        assert_eq!(counted, names, "{permission}");
+        assert_eq!(work.shown(number, &approval).await["official"], false);
+    }
     is_missing("1 of 2 required approvals").await;
     assert_eq!(work.tip("main").await, base);
     approve(&work, &carol, number).await;
