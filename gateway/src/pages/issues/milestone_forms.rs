@@ -4,6 +4,7 @@ use askama::Template;
 use axum::http::{Method, StatusCode};
 use serde_json::json;
 
+use super::list::Kind;
 use super::view::{Milestone, end_of_day, is_writer};
 use super::{RepositoryForm, number};
 use crate::http::error::ApiError;
@@ -11,7 +12,7 @@ use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
-use crate::pages::repositories::{RepositoryVisit, Tab};
+use crate::pages::repositories::RepositoryVisit;
 
 #[derive(Template)]
 #[template(path = "issues/milestone_edit.html")]
@@ -154,7 +155,7 @@ fn page(
     };
     let content =
         EditPage { heading, action, back, token: FormToken::of(&at.visit), draft, milestone, preview, message };
-    Ok(with_status(status, at.page(Tab::Issues, &content)?))
+    Ok(with_status(status, at.page(Kind::of(at).tab(), &content)?))
 }
 
 #[cfg(test)]
