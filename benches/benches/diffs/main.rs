@@ -16,7 +16,7 @@ use clap::Parser;
 use ferrite_benches::git::{git, run, text};
 use ferrite_benches::history::{MAIN, Random, cache, cached};
 use ferrite_benches::{Failure, block_on, from_root, percentile_ms};
-use git_store::git::command::diff::DiffBase;
+use git_store::git::command::diff::{DiffBase, Whitespace};
 use git_store::git::command::{Git, GitOptions};
 use git_store::repo::objects::full_id;
 use git_store::repo::read::diff::{DiffPair, read_diff};
@@ -139,7 +139,7 @@ fn pair<'a>(commits: &[&'a str], random: &mut Random) -> (&'a str, &'a str) {
 async fn one(ours: &Git, repository: &Path, old: &str, new: &str, counts: &mut Counts) -> Result<(), Failure> {
     let id = |text: &str| full_id(text.as_bytes()).ok_or("git printed no id");
     let pair = DiffPair { old: Some(id(old)?), new: id(new)? };
-    let mut child = ours.diff(repository, DiffBase::Commit(id(old)?), pair.new, false)?;
+    let mut child = ours.diff(repository, DiffBase::Commit(id(old)?), pair.new, false, Whitespace::ShowAll)?;
     let mut plain = git(repository, &["diff", old, new]).spawn()?;
     let (made, expected) = tokio::try_join!(all(child.stdout.take()), all(plain.stdout.take()))?;
     counts.bytes += expected.len() as u64;
@@ -157,7 +157,7 @@ async fn one(ours: &Git, repository: &Path, old: &str, new: &str, counts: &mut C
         return Err("git failed".into());
     }
     let begin = Instant::now();
-    let diff = read_diff(ours, repository, pair).await?;
+    let diff = read_diff(ours, repository, pair, Whitespace::ShowAll).await?;
     counts.times.push(begin.elapsed());
     let numbers = run(repository, &["diff", "--numstat", "-z", old, new]).await?;
     if !diff.changes.is_truncated && render::numstat(&diff.changes) != numbers {

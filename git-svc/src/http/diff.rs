@@ -5,10 +5,10 @@ use std::io;
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use ferrite_core::headers::matches_etag;
-use ferrite_proto::{id::RepositoryId, operation::DIFF, raw::DIFF_COMMIT_HEADER};
+use ferrite_proto::{git, id::RepositoryId, operation::DIFF, raw::DIFF_COMMIT_HEADER};
 use futures_util::stream;
 use git_store::{
-    git::command::diff::DiffBase,
+    git::command::diff::{DiffBase, Whitespace},
     repo::{read::diff::DiffPair, revision::Revision},
     types::error::GitError,
 };
@@ -26,9 +26,9 @@ use crate::{
     transfer::archive::{DiffFormat, DiffText},
 };
 
-/// `GET /git/{id}/diff?head=…&format=…[&base=…]`: what a commit changed compared with its first
-/// parent, or what `head` changed since its merge base with `base`. `HEAD` makes no diff, and sets
-/// `Content-Length` only if it is cached.
+/// `GET /git/{id}/diff?head=…&format=…[&base=…][&whitespace=…]`: what a commit changed compared with
+/// its first parent, or what `head` changed since its merge base with `base`. `HEAD` makes no diff,
+/// and sets `Content-Length` only if it is cached.
 ///
 /// The entity tag is weak: abbreviated ids in the text become longer as the repository grows.
 pub(super) async fn diff(
@@ -67,6 +67,10 @@ async fn text(state: &AppState, id: RepositoryId, query: &str) -> Result<DiffTex
     };
     let (head, format) = (Revision::parse(&value("head")?)?, DiffFormat::parse(&value("format")?)?);
     let base = query::value(query, "base").map(|base| Revision::parse(&base)).transpose()?;
+    let whitespace = match query::value(query, "whitespace") {
+        Some(name) if format != DiffFormat::Patch => whitespace(&name)?,
+        _ => Whitespace::ShowAll,
+    };
     let job = move |repo: &git2::Repository| {
         let head = head.resolve(repo)?.commit;
         let base = match &base {
@@ -76,5 +80,12 @@ async fn text(state: &AppState, id: RepositoryId, query: &str) -> Result<DiffTex
         Ok((base, head))
     };
     let (base, head) = state.pool.run(id, job).await?;
-    Ok(DiffText { repository: id, format, base, head, git: state.git.version() })
+    Ok(DiffText { repository: id, format, base, head, whitespace, git: state.git.version() })
+}
+
+/// Parses the name of a value of the contract.
+fn whitespace(name: &[u8]) -> Result<Whitespace, GitError> {
+    let mode = std::str::from_utf8(name).ok().and_then(git::Whitespace::from_str_name);
+    let unknown = || GitError::invalid("whitespace", "unknown", "must be a name of `Whitespace`");
+    mode.map(Whitespace::from).ok_or_else(unknown)
 }

@@ -10,6 +10,7 @@ use ferrite_proto::{
 };
 use ferrite_rpc::auth::Caller;
 use git_store::{
+    git::command::diff::Whitespace,
     repo::{
         read::{
             CommitInfo, Deadline,
@@ -63,9 +64,10 @@ async fn compare(state: &AppState, request: Request<CompareRequest>) -> Result<C
     let old = if request.is_direct { base } else { merge_base.ok_or(GitError::NoCommonHistory)? };
     let listed = state.pool.run(id, move |repo| page_of(repo, &commits, page)).await?;
     let wanted = Wanted { stats: request.with_stats, files: request.with_files };
+    let pair = DiffPair { old: Some(old), new: head };
     let _permit = state.limiters.diff.acquire(id, &client).await?;
     let (changes, commits) = tokio::try_join!(
-        changes_of(state, id, DiffPair { old: Some(old), new: head }),
+        changes_of(state, id, pair, request.whitespace().into()),
         with_changes(state, id, listed.commits, wanted)
     )?;
     Ok(CompareResponse {
@@ -95,7 +97,7 @@ async fn get_diff(state: &AppState, request: Request<GetDiffRequest>) -> Result<
         DiffPair { old: Some(old.ok_or(GitError::NoCommonHistory)?), new: head }
     };
     let _permit = state.limiters.diff.acquire(id, &client).await?;
-    let diff = read_diff(&state.git, &state.store.path(id), pair).await?;
+    let diff = read_diff(&state.git, &state.store.path(id), pair, request.whitespace().into()).await?;
     Ok(GetDiffResponse {
         old_id: pair.old.map(|id| id.to_string()).unwrap_or_default(),
         new_id: pair.new.to_string(),
@@ -135,11 +137,17 @@ pub(super) async fn parted(
 }
 
 /// Compares two commits. The caller holds a permit.
-pub(super) async fn changes_of(state: &AppState, id: RepositoryId, pair: DiffPair) -> Result<Changes, RpcError> {
+pub(super) async fn changes_of(
+    state: &AppState,
+    id: RepositoryId,
+    pair: DiffPair,
+    whitespace: Whitespace,
+) -> Result<Changes, RpcError> {
     if pair.old == Some(pair.new) {
         return Ok(Changes::default());
     }
-    let outcome = read_changes(&state.git, &state.store.path(id), &[pair], ChangeLimits::single()).await?;
+    let limits = ChangeLimits { whitespace, ..ChangeLimits::single() };
+    let outcome = read_changes(&state.git, &state.store.path(id), &[pair], limits).await?;
     match (outcome.failure, outcome.changes.into_iter().next().flatten()) {
         (Some(failure), _) => Err(failure.into()),
         (None, Some(changes)) => Ok(changes),

@@ -14,6 +14,7 @@ use ferrite_proto::{
 use ferrite_rpc::{auth::Caller, service_key::MAX_REVIEWERS};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use git_store::{
+    git::command::diff::Whitespace,
     repo::{
         merge::{ConflictFile, ConflictRange, LineRange, Mergeability, Merger},
         read::diff::DiffPair,
@@ -233,7 +234,8 @@ impl Reading<'_> {
             return Ok(found);
         }
         let _permit = self.state.limiters.merge.acquire(self.id, &self.client).await?;
-        let changes = changes_of(self.state, self.id, DiffPair { old: Some(merge_base), new: head }).await?;
+        let pair = DiffPair { old: Some(merge_base), new: head };
+        let changes = changes_of(self.state, self.id, pair, Whitespace::ShowAll).await?;
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let stats = PullStats {
             additions: number(changes.additions),

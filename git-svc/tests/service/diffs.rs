@@ -7,7 +7,7 @@ use bytes::Bytes;
 use ferrite_proto::{
     git::{
         ChangeStatus, Changes, CompareRequest, CompareResponse, GetCommitRequest, GetDiffRequest, LineKind,
-        ListCommitsRequest,
+        ListCommitsRequest, Whitespace,
     },
     grant::Grant,
     operation::{COMPARE, DIFF},
@@ -197,7 +197,8 @@ async fn commits_have_what_they_changed_if_that_is_requested() {
 async fn a_diff_has_the_lines_of_each_file() {
     let f = parted().await;
     let get = async |base: Vec<u8>, head: Oid, is_direct| {
-        let request = GetDiffRequest { repository_id: f.id, base, head: revision(head), is_direct };
+        let head = revision(head);
+        let request = GetDiffRequest { repository_id: f.id, base, head, is_direct, ..GetDiffRequest::default() };
         f.service.diffs().get_diff(f.service.with_grant(f.id, request)).await.map(tonic::Response::into_inner)
     };
     let found = get(Vec::new(), f.topic, false).await.unwrap();
@@ -251,6 +252,45 @@ async fn the_text_is_gits_own_and_is_not_sent_again() {
     ] {
         assert_eq!(f.text(Method::GET, &query, &[]).await.0, status, "{query}");
     }
+}
+
+#[tokio::test]
+async fn changes_of_whitespace_count_unless_they_are_ignored() {
+    let f = parted().await;
+    let spaced = {
+        let repo = f.service.on_disk(f.id);
+        commit(&repo, &[("a", b"1 \n"), ("long", b"one\n"), ("b", b"x\n")], &[f.first], 40)
+    };
+    let compare = async |whitespace: i32| {
+        let request = CompareRequest { whitespace, with_files: true, ..f.request(f.first, spaced) };
+        let found = f.compare(request).await.unwrap();
+        assert_eq!(shown(found.commits[0].changes.as_ref().unwrap()).len(), 2, "commits have all");
+        shown(&found.changes.unwrap())
+    };
+    for show_all in [Whitespace::Unspecified.into(), Whitespace::ShowAll.into(), 99] {
+        assert_eq!(compare(show_all).await, ["M a 1 1", "M long 0 19"]);
+    }
+    assert_eq!(compare(Whitespace::IgnoreEol.into()).await, ["M long 0 19"]);
+    let whitespace = Whitespace::IgnoreAll.into();
+    let request = GetDiffRequest { repository_id: f.id, head: revision(spaced), whitespace, ..Default::default() };
+    let found = f.service.diffs().get_diff(f.service.with_grant(f.id, request)).await.unwrap().into_inner();
+    assert_eq!((shown(&found.changes.unwrap()), found.patches.len()), (vec!["M long 0 19".to_owned()], 1));
+
+    let (first, spaced) = (f.first.to_string(), spaced.to_string());
+    let mut tags = Vec::new();
+    for (mode, flags) in [("SHOW_ALL", &[][..]), ("IGNORE_ALL", &["-w"][..]), ("IGNORE_CHANGE", &["-b"][..])] {
+        let query = format!("head={spaced}&format=diff&whitespace=WHITESPACE_{mode}");
+        let (status, headers, text) = f.text(Method::GET, &query, &[]).await;
+        assert_eq!(status, StatusCode::OK, "{query}");
+        let plain = f.plain(&[&["diff"][..], flags, &[first.as_str(), spaced.as_str()]].concat());
+        assert!(text == plain, "{query}: {}", text.escape_ascii());
+        tags.push(headers["etag"].clone());
+    }
+    assert!(tags[0] != tags[1] && tags[1] != tags[2], "each is kept for itself");
+    let patch = async |rest: &str| f.text(Method::GET, &format!("head={spaced}&format=patch{rest}"), &[]).await.2;
+    assert_eq!(patch("&whitespace=WHITESPACE_IGNORE_ALL").await, patch("").await, "a patch has all");
+    let unknown = format!("head={spaced}&format=diff&whitespace=ignore-all");
+    assert_eq!(f.text(Method::GET, &unknown, &[]).await.0, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]

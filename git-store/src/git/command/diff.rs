@@ -6,6 +6,7 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
+use ferrite_proto::git;
 use git2::Oid;
 use tokio::process::Command;
 
@@ -48,6 +49,43 @@ pub enum DiffBase {
     MergeBase(Oid),
 }
 
+/// How changes of whitespace count. A file that has no others is not in a diff, unless its path or
+/// mode differs too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Whitespace {
+    /// As others.
+    #[default]
+    ShowAll,
+    /// Not at all.
+    IgnoreAll,
+    /// Only where there was none or is none now, and not at the end of lines.
+    IgnoreChange,
+    /// Not at the end of lines, such as carriage returns.
+    IgnoreEol,
+}
+
+impl From<git::Whitespace> for Whitespace {
+    fn from(mode: git::Whitespace) -> Self {
+        match mode {
+            git::Whitespace::Unspecified | git::Whitespace::ShowAll => Self::ShowAll,
+            git::Whitespace::IgnoreAll => Self::IgnoreAll,
+            git::Whitespace::IgnoreChange => Self::IgnoreChange,
+            git::Whitespace::IgnoreEol => Self::IgnoreEol,
+        }
+    }
+}
+
+impl Whitespace {
+    fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::ShowAll => None,
+            Self::IgnoreAll => Some("--ignore-all-space"),
+            Self::IgnoreChange => Some("--ignore-space-change"),
+            Self::IgnoreEol => Some("--ignore-space-at-eol"),
+        }
+    }
+}
+
 /// What `diff-tree` prints of each change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffOutput {
@@ -62,9 +100,16 @@ pub enum DiffOutput {
 impl Git {
     /// Starts `diff`, which writes a diff to its standard output. With `has_binaries`, the content of
     /// binary files is in it, as in patches.
-    pub fn diff(&self, repository: &Path, base: DiffBase, head: Oid, has_binaries: bool) -> Result<GitChild, GitError> {
+    pub fn diff(
+        &self,
+        repository: &Path,
+        base: DiffBase,
+        head: Oid,
+        has_binaries: bool,
+        whitespace: Whitespace,
+    ) -> Result<GitChild, GitError> {
         let mut command = self.diff_command(repository);
-        command.arg("diff").args(NO_PROGRAMS).arg("--no-color");
+        command.arg("diff").args(NO_PROGRAMS).arg("--no-color").args(whitespace.flag());
         if has_binaries {
             command.arg("--binary");
         }
@@ -90,9 +135,14 @@ impl Git {
 
     /// Starts `diff-tree`, which reads lines `<commit> <parent>` from its standard input, and lines
     /// `<commit>` of commits without parents. Of each it prints the id and the changes.
-    pub fn diff_tree(&self, repository: &Path, output: DiffOutput) -> Result<GitChild, GitError> {
+    pub fn diff_tree(
+        &self,
+        repository: &Path,
+        output: DiffOutput,
+        whitespace: Whitespace,
+    ) -> Result<GitChild, GitError> {
         let mut command = self.diff_command(repository);
-        command.arg("diff-tree").args(NO_PROGRAMS);
+        command.arg("diff-tree").args(NO_PROGRAMS).args(whitespace.flag());
         command.args(["--stdin", "--always", "--root", "-r", "-M", "-z", "--no-abbrev", "--raw"]);
         match output {
             DiffOutput::Files => {}

@@ -7,7 +7,7 @@ use std::{fs, sync::Arc, time::Duration};
 use ferrite_proto::id::RepositoryId;
 use git_store::{
     disk::{full::require_free_space, repositories::RepositoryStore},
-    git::command::diff::DiffBase,
+    git::command::diff::{DiffBase, Whitespace},
     repo::read::diff::MAX_TEXT_BYTES,
     types::error::GitError,
 };
@@ -53,6 +53,8 @@ pub(crate) struct DiffText {
     pub(crate) format: DiffFormat,
     pub(crate) base: DiffBase,
     pub(crate) head: Oid,
+    /// Patches have every change.
+    pub(crate) whitespace: Whitespace,
     /// git's version (major, minor).
     pub(crate) git: (u32, u32),
 }
@@ -60,8 +62,8 @@ pub(crate) struct DiffText {
 impl DiffText {
     /// Returns a hash of the fields: the entity tag, and the key in the cache.
     pub(crate) fn key(&self) -> String {
-        let Self { repository, format, base, head, git: (major, minor) } = self;
-        let text = format!("diff {major}.{minor} {repository} {format:?} {base:?} {head}");
+        let Self { repository, format, base, head, whitespace, git: (major, minor) } = self;
+        let text = format!("diff {major}.{minor} {repository} {format:?} {base:?} {head} {whitespace:?}");
         let mut hash = hex::encode(Sha256::digest(text.as_bytes()));
         hash.truncate(40);
         hash
@@ -111,12 +113,13 @@ impl ArchiveService {
         };
         self.pool.run_blocking(begin).await?;
         let path = self.store.path(text.repository);
-        let child = match text.format {
-            DiffFormat::Diff => self.git.diff(&path, text.base, text.head, false)?,
-            DiffFormat::BinaryDiff => self.git.diff(&path, text.base, text.head, true)?,
-            DiffFormat::Patch => self.git.format_patch(&path, text.base, text.head)?,
+        let DiffText { format, base, head, whitespace, .. } = text;
+        let child = match format {
+            DiffFormat::Diff => self.git.diff(&path, base, head, false, whitespace)?,
+            DiffFormat::BinaryDiff => self.git.diff(&path, base, head, true, whitespace)?,
+            DiffFormat::Patch => self.git.format_patch(&path, base, head)?,
         };
-        write_with_git(child, producer, MAX_TEXT_BYTES).await.map_err(|error| refusal(error, text.base))
+        write_with_git(child, producer, MAX_TEXT_BYTES).await.map_err(|error| refusal(error, base))
     }
 }
 
@@ -145,6 +148,7 @@ mod tests {
             format: DiffFormat::Diff,
             base: DiffBase::Commit(id("a")),
             head: id("b"),
+            whitespace: Whitespace::ShowAll,
             git: (2, 47),
         };
         let others = [
@@ -154,6 +158,7 @@ mod tests {
             DiffText { base: DiffBase::MergeBase(id("a")), ..text },
             DiffText { base: DiffBase::Empty, ..text },
             DiffText { head: id("c"), ..text },
+            DiffText { whitespace: Whitespace::IgnoreAll, ..text },
             DiffText { git: (2, 48), ..text },
         ];
         assert!(others.iter().all(|other| other.key() != text.key()));

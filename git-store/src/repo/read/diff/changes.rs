@@ -4,6 +4,7 @@
 
 use super::{ChangeLimits, ChangeStatus, ChangedFile, Changes, DiffPair};
 use crate::{
+    git::command::diff::Whitespace,
     repo::{objects::full_id, text::json_bytes},
     types::error::GitError,
 };
@@ -64,12 +65,21 @@ impl<'a> ChangesParser<'a> {
             rest = &rest[end + 1..];
             let item = std::mem::take(&mut self.item);
             if item.is_empty() && matches!(self.expected, Item::Any) {
+                self.end_pair();
                 return Ok(Some(rest));
             }
             self.add(item)?;
         }
         self.extend(rest)?;
         Ok(None)
+    }
+
+    /// Ends the current pair, of which everything was read.
+    pub(super) fn end_pair(&mut self) {
+        let ignores_whitespace = self.limits.whitespace != Whitespace::ShowAll;
+        if let Some(changes) = self.current().filter(|_| ignores_whitespace) {
+            changes.leave_out_ignored();
+        }
     }
 
     /// Marks the current pair as incomplete, because reading stopped.
@@ -118,6 +128,7 @@ impl<'a> ChangesParser<'a> {
         }
         if let Some(id) = full_id(item) {
             let found = self.pairs[self.next..].iter().position(|pair| pair.new == id)?;
+            self.end_pair();
             self.changes[self.next + found] = Some(Changes::default());
             (self.next, self.next_lines) = (self.next + found + 1, 0);
             return Some(Item::Any);
@@ -340,7 +351,7 @@ mod tests {
             }
             items.extend(["a", "b", "c"].map(|name| format!("2\t1\t{name}")));
         }
-        let limits = ChangeLimits { with_lines: true, files: 2, files_of_all: 3, path_bytes: 100 };
+        let limits = ChangeLimits { files: 2, files_of_all: 3, path_bytes: 100, ..ChangeLimits::single() };
         for (limits, expected) in [(limits, [2, 1]), (ChangeLimits { path_bytes: 1, ..limits }, [1, 0])] {
             let (parser, _) = parse(&pairs, limits, &items, 11).unwrap();
             for (changes, count) in parser.changes.iter().flatten().zip(expected) {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use git2::{Oid, Repository};
 
 use super::commit::time_and_parents;
-use crate::types::error::GitError;
+use crate::{git::command::diff::Whitespace, types::error::GitError};
 
 pub(in crate::repo) use self::blobs::numbered_tree;
 pub use self::{
@@ -60,8 +60,11 @@ pub struct DiffPair {
 /// How much of the changes to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeLimits {
-    /// Whether to count changed lines, which takes longer.
+    /// Whether to count changed lines, which takes longer. They are always counted if changes of
+    /// whitespace are ignored.
     pub with_lines: bool,
+    /// Which changes of lines count.
+    pub whitespace: Whitespace,
     /// Maximum number of files of one pair.
     pub files: usize,
     /// Maximum number of files of all pairs.
@@ -141,8 +144,8 @@ pub struct Diff {
 /// The changed lines of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePatch {
-    /// The hunks; none for a binary file, or if only mode or path differ. A file that changed its
-    /// type has those of the former file, then those of the new one.
+    /// The hunks; none for a binary file, or if only mode, path or ignored whitespace differ. A file
+    /// that changed its type has those of the former file, then those of the new one.
     pub hunks: Vec<Hunk>,
     /// Whether lines were left out or cut.
     pub is_truncated: bool,
@@ -210,6 +213,24 @@ pub struct HunkLine {
     pub has_newline: bool,
 }
 
+impl Changes {
+    /// Leaves out files of which only ignored whitespace differs. `--raw` lists them, the text has
+    /// none. The numbers of lines must have been read.
+    fn leave_out_ignored(&mut self) {
+        let listed = self.files.len();
+        self.files.retain(|file| !file.has_ignored_changes_alone());
+        self.file_count -= listed - self.files.len();
+    }
+}
+
+impl ChangedFile {
+    /// Whether nothing differs but content, and no lines of that.
+    fn has_ignored_changes_alone(&self) -> bool {
+        let has_lines = self.additions > 0 || self.deletions > 0 || self.is_binary;
+        self.status == ChangeStatus::Changed && self.old_mode == self.new_mode && !has_lines
+    }
+}
+
 impl DiffPair {
     /// For what a commit changed: its first parent and itself.
     pub fn of_commit(repo: &Repository, commit: Oid) -> Result<Self, GitError> {
@@ -222,7 +243,13 @@ impl ChangeLimits {
     /// For a single diff.
     #[must_use]
     pub fn single() -> Self {
-        Self { with_lines: true, files: MAX_FILES, files_of_all: MAX_FILES, path_bytes: MAX_PATH_BYTES }
+        Self {
+            with_lines: true,
+            whitespace: Whitespace::ShowAll,
+            files: MAX_FILES,
+            files_of_all: MAX_FILES,
+            path_bytes: MAX_PATH_BYTES,
+        }
     }
 
     /// For the commits of a page.

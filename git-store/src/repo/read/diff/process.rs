@@ -10,7 +10,11 @@ use super::{
     patch::{PatchLimits, PatchParser},
 };
 use crate::{
-    git::command::{Git, GitChild, MAX_STDERR_BYTES, diff::DiffOutput, feed, read_limited},
+    git::command::{
+        Git, GitChild, MAX_STDERR_BYTES,
+        diff::{DiffOutput, Whitespace},
+        feed, read_limited,
+    },
     types::error::GitError,
 };
 
@@ -71,16 +75,18 @@ pub async fn read_changes(
     if pairs.is_empty() {
         return Ok(ChangesOutcome { changes: Vec::new(), failure: None });
     }
-    let output = if limits.with_lines { DiffOutput::LineCounts } else { DiffOutput::Files };
-    let child = git.diff_tree(repository, output)?;
+    let counts_lines = limits.with_lines || limits.whitespace != Whitespace::ShowAll;
+    let output = if counts_lines { DiffOutput::LineCounts } else { DiffOutput::Files };
+    let child = git.diff_tree(repository, output, limits.whitespace)?;
     let mut parser = ChangesParser::new(pairs, limits);
     let end = read(child, &input(pairs), DEFAULT_LIMITS, |bytes| {
         parser.feed(bytes).map_err(Stop::Error)?;
         Ok(())
     })
     .await?;
-    if !matches!(end, End::Complete) {
-        parser.cut();
+    match end {
+        End::Complete => parser.end_pair(),
+        End::Cut | End::Failed(_) => parser.cut(),
     }
     let failure = if let End::Failed(error) = end { Some(error) } else { None };
     Ok(ChangesOutcome { changes: parser.changes, failure })
@@ -90,16 +96,12 @@ pub async fn read_changes(
 ///
 /// # Errors
 /// `RepositoryNotFound`, `Command` if git fails, and `Internal` if the output is malformed.
-pub async fn read_diff(git: &Git, repository: &Path, pair: DiffPair) -> Result<Diff, GitError> {
-    diff_within(git, repository, pair, DEFAULT_LIMITS).await
-}
-
-async fn diff_within(git: &Git, repository: &Path, pair: DiffPair, limits: ReadLimits) -> Result<Diff, GitError> {
+pub async fn read_diff(git: &Git, repository: &Path, pair: DiffPair, whitespace: Whitespace) -> Result<Diff, GitError> {
     let pairs = [pair];
-    let child = git.diff_tree(repository, DiffOutput::Lines)?;
-    let mut parser = ChangesParser::new(&pairs, ChangeLimits::single());
+    let child = git.diff_tree(repository, DiffOutput::Lines, whitespace)?;
+    let mut parser = ChangesParser::new(&pairs, ChangeLimits { whitespace, ..ChangeLimits::single() });
     let mut patches = None;
-    let end = read(child, &input(&pairs), limits, |bytes| {
+    let end = read(child, &input(&pairs), DEFAULT_LIMITS, |bytes| {
         let text = match &patches {
             Some(_) => Some(bytes),
             None => parser.feed(bytes).map_err(Stop::Error)?,

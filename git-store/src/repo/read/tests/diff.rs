@@ -1,6 +1,7 @@
 //! Diffs compared with what a plain `git diff` prints in the same repository.
 
 mod ahead;
+mod whitespace;
 
 use std::{
     path::Path,
@@ -12,11 +13,14 @@ use git2::{Oid, Repository};
 use tokio::io::AsyncReadExt as _;
 
 use super::super::diff::{
-    Ahead, ChangeLimits, ChangeStatus, Changes, Diff, DiffPair, LineKind, MAX_FILES, MAX_LINES, ahead, ahead_by_git,
-    read_changes, read_diff,
+    Ahead, ChangeLimits, ChangeStatus, ChangedFile, Changes, Diff, DiffPair, LineKind, MAX_FILES, MAX_LINES, ahead,
+    ahead_by_git, read_changes, read_diff,
 };
 use crate::{
-    git::command::{Git, GitChild, GitOptions, diff::DiffBase},
+    git::command::{
+        Git, GitChild, GitOptions,
+        diff::{DiffBase, Whitespace},
+    },
     repo::{read::Deadline, refs::Page},
     types::error::GitError,
 };
@@ -25,6 +29,8 @@ const FILE: i32 = 0o100_644;
 const PROGRAM: i32 = 0o100_755;
 const LINK: i32 = 0o120_000;
 const SUBMODULE: i32 = 0o160_000;
+
+const SHOW_ALL: Whitespace = Whitespace::ShowAll;
 
 /// Path, content or id, and mode.
 type File<'a> = (&'a [u8], &'a [u8], i32);
@@ -78,7 +84,7 @@ impl Fixture {
     }
 
     async fn diff(&self, pair: DiffPair) -> Diff {
-        read_diff(&self.git, self.path(), pair).await.unwrap()
+        read_diff(&self.git, self.path(), pair, SHOW_ALL).await.unwrap()
     }
 }
 
@@ -242,9 +248,9 @@ async fn the_text_is_that_of_git_diff_and_the_data_agrees_with_it() {
     for pair in &pairs {
         let (old, new) = (pair.old.map_or(empty.clone(), |old| old.to_string()), pair.new.to_string());
         let plain = f.plain(&["diff", &old, &new]);
-        let ours = output(f.git.diff(f.path(), base_of(*pair), pair.new, false)).await;
+        let ours = output(f.git.diff(f.path(), base_of(*pair), pair.new, false, SHOW_ALL)).await;
         assert!(ours == plain, "{old} {new}:\n{}", String::from_utf8_lossy(&ours));
-        let ours = output(f.git.diff(f.path(), base_of(*pair), pair.new, true)).await;
+        let ours = output(f.git.diff(f.path(), base_of(*pair), pair.new, true, SHOW_ALL)).await;
         assert!(ours == f.plain(&["diff", "--binary", &old, &new]), "{old} {new}");
         let diff = f.diff(*pair).await;
         assert!(!diff.changes.is_truncated && diff.patches.iter().all(|patch| !patch.is_truncated));
@@ -358,9 +364,9 @@ async fn an_object_that_is_missing_ends_the_list_and_is_told() {
     assert!(matches!(outcome.failure, Some(GitError::Command { .. })), "{outcome:?}");
     assert_eq!(outcome.changes[0].as_ref().unwrap().files.len(), 1);
     assert!(outcome.changes[2].is_none());
-    assert!(matches!(read_diff(&f.git, f.path(), pairs[1]).await, Err(GitError::Command { .. })));
+    assert!(matches!(read_diff(&f.git, f.path(), pairs[1], SHOW_ALL).await, Err(GitError::Command { .. })));
     let gone = f.folder.path().join("none.git");
-    assert!(matches!(read_diff(&f.git, &gone, pairs[0]).await, Err(GitError::RepositoryNotFound)));
+    assert!(matches!(read_diff(&f.git, &gone, pairs[0], SHOW_ALL).await, Err(GitError::RepositoryNotFound)));
 }
 
 #[tokio::test]
@@ -388,11 +394,11 @@ async fn a_diff_from_the_merge_base_is_that_of_three_dots() {
     let commits = history(&f);
     for (base, head) in [(2, 4), (4, 2), (0, 6), (6, 0), (3, 3)] {
         let (base, head) = (commits[base], commits[head]);
-        let ours = output(f.git.diff(f.path(), DiffBase::MergeBase(base), head, false)).await;
+        let ours = output(f.git.diff(f.path(), DiffBase::MergeBase(base), head, false, SHOW_ALL)).await;
         assert_eq!(ours, f.plain(&["diff", &format!("{base}...{head}")]));
     }
     let alone = f.commit(f.tree(&[]), &[], 1, "alone");
-    let failed = f.git.diff(f.path(), DiffBase::MergeBase(alone), commits[6], false).unwrap();
+    let failed = f.git.diff(f.path(), DiffBase::MergeBase(alone), commits[6], false, SHOW_ALL).unwrap();
     let failed = failed.finish(&[], Duration::from_secs(10)).await;
     assert!(matches!(failed, Err(GitError::Command { .. })), "{failed:?}");
 }
