@@ -13,6 +13,7 @@ on_profiles! {
     embedded {
         a_comparison_is_what_git_shows
         commits_show_what_they_changed
+        changes_of_whitespace_can_be_ignored
         what_has_no_diff_is_refused
         differences_are_for_readers
     }
@@ -157,6 +158,44 @@ async fn commits_show_what_they_changed(cluster: &Cluster) {
     assert!(plain.get("stats").is_none() && plain.get("files").is_none());
     let page = ada.get(&ada.repo("changed", "/commits?limit=100&files=false")).await.expect(200).json();
     assert!(page.as_array().unwrap().iter().all(|one| one["stats"].is_object() && one.get("files").is_none()));
+}
+
+async fn changes_of_whitespace_can_be_ignored(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    let repo = ada.new_tracker("spaced", json!({"private": true})).await;
+    git.small("work").await;
+    std::fs::write(git.path().join("work/only.txt"), "one\ntwo\n").unwrap();
+    git.commit("work", "both.txt", "one\ntwo\n").await;
+    git.run("work", &["checkout", "-q", "-b", "topic"]).await;
+    std::fs::write(git.path().join("work/only.txt"), "  one\r\ntwo \n").unwrap();
+    let head = git.commit("work", "both.txt", "one \n2\n").await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "spaced"), "main", "topic"]).await;
+    let fields = json!({"head": "topic", "base": "main", "title": "Spaces"});
+    let number = ada.post(&format!("{repo}/pulls"), &fields).await.expect(201).json()["number"].clone();
+    let texts = ["/compare/main...topic", &format!("/git/commits/{head}"), &format!("/pulls/{number}")];
+    let lists = [format!("{repo}/compare/main...topic"), format!("{repo}/pulls/{number}/files")];
+    for (mode, flags) in [
+        ("show-all", &[][..]),
+        ("ignore-all", &["-w"][..]),
+        ("ignore-change", &["-b"][..]),
+        ("ignore-eol", &["--ignore-space-at-eol"][..]),
+    ] {
+        let plain = git.attempt("work", &[&["diff"][..], flags, &["main...topic"]].concat()).await.stdout;
+        for text in texts {
+            let shown = ada.get(&format!("{repo}{text}.diff?whitespace={mode}")).await.expect(200);
+            assert!(shown.body == plain, "{text} {mode}: {}", shown.text());
+        }
+        let lines = git.run("work", &[&["diff", "--numstat"][..], flags, &["main...topic"]].concat()).await;
+        for list in &lists {
+            let shown = ada.get(&format!("{list}?whitespace={mode}")).await.expect(200).json();
+            assert_eq!(numstat(shown.get("files").unwrap_or(&shown)).join("\n"), lines, "{list} {mode}");
+        }
+    }
+    let patch = async |query: &str| ada.get(&format!("{repo}/git/commits/{head}.patch{query}")).await.expect(200).body;
+    assert!(patch("?whitespace=ignore-all").await == patch("").await, "a patch has every change");
+    for path in texts.map(|text| format!("{repo}{text}.diff")).iter().chain(&lists) {
+        ada.get(&format!("{path}?whitespace=none")).await.refused_field("whitespace");
+    }
 }
 
 async fn what_has_no_diff_is_refused(cluster: &Cluster) {

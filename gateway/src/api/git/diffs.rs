@@ -27,8 +27,10 @@ use crate::http::filters::{QueryOf, UnlessFalse, filters};
 use crate::http::middleware::HeadRequest;
 use crate::http::page::ComparisonList;
 use crate::http::path::RepoPath;
+use crate::http::request::Word;
 use crate::http::response::{Either, File, Json, Media, Paged};
 use crate::http::routes::variant;
+use crate::http::words::words;
 use ferrite_api_types::links::encode;
 
 /// Deadline of a call for changes: git-svc waits up to 30 s for a permit, then 15 s for git.
@@ -46,6 +48,16 @@ operations! {
     "/api/v1/repos/{owner}/{repo}/git/commits/{*sha}" => get commit as variant(operation::GET_COMMIT, "WithChanges");
 }
 
+words! {
+    /// How changes of whitespace count.
+    pub(in crate::api) enum Whitespace: git::Whitespace {
+        "show-all" = git::Whitespace::ShowAll,
+        "ignore-all" = git::Whitespace::IgnoreAll,
+        "ignore-change" = git::Whitespace::IgnoreChange,
+        "ignore-eol" = git::Whitespace::IgnoreEol,
+    }
+}
+
 filters! {
     /// Which parts of a commit's changes to show.
     pub(in crate::api) struct ChangeFilters {
@@ -53,6 +65,21 @@ filters! {
         stat: UnlessFalse,
         /// Whether to list the changed files of each commit.
         files: UnlessFalse,
+    }
+}
+
+filters! {
+    /// Which parts of changes to show.
+    struct DiffFilters {
+        /// Whether to count the changed lines of each commit.
+        stat: UnlessFalse,
+        /// Whether to list the changed files of each commit.
+        files: UnlessFalse,
+        /// How changes of whitespace count in the differences and in their `.diff`: as others, which is
+        /// the default; not at all; only where there was none or is none now; or not at the end of
+        /// lines. Files without others are left out. A `.patch`, and the `stats` and `files` of
+        /// commits, have every change.
+        whitespace: Word<Whitespace> = "ignore-all",
     }
 }
 
@@ -120,6 +147,8 @@ pub(in crate::api) struct WantedText<'a> {
     pub(in crate::api) head: &'a [u8],
     /// `diff`, `binary-diff` or `patch`.
     pub(in crate::api) format: &'a str,
+    /// Patches have every change.
+    pub(in crate::api) whitespace: git::Whitespace,
     /// The part of the path that names a text that is too large.
     pub(in crate::api) parameter: &'static str,
     /// git-svc makes no text for HEAD.
@@ -134,6 +163,16 @@ impl Media for DiffText {
 impl ChangeFilters {
     pub(in crate::api) fn shown(&self) -> Shown {
         Shown { stats: self.stat, files: self.files }
+    }
+}
+
+impl DiffFilters {
+    fn shown(&self) -> Shown {
+        Shown { stats: self.stat, files: self.files }
+    }
+
+    fn whitespace(&self) -> git::Whitespace {
+        self.whitespace.unwrap_or_default()
     }
 }
 
@@ -164,23 +203,30 @@ async fn compare(
     MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
     query: ComparisonList,
-    filters: QueryOf<ChangeFilters>,
+    filters: QueryOf<DiffFilters>,
     head_request: Option<Extension<HeadRequest>>,
     headers: HeaderMap,
 ) -> ApiResult<Either<Paged<Comparison>, File<DiffText>>> {
     if let Some((basehead, format)) = split_name(&path.rest) {
         let access = call.access(&path, operation::DIFF).await?;
-        let Sides { base, head, is_direct } = sides(basehead)?;
+        let (whitespace, Sides { base, head, is_direct }) = (filters.read()?.whitespace(), sides(basehead)?);
         if is_direct {
             return Err(ApiError::invalid_field("basehead", "invalid", DIRECT_TEXT));
         }
-        let is_head_request = head_request.is_some();
-        let wanted = WantedText { base: Some(base), head, format, parameter: "basehead", is_head_request };
+        let wanted = WantedText {
+            base: Some(base),
+            head,
+            format,
+            whitespace,
+            parameter: "basehead",
+            is_head_request: head_request.is_some(),
+        };
         let (response, _) = text_of(&call, &access, &wanted, &headers).await?;
         return Ok(Either::Second(File::from(response)));
     }
     let access = call.access(&path, operation::COMPARE).await?;
-    let (shown, sides) = (filters.read()?.shown(), sides(&path.rest)?);
+    let (filters, sides) = (filters.read()?, sides(&path.rest)?);
+    let shown = filters.shown();
     let request = CompareRequest {
         repository_id: access.id,
         base: sides.base.to_vec(),
@@ -190,6 +236,7 @@ async fn compare(
         page_size: query.page.size,
         with_stats: shown.stats,
         with_files: shown.files,
+        whitespace: filters.whitespace().into(),
     };
     let request = with_timeout(call.request_with_grant(&access.grant, request), CHANGES_TIMEOUT);
     let response = call.clients.diffs().compare(request).await.map_err(read_error)?.into_inner();
@@ -240,13 +287,13 @@ fn sides(basehead: &[u8]) -> Result<Sides<'_>, ApiError> {
 async fn commit(
     MaybeAuthenticated(call): MaybeAuthenticated,
     path: RepoPath,
-    filters: QueryOf<ChangeFilters>,
+    filters: QueryOf<DiffFilters>,
     head_request: Option<Extension<HeadRequest>>,
     headers: HeaderMap,
 ) -> ApiResult<Either<Json<Commit>, File<DiffText>>> {
     let revision = path_after(&path, b"commits");
-    if let Some((revision, format)) = split_name(&revision) {
-        return diff(&call, &path, (revision, format), head_request.is_some(), &headers).await.map(Either::Second);
+    if let Some(name) = split_name(&revision) {
+        return diff(&call, &path, name, &filters, head_request.is_some(), &headers).await.map(Either::Second);
     }
     let access = call.access(&path, operation::GET_COMMIT).await?;
     let shown = filters.read()?.shown();
@@ -271,11 +318,13 @@ async fn diff(
     call: &ApiCall,
     path: &RepoPath,
     (revision, format): (&[u8], &str),
+    filters: &QueryOf<DiffFilters>,
     is_head_request: bool,
     headers: &HeaderMap,
 ) -> ApiResult<File<DiffText>> {
     let access = call.access(path, operation::DIFF).await?;
-    let wanted = WantedText { base: None, head: revision, format, parameter: "sha", is_head_request };
+    let whitespace = filters.read()?.whitespace();
+    let wanted = WantedText { base: None, head: revision, format, whitespace, parameter: "sha", is_head_request };
     let (mut response, commit) = text_of(call, &access, &wanted, headers).await?;
     if commit.is_some_and(|commit| commit.as_bytes().eq_ignore_ascii_case(revision)) {
         response.headers_mut().insert(CACHE_CONTROL, IMMUTABLE);
@@ -291,7 +340,8 @@ pub(in crate::api) async fn text_of(
     headers: &HeaderMap,
 ) -> ApiResult<(Response<Body>, Option<HeaderValue>)> {
     let base = wanted.base.map(|base| format!("&base={}", encode(base))).unwrap_or_default();
-    let uri = format!("/git/{}/diff?head={}&format={}{base}", access.id, encode(wanted.head), wanted.format);
+    let (head, whitespace) = (encode(wanted.head), wanted.whitespace.as_str_name());
+    let uri = format!("/git/{}/diff?head={head}&format={}&whitespace={whitespace}{base}", access.id, wanted.format);
     let mut request = git_request(&uri, access, headers, &[IF_NONE_MATCH]).ok_or(ApiError::not_found(NOT_FOUND))?;
     if wanted.is_head_request {
         *request.method_mut() = Method::HEAD;

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::api::access::{Emails, ResolvedAccess};
 use crate::api::call::{ApiCall, MaybeAuthenticated, operations};
 use crate::api::git::commits::{Commit, Shown};
-use crate::api::git::diffs::{CHANGES_TIMEOUT, ChangeFilters, ComparedFile, DiffText, WantedText, text_of};
+use crate::api::git::diffs::{CHANGES_TIMEOUT, ChangeFilters, ComparedFile, DiffText, WantedText, Whitespace, text_of};
 use crate::api::git::response::read_error;
 use crate::http::error::ApiResult;
 use crate::http::filters::{QueryOf, RawText, filters};
@@ -23,16 +23,10 @@ use crate::http::path::{Params, RepoPath};
 use crate::http::request::{Flag, Word};
 use crate::http::response::{File, List, TextList};
 use crate::http::routes::variant;
-use crate::http::words::words;
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/pulls/{index}/files" => get files as variant(operation::GET_PULL, "Files");
     "/api/v1/repos/{owner}/{repo}/pulls/{index}/commits" => get commits as variant(operation::GET_PULL, "Commits");
-}
-
-words! {
-    /// How changes of whitespace count: as others.
-    enum Whitespace: () { "show-all" = () }
 }
 
 filters! {
@@ -40,8 +34,10 @@ filters! {
     struct FileFilters {
         /// The path of the first file of the list. An unknown path skips nothing.
         first as "skip-to": RawText = "src/main.rs",
-        /// Must be `show-all`, which is the default: changes of whitespace are changes.
-        whitespace: Word<Whitespace> = "show-all",
+        /// How changes of whitespace count: as others, which is the default; not at all; only where
+        /// there was none or is none now; or not at the end of lines. Files without others are left
+        /// out.
+        whitespace: Word<Whitespace> = "ignore-all",
     }
 }
 
@@ -50,6 +46,10 @@ filters! {
     pub(super) struct TextFilters {
         /// Whether a diff has the content of binary files. Patches always have it.
         binary: Flag,
+        /// How changes of whitespace count in a diff: as others, which is the default; not at all; only
+        /// where there was none or is none now; or not at the end of lines. Files without others are
+        /// left out. Patches have every change.
+        whitespace: Word<Whitespace> = "ignore-all",
     }
 }
 
@@ -110,6 +110,7 @@ impl Range {
 struct Wanted {
     page: Page,
     shown: Shown,
+    whitespace: git::Whitespace,
 }
 
 /// The caller's access to the pull request and to the commits.
@@ -147,6 +148,7 @@ async fn compare(
             page_size: wanted.page.size,
             with_stats: wanted.shown.stats,
             with_files: wanted.shown.files,
+            whitespace: wanted.whitespace.into(),
         };
         let request = with_timeout(call.request_with_grant(&access.git.grant, request), CHANGES_TIMEOUT);
         match call.clients.diffs().compare(request).await {
@@ -165,8 +167,12 @@ async fn files(
     filters: QueryOf<FileFilters>,
 ) -> ApiResult<List<PullFile>> {
     let access = Access::of(&call, &path, operation::COMPARE).await?;
-    let FileFilters { first, whitespace: None | Some(()) } = filters.read()?;
-    let wanted = Wanted { page: Page { number: 1, size: 1 }, shown: Shown { stats: false, files: false } };
+    let FileFilters { first, whitespace } = filters.read()?;
+    let wanted = Wanted {
+        page: Page { number: 1, size: 1 },
+        shown: Shown { stats: false, files: false },
+        whitespace: whitespace.unwrap_or_default(),
+    };
     let (head_id, compared) = compare(&call, &access, params.id("index"), &wanted).await?;
     let changes = require(compared.changes, "changes")?;
     let skipped = changes.files.iter().position(|file| file.path == first).unwrap_or(0);
@@ -185,7 +191,8 @@ async fn commits(
     filters: QueryOf<ChangeFilters>,
 ) -> ApiResult<TextList<Commit>> {
     let access = Access::of(&call, &path, operation::COMPARE).await?;
-    let wanted = Wanted { page: query.page, shown: filters.read()?.shown() };
+    let whitespace = git::Whitespace::ShowAll;
+    let wanted = Wanted { page: query.page, shown: filters.read()?.shown(), whitespace };
     let (_, compared) = compare(&call, &access, params.id("index"), &wanted).await?;
     let accounts = call.accounts_by_email(Emails::of(&compared.commits)).await?;
     let commits = compared.commits.into_iter();
@@ -205,13 +212,15 @@ pub(super) async fn text(
     headers: &HeaderMap,
 ) -> ApiResult<File<DiffText>> {
     let access = Access::of(call, path, operation::DIFF).await?;
-    let format = if format == "diff" && filters.read()?.binary { "binary-diff" } else { format };
+    let TextFilters { binary, whitespace } = filters.read()?;
+    let format = if format == "diff" && binary { "binary-diff" } else { format };
+    let whitespace = whitespace.unwrap_or_default();
     let (pull, ends) = find(call, &access.pull, number).await?;
     let Range { bases, head } = Range::of(&pull, ends);
     let mut bases = bases.iter().peekable();
     loop {
         let base = bases.next().map(Vec::as_slice);
-        let wanted = WantedText { base, head: &head, format, parameter: "index", is_head_request };
+        let wanted = WantedText { base, head: &head, format, whitespace, parameter: "index", is_head_request };
         match text_of(call, &access.git, &wanted, headers).await {
             Ok((response, _)) => return Ok(File::from(response)),
             Err(error) if bases.peek().is_some() && error.status == StatusCode::NOT_FOUND => {}

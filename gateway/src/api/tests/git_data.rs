@@ -192,9 +192,14 @@ async fn a_comparison_is_asked_for_with_its_sides_and_shown_with_accounts() {
         ..Default::default()
     };
     case.check_request(rpc, expected);
-    let (status, ..) = case.send("GET", "/compare/main..topic", &Value::Null).await;
+    let (status, ..) = case.send("GET", "/compare/main..topic?whitespace=ignore-eol", &Value::Null).await;
     let request: git::CompareRequest = case.script.take_request(rpc).unwrap();
     assert_eq!((status, request.is_direct, request.page_size), (200, true, 1000));
+    assert_eq!(request.whitespace(), git::Whitespace::IgnoreEol);
+    for path in ["/compare/main...topic", "/compare/main...topic.diff", "/git/commits/main.diff"] {
+        let (status, shown, _) = case.send("GET", &format!("{path}?whitespace=none"), &Value::Null).await;
+        assert_eq!((status, &shown["errors"][0]["field"]), (422, &json!("whitespace")), "{path}");
+    }
     let (status, shown, _) = case.send("GET", "/compare/main...bob:topic", &Value::Null).await;
     assert_eq!((status, &shown["errors"][0]["field"]), (422, &json!("basehead")));
     let (status, shown, _) = case.send("GET", "/compare/main..topic.diff", &Value::Null).await;

@@ -466,8 +466,19 @@ async fn files_of_a_pull_request_have_addresses_at_its_head() {
         let found: Vec<_> = shown.as_array().unwrap().iter().map(|file| file["filename"].as_str().unwrap()).collect();
         assert_eq!(found, names, "{query}");
     }
-    let (status, refused, _) = case.send("GET", "/pulls/2/files?whitespace=ignore-all", &Value::Null).await;
-    assert_eq!((status, &refused["errors"][0]["field"]), (422, &json!("whitespace")));
+    for (word, mode) in [
+        ("show-all", git::Whitespace::ShowAll),
+        ("ignore-all", git::Whitespace::IgnoreAll),
+        ("ignore-change", git::Whitespace::IgnoreChange),
+        ("ignore-eol", git::Whitespace::IgnoreEol),
+    ] {
+        case.send("GET", &format!("/pulls/2/files?whitespace={word}"), &Value::Null).await;
+        assert_eq!(case.script.take_request::<git::CompareRequest>(COMPARE).unwrap().whitespace(), mode, "{word}");
+    }
+    for path in ["/pulls/2/files?whitespace=ignore", "/pulls/2.diff?whitespace=ignore"] {
+        let (status, refused, _) = case.send("GET", path, &Value::Null).await;
+        assert_eq!((status, &refused["errors"][0]["field"]), (422, &json!("whitespace")), "{path}");
+    }
 }
 
 #[tokio::test]
