@@ -26,6 +26,9 @@ const MAX_TEXT_BYTES: usize = 8 << 20;
 /// Hexadecimal digits of the hash of a path in anchors.
 const ANCHOR_DIGITS: usize = 12;
 
+/// The values of the API's `whitespace` with which it leaves out changes.
+const IGNORED_WHITESPACE: [&str; 3] = ["ignore-all", "ignore-change", "ignore-eol"];
+
 /// How the lines of both sides are arranged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
@@ -83,6 +86,8 @@ pub(super) struct FileDiff {
     pub(super) rows: Vec<Row>,
     /// Whether lines are not shown.
     pub(super) is_cut: bool,
+    /// Whether its lines differ in ignored whitespace alone.
+    pub(super) is_whitespace_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,8 +145,18 @@ impl Diff {
         parser.finish()
     }
 
-    /// Reads a diff of the API. `path` is that of its text.
-    pub(super) async fn load(api: &Client, path: &str, style: Style) -> PageResult<Self> {
+    /// Reads a diff of the API as the query of a page, `here`, asks for it. `path` is that of its
+    /// text.
+    pub(super) async fn load(api: &Client, path: &str, here: &str) -> PageResult<Self> {
+        let style = Style::of(here);
+        let Some(ignored) = ignored_whitespace(here) else { return Self::fetch(api, path, style).await };
+        let shown = with_parameter(path, "whitespace", ignored);
+        let (shown, whole) = tokio::try_join!(Self::fetch(api, &shown, style), Self::fetch(api, path, style))?;
+        Ok(shown.with_whitespace_only(whole))
+    }
+
+    /// Reads a text of the API.
+    pub(super) async fn fetch(api: &Client, path: &str, style: Style) -> PageResult<Self> {
         match api.pass(path, &HeaderMap::new()).await {
             Ok(response) => {
                 let (text, is_cut) = read(response.into_body()).await?;
@@ -153,6 +168,33 @@ impl Diff {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Adds the files that are missing because they differ from the `whole` diff in ignored whitespace
+    /// alone. Both have their files in the same order.
+    fn with_whitespace_only(mut self, whole: Self) -> Self {
+        let (is_complete, count) = (!self.is_cut && self.hidden_files == 0, whole.count());
+        let mut shown = std::mem::take(&mut self.files).into_iter().peekable();
+        for file in whole.files {
+            let found = shown.next_if(|next| next.path == file.path);
+            let is_missing = found.is_none();
+            // A file that is not read yet may be missing as well.
+            if is_missing && !is_complete && shown.peek().is_none() {
+                break;
+            }
+            let lines = found.as_ref().map_or(0, |found| found.additions + found.deletions);
+            let is_whitespace_only = lines == 0 && file.additions + file.deletions > 0;
+            if is_whitespace_only || !is_missing {
+                let (additions, deletions, rows) = (0, 0, Vec::new());
+                let empty = FileDiff { additions, deletions, rows, is_cut: false, ..file };
+                self.files.push(FileDiff { is_whitespace_only, ..found.unwrap_or(empty) });
+            }
+        }
+        self.files.extend(shown);
+        self.hidden_files += self.files.len().saturating_sub(MAX_FILES) as u64;
+        self.files.truncate(MAX_FILES);
+        self.hidden_files = self.hidden_files.max(count.saturating_sub(self.files.len() as u64));
+        self
     }
 
     /// Sets where its links lead: `here` is path and query of the page, `source` the path of the
@@ -182,8 +224,11 @@ impl Diff {
     }
 
     pub(super) fn summary(&self) -> String {
-        let count = self.files.len() as u64 + self.hidden_files;
-        Count(count, "changed file").to_string()
+        Count(self.count(), "changed file").to_string()
+    }
+
+    fn count(&self) -> u64 {
+        self.files.len() as u64 + self.hidden_files
     }
 
     pub(super) fn is_split(&self) -> bool {
@@ -203,11 +248,27 @@ impl Diff {
         with_parameter(&self.here, "style", "split")
     }
 
+    pub(super) fn ignores_whitespace(&self) -> bool {
+        ignored_whitespace(&self.here).is_some()
+    }
+
+    /// The same page with the changes of whitespace, or without them.
+    pub(super) fn other_whitespace(&self) -> String {
+        with_parameter(&self.here, "whitespace", if self.ignores_whitespace() { "" } else { "ignore-all" })
+    }
+
     /// The path of a file on the new side.
     pub(super) fn browse(&self, file: &FileDiff) -> Option<String> {
         let has_file = !self.source.is_empty() && file.change != Change::Deleted;
         has_file.then(|| format!("{}/{}", self.source, file.link))
     }
+}
+
+/// Returns the changes of whitespace that the query of a page leaves out, if any. As on Gitea's
+/// pages, other values leave out none.
+pub(super) fn ignored_whitespace(here: &str) -> Option<&'static str> {
+    let named = parameter(here, "whitespace")?;
+    IGNORED_WHITESPACE.into_iter().find(|mode| *mode == named)
 }
 
 /// Returns the start of the anchors of a file.

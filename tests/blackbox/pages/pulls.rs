@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 
 use super::issues::{leads, send};
 use super::{page, shows};
-use crate::harness::{Cluster, User};
+use crate::harness::{Cluster, Git, User};
 
 on_profiles! {
     embedded {
         a_pull_request_is_opened_reviewed_and_merged_by_forms
         what_stands_against_a_merge_is_shown
         lists_and_tabs_are_shown_to_everybody
+        changes_of_whitespace_are_hidden
         releases_are_published_and_deleted_by_forms
         pages_of_private_repositories_are_for_their_readers
     }
@@ -196,6 +197,55 @@ async fn lists_and_tabs_are_shown_to_everybody(cluster: &Cluster) {
     leads(&send(&site.ada, &pull, &[("state", "closed")]).await, &pull);
     shows(&page(&eve, &pull).await.expect(200), &["Without <em>issues</em>", "This is closed, and not merged"]);
     leads(&send(&site.ada, &pull, &[("state", "open")]).await, &pull);
+}
+
+async fn changes_of_whitespace_are_hidden(cluster: &Cluster) {
+    let (ada, git) = (cluster.user("ada").await, Git::new());
+    let repo = ada.new_tracker("spaces", json!({})).await;
+    let at = |rest: &str| format!("/{}/spaces{rest}", ada.name);
+    let lines: Vec<_> = (1..=20).map(|line| format!("{line}\n")).collect();
+    git.small("work").await;
+    std::fs::write(git.path().join("work/only.txt"), "one\n").unwrap();
+    git.commit("work", "both.txt", &lines.concat()).await;
+    git.run("work", &["checkout", "-q", "-b", "topic"]).await;
+    std::fs::write(git.path().join("work/only.txt"), "  one\n").unwrap();
+    let changed = lines.concat().replace("\n2\n", "\n  2\n").replace("\n5\n", "\nfive\n");
+    let head = git.commit("work", "both.txt", &changed).await;
+    git.run("work", &["push", "-q", &ada.git_url(&ada.name, "spaces"), "main", "topic"]).await;
+    let fields = json!({"head": "topic", "base": "main", "title": "Spaces"});
+    ada.post(&format!("{repo}/pulls"), &fields).await.expect(201);
+    let files = at("/pulls/1/files");
+    for path in [at(&format!("/commit/{head}")), at("/compare/main...topic"), files.clone()] {
+        let hide = format!("href=\"{path}?whitespace=ignore-all\"");
+        shows(&page(&ada, &path).await.expect(200), &["Hide whitespace changes", &hide, "+five", "+  2", "+  one"]);
+        for style in ["", "&style=split"] {
+            let shown = page(&ada, &format!("{path}?whitespace=ignore-all{style}")).await.expect(200);
+            shows(
+                &shown,
+                &["Show whitespace changes", "2 changed files", "only.txt", "Only whitespace changes.", "+five"],
+            );
+            assert!(!["+  2", "+  one"].iter().any(|text| shown.text().contains(text)), "{}", shown.text());
+        }
+        let split = page(&ada, &format!("{path}?whitespace=ignore-all&style=split")).await.expect(200);
+        shows(&split, &[&hide, &format!("href=\"{path}?style=split\"")]);
+        shows(&page(&ada, &format!("{path}?whitespace=none")).await.expect(200), &["Hide whitespace changes", "+  2"]);
+    }
+
+    // A line of both files, which is a changed one in the whole diff.
+    let hidden = format!("{files}?whitespace=ignore-all");
+    let comment = format!("{files}/comment?commit={head}&whitespace=ignore-all&path=both.txt&side=new&line=2");
+    shows(&page(&ada, &hidden).await.expect(200), &[&comment.replace('&', "&#38;")]);
+    shows(&page(&ada, &comment).await.expect(200), &["+  2", &format!("href=\"{hidden}\"")]);
+    let fields = [("body", "Why *two*?"), ("line_count", "1"), ("event", "COMMENT")];
+    let sent = send(&ada, &comment, &fields).await.expect(303);
+    assert!(sent.header("location").starts_with(&format!("{hidden}#diff-")), "{}", sent.header("location"));
+    for path in [&files, &hidden] {
+        shows(&page(&ada, path).await.expect(200), &["Why <em>two</em>?"]);
+    }
+    let made = ada.get(&format!("{repo}/pulls/1/comments")).await.expect(200).json();
+    assert!(made[0]["diff_hunk"].as_str().unwrap().ends_with("\n+  2"), "{made}");
+    // A line that the whole diff does not show.
+    send(&ada, &comment.replace("line=2", "line=18"), &fields).await.expect(303);
 }
 
 async fn releases_are_published_and_deleted_by_forms(cluster: &Cluster) {

@@ -111,6 +111,7 @@ impl OpenFile {
             deletions: 0,
             rows: Vec::new(),
             is_cut: false,
+            is_whitespace_only: false,
         };
         Self {
             file,

@@ -141,6 +141,75 @@ fn links_lead_to_the_file_and_the_other_style() {
     assert_eq!((Style::of("/a?style=split"), Style::of("/a?style=x")), (Style::Split, Style::Unified));
 }
 
+#[test]
+fn changes_of_whitespace_are_hidden_by_a_link_that_keeps_the_rest() {
+    let links = |here: &str| {
+        let diff = diff(CHANGED).at(here, String::new(), String::new());
+        (diff.ignores_whitespace(), diff.other_whitespace(), diff.split())
+    };
+    let page = "/a/b/compare/x...y?page=2";
+    let hidden = format!("{page}&whitespace=ignore-all");
+    assert_eq!(links(page), (false, hidden.clone(), format!("{page}&style=split")));
+    assert_eq!(links(&hidden), (true, page.to_owned(), format!("{hidden}&style=split")));
+    for (value, expected) in [
+        ("ignore-change", Some("ignore-change")),
+        ("ignore-eol", Some("ignore-eol")),
+        ("show-all", None),
+        ("other", None),
+        ("", None),
+    ] {
+        assert_eq!(ignored_whitespace(&format!("/a?whitespace={value}")), expected, "{value}");
+    }
+}
+
+/// A changed file with these lines in a hunk.
+fn changed(name: &str, header: &str, lines: &str) -> String {
+    format!("diff --git a/{name} b/{name}\n{header}--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n{lines}")
+}
+
+#[test]
+fn files_of_which_only_whitespace_differs_are_shown_without_lines() {
+    let (spaced, other) = ("-x\n+ x\n", "-x\n+y\n");
+    let (mode, moved) = ("old mode 100644\nnew mode 100755\n", "similarity index 90%\nrename from e\nrename to d\n");
+    let whole = [
+        changed("a", "", spaced),
+        changed("b", "", other),
+        changed("c", mode, spaced),
+        changed("d", moved, spaced),
+        format!("diff --git a/f b/f\n{mode}"),
+        changed("g", "", spaced),
+    ];
+    let shown = [
+        changed("b", "", other),
+        format!("diff --git a/c b/c\n{mode}index 1..2\n"),
+        format!("diff --git a/d b/d\n{moved}index 1..2 100644\n"),
+        format!("diff --git a/f b/f\n{mode}"),
+    ];
+    let (whole, shown) = (whole.concat(), shown.concat());
+    let files = |diff: &Diff| {
+        let file = |file: &FileDiff| (file.path.clone(), file.is_whitespace_only, file.rows.len());
+        diff.files.iter().map(file).collect::<Vec<_>>()
+    };
+    let found = diff(&shown).with_whitespace_only(diff(&whole));
+    let expected = [("a", true, 0), ("b", false, 3), ("c", true, 0), ("d", true, 0), ("f", false, 0), ("g", true, 0)];
+    assert_eq!(files(&found), expected.map(|(path, is_only, rows)| (path.to_owned(), is_only, rows)));
+    assert_eq!((found.additions, found.deletions, found.summary().as_str()), (1, 1, "6 changed files"));
+    assert_eq!(Shown { diff: found }.render().unwrap().matches("Only whitespace changes.").count(), 4);
+    // The end of the text is missing, and with it other files.
+    let cut = Diff { is_cut: true, ..diff(&shown) }.with_whitespace_only(diff(&whole));
+    assert_eq!(files(&cut).last().map(|file| file.0.as_str()), Some("f"));
+    assert!(!diff(&shown).with_whitespace_only(diff("")).files.iter().any(|file| file.is_whitespace_only));
+}
+
+#[test]
+fn files_above_the_limit_are_hidden() {
+    let name = |number: usize| format!("{number:03}");
+    let whole: String = (0..MAX_FILES + 20).map(|number| changed(&name(number), "", "-x\n+ x\n")).collect();
+    let found = diff(&changed(&name(7), "", "-x\n+y\n")).with_whitespace_only(diff(&whole));
+    assert_eq!((found.files.len(), found.hidden_files), (MAX_FILES, 20));
+    assert!(found.files.iter().filter(|file| !file.is_whitespace_only).count() == 1);
+}
+
 #[derive(Template)]
 #[template(path = "diff.html")]
 struct Shown {

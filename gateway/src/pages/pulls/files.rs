@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::view::Review;
 use super::{Head, PullForm, PullTab, PullVisit, Rights, reviews};
-use crate::pages::components::filters;
-use crate::pages::diff::{Diff, Remarks, Style};
+use crate::pages::components::{filters, with_parameter};
+use crate::pages::diff::{Diff, Remarks, ignored_whitespace};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
@@ -68,16 +68,18 @@ async fn page(on: &PullVisit, refused: Option<(&Fields, String)>) -> PageResult 
     let (api, shell) = (&on.visit().api, &on.visit().shell);
     let path = format!("{}.diff", on.api());
     let (diff, reviews, comments, commit_count) = tokio::try_join!(
-        Diff::load(api, &path, Style::of(&shell.here)),
+        Diff::load(api, &path, &shell.here),
         reviews::list(on),
         reviews::comments(on),
         on.commit_count()
     )?;
     let rights = on.rights();
-    let remarks = Remarks {
-        html: reviews::on_lines(on, &reviews, &comments).await?,
-        form: rights.comment.then(|| format!("{}/files/comment?commit={}", on.issue.path(), on.pull.head.sha)),
-    };
+    // A comment can be on any line of a file, also on one that the whole diff does not show.
+    let form = rights.comment.then(|| {
+        let form = format!("{}/files/comment?commit={}", on.issue.path(), on.pull.head.sha);
+        with_parameter(&form, "whitespace", ignored_whitespace(&shell.here).unwrap_or_default())
+    });
+    let remarks = Remarks { html: reviews::on_lines(on, &reviews, &comments).await?, form };
     let source = format!("{}/src/commit/{}", on.at.repository.path(), on.pull.head.sha);
     let raw = format!("{}.diff", on.issue.path());
     let (fields, message) = refused.as_ref().map(|(fields, message)| (*fields, message.as_str())).unzip();

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{PullForm, PullVisit, reviews};
 use crate::http::error::ApiError;
-use crate::pages::components::parameter;
-use crate::pages::diff::{Diff, Row, Style, anchor};
+use crate::pages::components::{parameter, with_parameter};
+use crate::pages::diff::{Diff, Row, Style, anchor, ignored_whitespace};
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::layout::{Content, with_status};
@@ -20,8 +20,8 @@ const SHOWN_ROWS: usize = 6;
 #[template(path = "pulls/comment_form.html")]
 struct CommentForm<'a> {
     title: String,
-    /// The path of the pull request.
-    path: String,
+    /// The tab of files.
+    files: String,
     /// The path of this form.
     action: &'a str,
     place: &'a Place,
@@ -103,7 +103,7 @@ pub(super) async fn create(PullForm { on, fields }: PullForm) -> PageResult {
     let comment = place.comment(body, fields.number("line_count").unwrap_or(1));
     let review = json!({"event": event, "commit_id": place.commit, "comments": [comment]});
     match on.visit().api.change(Method::POST, &format!("{}/reviews", on.api()), Some(review)).await {
-        Ok(_) => Ok(on.visit().redirect(&format!("{}/files#{}", on.issue.path(), place.anchor()))),
+        Ok(_) => Ok(on.visit().redirect(&format!("{}#{}", files(&on), place.anchor()))),
         Err(error) => {
             let message = error.refusal()?;
             let shown = page(&on, &place, Some(&fields), Some(&message)).await?;
@@ -114,7 +114,8 @@ pub(super) async fn create(PullForm { on, fields }: PullForm) -> PageResult {
 
 async fn page(on: &PullVisit, place: &Place, fields: Option<&Fields>, message: Option<&str>) -> PageResult {
     let path = format!("{}.diff", on.api());
-    let (diff, reviews) = tokio::try_join!(Diff::load(&on.visit().api, &path, Style::Unified), reviews::list(on))?;
+    // The lines are those that the comment keeps.
+    let (diff, reviews) = tokio::try_join!(Diff::fetch(&on.visit().api, &path, Style::Unified), reviews::list(on))?;
     let file = diff.files.into_iter().find(|file| file.path_of(place.is_old_side) == place.path);
     let rows = file.map(|file| rows(file.rows, place)).unwrap_or_default();
     // What was typed is not lost if the line has gone meanwhile: the API decides about it.
@@ -129,7 +130,7 @@ async fn page(on: &PullVisit, place: &Place, fields: Option<&Fields>, message: O
     };
     let shown = CommentForm {
         title: format!("Comment on {}", on.title()),
-        path: on.issue.path(),
+        files: files(on),
         action: &on.visit().shell.here,
         rows,
         place,
@@ -141,6 +142,12 @@ async fn page(on: &PullVisit, place: &Place, fields: Option<&Fields>, message: O
         message,
     };
     on.page(&shown)
+}
+
+/// Returns the path of the tab of files, with the changes that it showed.
+fn files(on: &PullVisit) -> String {
+    let ignored = ignored_whitespace(&on.visit().shell.here).unwrap_or_default();
+    with_parameter(&format!("{}/files", on.issue.path()), "whitespace", ignored)
 }
 
 /// Returns the row of the line and those above it in its hunk; none if the diff does not show it.

@@ -13,7 +13,7 @@ use super::commits::redirect;
 use super::{RepositoryVisit, Tab};
 use crate::http::caching::IMMUTABLE;
 use crate::pages::components::{Count, Listed, Pager, Time, filters, page_number, parameter};
-use crate::pages::diff::{Diff, Style};
+use crate::pages::diff::Diff;
 use crate::pages::error::{PageError, PageResult};
 use crate::pages::expensive::expensive;
 use crate::pages::layout::{Content, with_status};
@@ -213,7 +213,7 @@ async fn commit(at: RepositoryVisit) -> PageResult {
     let statuses = format!("{api}/commits/{sha}/status");
     let (commit, diff, statuses) = tokio::try_join!(
         visit.api.get::<Commit>(&found),
-        Diff::load(&visit.api, &text, Style::of(here)),
+        Diff::load(&visit.api, &text, here),
         visit.api.get::<Statuses>(&statuses),
     )?;
     let (parents, written) = (commit.parents.clone(), commit.commit.author.date);
@@ -286,7 +286,7 @@ async fn compare(at: RepositoryVisit) -> PageResult {
     let diff = async {
         // Only changes since the common ancestor have a text.
         match sides.is_from_ancestor {
-            true => Diff::load(api, &path, Style::of(here)).await.map(Some),
+            true => Diff::load(api, &path, here).await.map(Some),
             false => Ok(None),
         }
     };
