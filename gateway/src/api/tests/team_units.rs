@@ -4,7 +4,8 @@ use ferrite_proto::repo;
 use serde_json::{Map, Value, json};
 
 use super::GOOD;
-use super::operations::{Case, team};
+use super::operations::Case;
+use super::organizations::team;
 
 #[tokio::test]
 async fn teams_are_made_by_the_bodies_of_clients_of_gitea() {
