@@ -15,7 +15,8 @@ use tonic::{Code, Request, Status};
 
 use crate::{
     conditional::{asking, is_refused, requiring, told},
-    harness::{Operation, Service, put_request, reason, with_token},
+    harness::{Service, put_request, reason, with_token},
+    operations::Operation,
     writes::{protect, rule},
 };
 

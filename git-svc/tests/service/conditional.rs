@@ -11,7 +11,8 @@ use ferrite_proto::{
 use tonic::{Code, Request, Response, Status};
 
 use crate::{
-    harness::{Operation, Service, put_request, reason},
+    harness::{Service, put_request, reason},
+    operations::Operation,
     writes::{protect, rule},
 };
 

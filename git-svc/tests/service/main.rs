@@ -54,6 +54,8 @@ mod odd_history;
 #[cfg(test)]
 mod odd_objects;
 #[cfg(test)]
+mod operations;
+#[cfg(test)]
 mod pack_limits;
 #[cfg(test)]
 mod packs;

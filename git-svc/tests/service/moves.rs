@@ -11,7 +11,8 @@ use ferrite_proto::{
 use tonic::{Code, Request, Status};
 
 use crate::{
-    harness::{Operation, Service, creation, put_request, reason},
+    harness::{Service, creation, put_request, reason},
+    operations::Operation,
     writes::{change, delete, file, names},
 };
 

@@ -12,8 +12,9 @@ use ferrite_proto::git::{
 use tonic::{Request, Status};
 
 use crate::{
-    harness::{Operation, Service, put_request, reason, with_token},
+    harness::{Service, put_request, reason, with_token},
     merges::{Parted, merge, order},
+    operations::Operation,
 };
 
 /// Longer than a write may wait without a second question to repo-svc, with time to spare for

@@ -12,7 +12,8 @@ use ferrite_proto::{
 use ferrite_rpc::grpc::Channel;
 use tonic::{Code, Request, Status};
 
-use crate::harness::{Operation, Service, creation, reason, with_token};
+use crate::harness::{Service, creation, reason, with_token};
+use crate::operations::Operation;
 
 /// A repository that the store does not have, and its wiki.
 const REPOSITORY: i64 = 900;

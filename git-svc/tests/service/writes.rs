@@ -17,7 +17,8 @@ use ferrite_proto::{
 use tonic::{Code, Request};
 
 use crate::{
-    harness::{Operation, Service, now, put_request, reason, with_token},
+    harness::{Service, now, put_request, reason, with_token},
+    operations::Operation,
     push::git,
 };
 
