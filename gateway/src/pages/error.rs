@@ -1,15 +1,21 @@
 //! Failures of pages: what the API refused, as a page.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, RETRY_AFTER};
 use axum::response::{IntoResponse, Redirect, Response};
 
+use super::components::Count;
 use super::layout::{Content, Shell, page};
 use crate::http::caching::NO_STORE;
 use crate::http::error::ApiError;
 
 pub(super) type PageResult<T = Response> = Result<T, PageError>;
+
+/// For hidden and missing things, so that it tells nothing.
+const NOT_FOUND: &str = "There is no such page, or you may not see it.";
 
 #[derive(Clone, Debug)]
 pub(super) enum PageError {
@@ -25,14 +31,15 @@ pub(super) enum PageError {
 
 #[derive(Template)]
 #[template(path = "error.html")]
-struct ErrorPage<'a> {
-    status: u16,
+struct ErrorPage {
     title: &'static str,
-    message: &'a str,
-    is_signed_in: bool,
+    /// What happened, and what to do next.
+    text: String,
+    /// The page to sign in on, for a visitor without an account who may see more with one.
+    sign_in: Option<String>,
 }
 
-impl Content for ErrorPage<'_> {
+impl Content for ErrorPage {
     fn title(&self) -> String {
         self.title.to_owned()
     }
@@ -41,6 +48,11 @@ impl Content for ErrorPage<'_> {
 impl PageError {
     pub(super) fn not_found() -> Self {
         ApiError::not_found("not found").into()
+    }
+
+    pub(super) fn wrong_method() -> Self {
+        let message = "This page does not take what was sent. Open it again, and use its form.";
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, message).into()
     }
 
     /// `path` is that of the API after `/api/v1/`.
@@ -97,17 +109,23 @@ impl PageError {
         match self {
             // Redirects only if the repository has moved: the page of a branch would lead to itself.
             Self::RenamedBranch { repository, .. } if is_below(&shell.here, &repository) => {
-                refused(shell, &ApiError::not_found("The branch was renamed."))
+                let text = "The branch was renamed. Choose it from the list of branches.".to_owned();
+                explained(shell, StatusCode::NOT_FOUND, text)
             }
             Self::Moved(repository) | Self::RenamedBranch { repository, .. } => {
                 redirect_to_repository(shell, &repository)
             }
             Self::SignIn => Redirect::to(&format!("{}{}", shell.site.root, shell.sign_in())).into_response(),
-            // The same for hidden and missing things, so that it tells nothing.
             Self::Refused(error) if error.status == StatusCode::UNAUTHORIZED && shell.viewer.is_none() => {
-                refused(shell, &ApiError::not_found("There is no such page, or you have to sign in to see it."))
+                explained(shell, StatusCode::NOT_FOUND, NOT_FOUND.to_owned())
             }
-            Self::Refused(error) => refused(shell, &error),
+            Self::Refused(error) => {
+                let mut response = explained(shell, error.status, text(&error));
+                if let Some(seconds) = error.retry_after() {
+                    response.headers_mut().insert(RETRY_AFTER, seconds.into());
+                }
+                response
+            }
         }
     }
 }
@@ -137,28 +155,57 @@ fn redirect_to_repository(shell: &Shell, repository: &str) -> Response {
     Redirect::permanent(&format!("{}/{repository}{rest}", shell.site.root)).into_response()
 }
 
-fn refused(shell: &Shell, error: &ApiError) -> Response {
-    let title = match error.status {
+fn explained(shell: &Shell, status: StatusCode, text: String) -> Response {
+    let title = match status {
         StatusCode::NOT_FOUND => "Not found",
         StatusCode::FORBIDDEN => "Not allowed",
+        StatusCode::PAYLOAD_TOO_LARGE => "Too large",
         StatusCode::TOO_MANY_REQUESTS => "Too many requests",
         StatusCode::SERVICE_UNAVAILABLE => "Busy",
         status if status.is_client_error() => "This did not work",
         _ => "Something went wrong",
     };
-    let content = ErrorPage {
-        status: error.status.as_u16(),
-        title,
-        message: error.message(),
-        is_signed_in: shell.viewer.is_some(),
-    };
-    let mut response = page(shell, &content);
-    *response.status_mut() = error.status;
+    let is_missing = status == StatusCode::NOT_FOUND;
+    let sign_in = (is_missing && shell.viewer.is_none()).then(|| shell.sign_in());
+    let mut response = page(shell, &ErrorPage { title, text, sign_in });
+    *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
-    if let Some(seconds) = error.retry_after() {
-        response.headers_mut().insert(RETRY_AFTER, seconds.into());
-    }
     response
+}
+
+fn text(error: &ApiError) -> String {
+    match error.status {
+        StatusCode::NOT_FOUND => NOT_FOUND.to_owned(),
+        // The log has the cause.
+        StatusCode::INTERNAL_SERVER_ERROR => advice(error).into_owned(),
+        _ => with_advice(error.message(), &advice(error)),
+    }
+}
+
+fn advice(error: &ApiError) -> Cow<'static, str> {
+    match error.status {
+        StatusCode::FORBIDDEN => "Go back, or ask an owner for the right to do it.".into(),
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::CONFLICT => "Go back, reload the page, and try again.".into(),
+        StatusCode::PAYLOAD_TOO_LARGE => "Go back, and send less.".into(),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            let seconds = error.retry_after().unwrap_or(1);
+            let (count, unit) = if seconds < 120 { (seconds, "second") } else { (seconds.div_ceil(60), "minute") };
+            format!("Try again in {}.", Count(count, unit)).into()
+        }
+        status if status.is_client_error() => "Go back, and change what you sent.".into(),
+        _ => "Try again, and tell an administrator of the site if it fails again.".into(),
+    }
+}
+
+/// Makes sentences of a message of the API. Those of the pages are sentences, with their advice.
+fn with_advice(message: &str, advice: &str) -> String {
+    if message.ends_with('.') {
+        return message.to_owned();
+    }
+    let message = message.trim_end_matches(" later").trim_end_matches(", try again");
+    let mut letters = message.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}. {advice}", letters.as_str())
 }
 
 #[cfg(test)]
@@ -184,5 +231,28 @@ mod tests {
             assert!(is_below(here, "ada/demo"), "{here}");
         }
         assert!(!is_below("/ada/demo2", "ada/demo") && !is_below("/bob/demo", "ada/demo"));
+    }
+
+    #[test]
+    fn a_message_of_the_api_becomes_a_sentence_and_is_followed_by_advice() {
+        let error = |status: u16, message: &'static str| ApiError::new(StatusCode::from_u16(status).unwrap(), message);
+        let of = |status: u16, message: &'static str| text(&error(status, message).retried_after(4));
+        for (status, message, expected) in [
+            (
+                403,
+                "only owners can do this",
+                "Only owners can do this. Go back, or ask an owner for the right to do it.",
+            ),
+            (403, "Reload the page.", "Reload the page."),
+            (422, "`name`: is required", "`name`: is required. Go back, and change what you sent."),
+            (429, "creation limit reached", "Creation limit reached. Try again in 4 seconds."),
+            (503, "too many pages, try again later", "Too many pages. Try again in 4 seconds."),
+            (503, "service is unavailable, try again", "Service is unavailable. Try again in 4 seconds."),
+            (500, "internal error", "Try again, and tell an administrator of the site if it fails again."),
+            (404, "repository does not exist", NOT_FOUND),
+        ] {
+            assert_eq!(of(status, message), expected);
+        }
+        assert_eq!(text(&error(429, "no").retried_after(121)), "No. Try again in 3 minutes.");
     }
 }
