@@ -2,7 +2,7 @@
 
 mod members;
 mod organization_avatar;
-mod organization_frame;
+pub(super) mod organization_frame;
 mod organization_labels;
 mod organization_settings;
 mod organizations;

@@ -19,7 +19,7 @@ use crate::pages::visit::{PagesState, Visit};
 const OWNER: &str = "admin";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tab {
+pub(in crate::pages) enum Tab {
     Repositories,
     Members,
     Teams,
@@ -34,9 +34,9 @@ pub(super) struct Membership {
 }
 
 /// A visit of a page of an organization that the visitor may see.
-pub(super) struct OrganizationVisit {
-    pub(super) visit: Visit,
-    pub(super) organization: Organization,
+pub(in crate::pages) struct OrganizationVisit {
+    pub(in crate::pages) visit: Visit,
+    pub(in crate::pages) organization: Organization,
     membership: Option<Membership>,
 }
 
@@ -91,7 +91,7 @@ impl FromRequest<PagesState> for OrganizationForm {
 
 impl OrganizationVisit {
     /// Reads the organization of `/org/{org}/…`.
-    pub(super) async fn of(visit: Visit) -> PageResult<Self> {
+    pub(in crate::pages) async fn of(visit: Visit) -> PageResult<Self> {
         let name = visit.segment(1).to_owned();
         let path = format!("orgs/{name}");
         let (organization, membership) = tokio::try_join!(visit.api.get(&path), membership(&visit, &name))?;
@@ -104,12 +104,12 @@ impl OrganizationVisit {
     }
 
     /// The path of its pages, such as that of its members.
-    pub(super) fn path(&self) -> String {
+    pub(in crate::pages) fn path(&self) -> String {
         format!("/org/{}", self.organization.username)
     }
 
     /// The path of its operations in the API.
-    pub(super) fn api(&self) -> String {
+    pub(in crate::pages) fn api(&self) -> String {
         format!("orgs/{}", self.organization.username)
     }
 
@@ -144,7 +144,7 @@ impl OrganizationVisit {
     }
 
     /// Responds with a page below the name of the organization and its tabs. Its title can be empty.
-    pub(super) fn page(&self, tab: Tab, content: &impl Content) -> PageResult {
+    pub(in crate::pages) fn page(&self, tab: Tab, content: &impl Content) -> PageResult {
         self.visit.page(&Frame {
             account: self.organization.clone().into(),
             website: website(&self.organization.website),

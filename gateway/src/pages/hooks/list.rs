@@ -50,7 +50,7 @@ pub(super) async fn list(at: HooksVisit) -> PageResult {
     let listed: Listed<Hook> = at.visit().api.list(&path).await?;
     let range = match &at.owner {
         Owner::Repository(_) => "this repository",
-        Owner::Organization(..) => "all repositories of this organization",
+        Owner::Organization(_) => "all repositories of this organization",
         Owner::Site(_) => "all repositories of this site",
     };
     at.page(&ListPage {

@@ -17,6 +17,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 use self::view::Hook;
+use super::accounts::organization_frame::{OrganizationVisit, Tab as OrganizationTab};
 use super::error::{PageError, PageResult, render};
 use super::form::{Fields, Form};
 use super::layout::Content;
@@ -31,7 +32,7 @@ const OF_SITE: &str = "/-/admin/hooks";
 /// Whose webhooks a page is about.
 enum Owner {
     Repository(Box<RepositoryVisit>),
-    Organization(Visit, Organization),
+    Organization(Box<OrganizationVisit>),
     Site(Visit),
 }
 
@@ -95,7 +96,7 @@ impl Content for RepositoryFrame<'_> {
 
 impl Content for OrganizationFrame<'_> {
     fn title(&self) -> String {
-        format!("{} · {}", self.title, self.organization.username)
+        self.title.clone()
     }
 }
 
@@ -148,10 +149,7 @@ impl HooksVisit {
                 visit.require_administrator()?;
                 (Owner::Site(visit), 3)
             }
-            Some("org") => {
-                let organization = visit.api.get(&format!("orgs/{}", visit.segment(1))).await?;
-                (Owner::Organization(visit, organization), 4)
-            }
+            Some("org") => (Owner::Organization(Box::new(OrganizationVisit::of(visit).await?)), 4),
             _ => (Owner::Repository(Box::new(RepositoryVisit::of(visit).await?)), 4),
         };
         Ok(Self { owner, rest: segments.into_iter().skip(length).collect() })
@@ -160,7 +158,8 @@ impl HooksVisit {
     fn visit(&self) -> &Visit {
         match &self.owner {
             Owner::Repository(at) => &at.visit,
-            Owner::Organization(visit, _) | Owner::Site(visit) => visit,
+            Owner::Organization(at) => &at.visit,
+            Owner::Site(visit) => visit,
         }
     }
 
@@ -168,7 +167,7 @@ impl HooksVisit {
     fn api(&self) -> String {
         match &self.owner {
             Owner::Repository(at) => format!("{}/hooks", at.repository.api()),
-            Owner::Organization(_, organization) => format!("orgs/{}/hooks", organization.username),
+            Owner::Organization(at) => format!("{}/hooks", at.api()),
             Owner::Site(_) => "admin/hooks".to_owned(),
         }
     }
@@ -177,7 +176,7 @@ impl HooksVisit {
     fn hooks(&self) -> String {
         match &self.owner {
             Owner::Repository(at) => format!("{}/settings/hooks", at.repository.path()),
-            Owner::Organization(_, organization) => format!("/org/{}/settings/hooks", organization.username),
+            Owner::Organization(at) => format!("{}/settings/hooks", at.path()),
             Owner::Site(_) => OF_SITE.to_owned(),
         }
     }
@@ -186,7 +185,7 @@ impl HooksVisit {
     fn can_change(&self) -> bool {
         match &self.owner {
             Owner::Repository(at) => !at.repository.archived,
-            Owner::Organization(..) | Owner::Site(_) => true,
+            Owner::Organization(_) | Owner::Site(_) => true,
         }
     }
 
@@ -217,7 +216,10 @@ impl HooksVisit {
             Owner::Repository(at) => {
                 at.page(Tab::Settings, &RepositoryFrame { repository: &at.repository, title, main })?
             }
-            Owner::Organization(visit, organization) => visit.page(&OrganizationFrame { organization, title, main })?,
+            Owner::Organization(at) => {
+                let frame = OrganizationFrame { organization: &at.organization, title, main };
+                at.page(OrganizationTab::Settings, &frame)?
+            }
             Owner::Site(visit) => visit.page(&SiteFrame { title, main })?,
         };
         response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
