@@ -48,7 +48,7 @@ pub(crate) struct BodyLimits {
     /// If there is none, every client counts as unauthenticated.
     check: Option<CredentialCheck>,
     /// Total time that a client can pause while it sends a body.
-    pub(super) max_pause: Duration,
+    pub(crate) max_pause: Duration,
 }
 
 impl BodyLimits {

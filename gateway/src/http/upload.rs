@@ -1,5 +1,5 @@
-//! Bodies with one file: `multipart/form-data` with the file as its first part, or the raw bytes of
-//! the file. Files are streamed, never held in memory.
+//! Bodies with files, which are streamed, never held in memory: `multipart/form-data` with one file as
+//! its first part or with several, or the raw bytes of one.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -7,14 +7,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
 use axum::extract::{FromRequest, Request};
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use ferrite_api_types::schema::{Schema, Schemas};
 use futures_util::{Stream, StreamExt};
+use multer::Field;
 use serde_json::json;
 
 use super::body::{RefusedBody, check_encoding};
@@ -22,7 +24,9 @@ use super::body_limits::{BodyLimits, UploadPermit};
 use super::describe::{BodyDescription, Description, Input, file_schema};
 use super::error::ApiError;
 
-/// Bytes that are read before the part with the file.
+/// Deadline of an upload: of a file, or of all files of one form. git-svc has shorter ones.
+pub(crate) const UPLOAD_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
+/// Bytes that are read before the content of a part.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 const FILE_TYPE: &str = "application/octet-stream";
 
@@ -90,7 +94,7 @@ impl Upload {
         let (parts, body) = request.into_parts();
         RefusedBody::check(&parts.extensions)?;
         check_encoding(&parts.headers)?;
-        let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let content_type = content_type(&parts.headers);
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         let is_form = media_type.eq_ignore_ascii_case("multipart/form-data");
         if !is_form && !media_type.eq_ignore_ascii_case(FILE_TYPE) {
@@ -107,24 +111,17 @@ impl Upload {
             let (name, content_type) = (None, FILE_TYPE.to_owned());
             return Ok(Self { name, content_type, content: body, is_malformed: Arc::default(), permit });
         }
-        let boundary = multer::parse_boundary(content_type)
-            .map_err(|_| ApiError::bad_request("content type has no multipart boundary"))?;
-        tokio::time::timeout(limits.max_pause, open_part(body, boundary, field, permit))
+        let parts = PartStream::new(body, boundary(content_type)?);
+        tokio::time::timeout(limits.max_pause, open_part(parts, field, permit))
             .await
             .map_err(|_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "request body did not arrive in time"))?
     }
 }
 
-async fn open_part(body: Body, boundary: String, field: &str, permit: UploadPermit) -> Result<Upload, ApiError> {
-    let head_bytes = Arc::new(AtomicUsize::new(0));
-    let chunks = PacedChunks { chunks: body.into_data_stream(), head_bytes: Arc::clone(&head_bytes), is_next: true };
-    let mut parts = multer::Multipart::new(chunks, boundary);
-    let part = parts.next_field().await.map_err(|_| ApiError::bad_request("multipart body is malformed"))?;
-    let Some(part) = part.filter(|part| part.name() == Some(field)) else {
+async fn open_part(mut parts: PartStream, field: &str, permit: UploadPermit) -> Result<Upload, ApiError> {
+    let Some(part) = parts.next().await?.filter(|part| part.name() == Some(field)) else {
         return Err(ApiError::invalid_field(field, "required", "must be the first part of the body"));
     };
-    // The head is complete. The receiver of the content limits its bytes from here.
-    head_bytes.store(HEAD_IS_READ, Ordering::Relaxed);
     // Some clients send a path.
     let name = part.file_name().and_then(|name| name.rsplit('/').next()).map(str::to_owned);
     let content_type = part.content_type().map_or_else(|| FILE_TYPE.to_owned(), ToString::to_string);
@@ -136,6 +133,47 @@ async fn open_part(body: Body, boundary: String, field: &str, permit: UploadPerm
         }
     }));
     Ok(Upload { name, content_type, content, is_malformed, permit })
+}
+
+fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn boundary(content_type: &str) -> Result<String, ApiError> {
+    multer::parse_boundary(content_type).map_err(|_| ApiError::bad_request("content type has no multipart boundary"))
+}
+
+/// The parts of a multipart body, of which one is read at a time.
+pub(crate) struct PartStream {
+    parts: multer::Multipart<'static>,
+    head_bytes: Arc<AtomicUsize>,
+}
+
+impl PartStream {
+    /// # Errors
+    /// The error of [`RefusedBody`]. 415 for another encoding, 400 for a body of another type.
+    pub(crate) fn of(request: Request) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        RefusedBody::check(&parts.extensions)?;
+        check_encoding(&parts.headers)?;
+        Ok(Self::new(body, boundary(content_type(&parts.headers))?))
+    }
+
+    fn new(body: Body, boundary: String) -> Self {
+        let head_bytes = Arc::new(AtomicUsize::new(0));
+        let chunks =
+            PacedChunks { chunks: body.into_data_stream(), head_bytes: Arc::clone(&head_bytes), is_next: true };
+        Self { parts: multer::Multipart::new(chunks, boundary), head_bytes }
+    }
+
+    /// Reads up to the content of the next part. Whoever reads the content limits its bytes, and drops
+    /// it before the next call. 400 for a malformed body, and for one with much of that content left.
+    pub(crate) async fn next(&mut self) -> Result<Option<Field<'static>>, ApiError> {
+        self.head_bytes.store(0, Ordering::Relaxed);
+        let part = self.parts.next_field().await.map_err(|_| ApiError::bad_request("multipart body is malformed"))?;
+        self.head_bytes.store(HEAD_IS_READ, Ordering::Relaxed);
+        Ok(part)
+    }
 }
 
 /// Stops the count of head bytes.
@@ -177,8 +215,6 @@ impl Stream for PacedChunks {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use futures_util::stream;
     use http_body_util::BodyExt;
 
@@ -268,6 +304,33 @@ mod tests {
         let endless = stream::repeat_with(|| Ok::<_, Infallible>(vec![b'a'; 16 * 1024]));
         let head = stream::iter([Ok(b"--xyz\r\nX: ".to_vec())]);
         assert_eq!(open(FORM, Body::from_stream(head.chain(endless)), 9).await.err(), Some(400));
+    }
+
+    #[tokio::test]
+    async fn each_part_of_a_form_is_read_when_it_is_asked_for() {
+        let long = "x".repeat(3 * MAX_HEAD_BYTES);
+        let parts = [form("a", "1"), form("b", &long), form("c", "")].map(|part| part.replace("--xyz--\r\n", ""));
+        let whole = format!("{}--xyz--\r\n", parts.concat());
+        let of = |text: &str| {
+            let pieces: Vec<_> = text.as_bytes().chunks(1000).map(<[u8]>::to_vec).map(Ok::<_, Infallible>).collect();
+            let mut request = Request::new(Body::from_stream(stream::iter(pieces)));
+            request.headers_mut().insert(CONTENT_TYPE, FORM.parse().unwrap());
+            PartStream::of(request).unwrap()
+        };
+        let mut read = of(&whole);
+        for (name, bytes) in [("a", 1), ("b", long.len()), ("c", 0)] {
+            let part = read.next().await.unwrap().unwrap();
+            assert_eq!(part.name(), Some(name));
+            assert_eq!(part.bytes().await.unwrap().len(), bytes);
+        }
+        assert!(read.next().await.unwrap().is_none());
+        // A content that nobody wants is not read to its end.
+        let mut skipped = of(&whole);
+        for _ in 0..2 {
+            drop(skipped.next().await.unwrap().unwrap());
+        }
+        assert!(skipped.next().await.is_err());
+        assert!(PartStream::of(Request::new(Body::from(whole))).is_err(), "it has no type");
     }
 
     #[tokio::test]

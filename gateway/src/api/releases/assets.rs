@@ -1,7 +1,6 @@
 //! Release files: their metadata, and uploads, which are streamed to git-svc.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use ferrite_api_types::convert::{MissingField, require};
@@ -26,10 +25,7 @@ use crate::http::page::{Total, WholeList};
 use crate::http::path::{Params, RepoPath};
 use crate::http::request::{NonEmpty, RequestBody, Text, fields};
 use crate::http::response::{Created, Json, List, NoContent};
-use crate::http::upload::{FileBody, Part, Upload};
-
-/// Deadline of an upload. git-svc has shorter ones.
-const UPLOAD_TIMEOUT: Duration = Duration::from_secs(2 * 3600);
+use crate::http::upload::{FileBody, Part, UPLOAD_TIMEOUT, Upload};
 
 operations! {
     "/api/v1/repos/{owner}/{repo}/releases/{id}/assets" =>
