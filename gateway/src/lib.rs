@@ -44,6 +44,7 @@ use ferrite_proto::ServiceRole;
 
 pub use config::Config;
 use listeners::Transports;
+use pages::options::PageLimits;
 use state::AppState;
 
 pub use self::api::ASSIGNEE_WORDS;
@@ -120,9 +121,12 @@ fn router(state: &AppState) -> Router {
         api.clone().layer(responder.clone()),
         state.clients.clone(),
         state.blocking.markdown.clone(),
-        state.body_limits.clone(),
+        PageLimits {
+            bodies: state.body_limits.clone(),
+            max_response_bytes: state.max_response_bytes,
+            max_asset_bytes: state.max_asset_bytes,
+        },
         state.links.root(),
-        state.max_response_bytes,
         &state.pages,
     );
     let routes = api

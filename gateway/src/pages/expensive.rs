@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
     use crate::pages::layout::{Content, Site};
-    use crate::pages::options::SignInScope;
+    use crate::pages::options::{PageLimits, SignInScope};
     use crate::pages::pool::{ExpensiveLimits, ExpensivePool};
     use crate::pages::visit::{PagesParts, Visit};
 
@@ -229,8 +229,11 @@ mod tests {
             api,
             clients: services.clients,
             markdown: services.blocking.markdown,
-            body_limits: services.body_limits,
-            max_response_bytes: 1 << 20,
+            limits: PageLimits {
+                bodies: services.body_limits,
+                max_response_bytes: 1 << 20,
+                max_asset_bytes: services.max_asset_bytes,
+            },
             sign_in: SignInScope::None,
             pool: ExpensivePool::new(ExpensiveLimits::default()),
         })

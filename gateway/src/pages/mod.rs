@@ -1,8 +1,8 @@
 //! Web pages, without scripts. A page is a client of the API in the same process: it reads what the
 //! API responds to the visitor's session, and sends what a form says as a change.
 //!
-//! Modules from top to bottom: `accounts`, `administration` → `front`, `sign_in`, `pulls`, `releases`,
-//! `wiki`, `issues`, `hooks`, `repositories` → `public_keys`, `markdown`, `multipart` → `form`,
+//! Modules from top to bottom: `hooks` → `accounts`, `administration` → `front`, `sign_in`, `pulls`,
+//! `releases`, `wiki`, `issues`, `repositories` → `public_keys`, `markdown`, `multipart` → `form`,
 //! `expensive`, `atom` → `visit` → `diff` → `error`, `client` → `layout` → `options`, `robots` →
 //! `branding`, `pool`, `single_flight`, `view` → `components`.
 
@@ -44,13 +44,11 @@ use axum::routing::get;
 
 use self::error::PageError;
 use self::layout::Site;
-use self::options::PageOptions;
+use self::options::{PageLimits, PageOptions};
 use self::pool::ExpensivePool;
 use self::visit::{PagesParts, PagesState, complete};
 use crate::blocking::BlockingPool;
-use crate::http::body_limits::BodyLimits;
 use crate::http::embedded_file::EmbeddedFile;
-use crate::http::middleware::method_not_allowed;
 use crate::upstream::clients::Clients;
 
 const STYLE: &str = include_str!("../../assets/site.css");
@@ -62,16 +60,15 @@ pub(crate) fn router(
     api: Router,
     clients: Clients,
     markdown: BlockingPool,
-    body_limits: BodyLimits,
+    limits: PageLimits,
     public_url: &str,
-    max_response_bytes: usize,
     options: &PageOptions,
 ) -> Router {
     let style = format!("/assets/site-{}.css", &blake3::hash(STYLE.as_bytes()).to_hex()[..16]);
     let site = Arc::new(Site::new(public_url, style.clone()).with(options));
     let robots = Arc::new(robots::file(&site.root, options.robots.as_deref()));
     let (sign_in, pool) = (options.sign_in, ExpensivePool::new(options.expensive));
-    let parts = PagesParts { site, api, clients, markdown, body_limits, max_response_bytes, sign_in, pool };
+    let parts = PagesParts { site, api, clients, markdown, limits, sign_in, pool };
     let state = PagesState::new(parts);
     let pages = Router::new()
         .merge(front::router())
@@ -85,7 +82,7 @@ pub(crate) fn router(
         .merge(sign_in::router())
         .merge(repositories::router())
         .fallback(async || PageError::not_found())
-        .method_not_allowed_fallback(async || PageError::from(method_not_allowed().await))
+        .method_not_allowed_fallback(async || PageError::wrong_method())
         .layer(from_fn_with_state(state.clone(), complete))
         .with_state(state)
         .route(&style, get(async |headers: HeaderMap| STYLE_FILE.respond(&headers)))

@@ -82,7 +82,7 @@ impl Parts {
 fn limits(visit: &Visit) -> BodyLimits {
     let user = visit.shell.viewer.as_ref().map(|viewer| viewer.id);
     let check = move |_: &HeaderMap| -> BoxFuture<'static, Result<Option<i64>, ApiError>> { Box::pin(ready(Ok(user))) };
-    visit.state.body_limits.checked_by(Arc::new(check))
+    visit.state.limits.bodies.checked_by(Arc::new(check))
 }
 
 async fn parse(headers: &HeaderMap, bytes: Bytes) -> PageResult<(Fields, Vec<FilePart>)> {

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 
 use super::branding::{FooterLinks, Logo, MAX_NAME_CHARS};
 use super::pool::ExpensiveLimits;
+use crate::http::body_limits::BodyLimits;
 
 /// Where visitors without an account have to sign in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -30,6 +31,14 @@ pub(crate) struct PageOptions {
     pub(crate) has_external_pictures: bool,
     pub(crate) sign_in: SignInScope,
     pub(crate) expensive: ExpensiveLimits,
+}
+
+/// The limits that pages share with the API.
+pub(crate) struct PageLimits {
+    pub(crate) bodies: BodyLimits,
+    pub(crate) max_response_bytes: usize,
+    /// Of a file of a release.
+    pub(crate) max_asset_bytes: u64,
 }
 
 impl SignInScope {

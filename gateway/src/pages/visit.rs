@@ -15,11 +15,10 @@ use percent_encoding::percent_decode_str;
 use super::client::Client;
 use super::error::{PageError, PageResult};
 use super::layout::{Content, Rendered, Shell, Site, page};
-use super::options::SignInScope;
+use super::options::{PageLimits, SignInScope};
 use super::pool::{ExpensivePool, Group};
 use super::view::Account;
 use crate::blocking::BlockingPool;
-use crate::http::body_limits::BodyLimits;
 use crate::http::caching::NO_STORE;
 use crate::http::embedded_file::accepts_gzip;
 use crate::http::error::ApiError;
@@ -44,9 +43,7 @@ pub(super) struct PagesParts {
     pub(super) clients: Clients,
     /// Where Markdown is rendered.
     pub(super) markdown: BlockingPool,
-    /// Limits on forms with files or long texts.
-    pub(super) body_limits: BodyLimits,
-    pub(super) max_response_bytes: usize,
+    pub(super) limits: PageLimits,
     pub(super) sign_in: SignInScope,
     /// The places for expensive pages.
     pub(super) pool: ExpensivePool,
@@ -59,7 +56,7 @@ impl PagesState {
 
     /// Returns a client of the API for a request with these headers.
     pub(super) fn client(&self, session: Option<Secret>, headers: &HeaderMap) -> Client {
-        Client::new(self.api.clone(), session, headers, self.max_response_bytes)
+        Client::new(self.api.clone(), session, headers, self.limits.max_response_bytes)
     }
 }
 
