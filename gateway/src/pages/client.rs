@@ -113,7 +113,12 @@ impl Client {
 
     /// Returns a response as it is, such as a file.
     pub(super) async fn pass(&self, path: &str, conditions: &HeaderMap) -> PageResult<Response> {
-        let mut request = self.request(Method::GET, path, None)?;
+        self.pass_of_site(&format!("{API}{path}"), conditions).await
+    }
+
+    /// As [`Self::pass`], of an operation whose path is not that of the API, such as a download.
+    pub(super) async fn pass_of_site(&self, path: &str, conditions: &HeaderMap) -> PageResult<Response> {
+        let mut request = self.request_of_site(Method::GET, path, None)?;
         request.headers_mut().extend(conditions.clone());
         self.send(request).await
     }
@@ -138,6 +143,15 @@ impl Client {
         self.optional_value(response).await
     }
 
+    /// Posts a file as it arrives, and returns the response's value.
+    pub(super) async fn upload(&self, path: &str, content: Body) -> PageResult<Value> {
+        let mut request = self.request(Method::POST, path, None)?;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        *request.body_mut() = content;
+        let response = self.send(request).await?;
+        self.optional_value(response).await
+    }
+
     /// Renders Markdown. `repository`, `owner/name`, is what references such as `#1` belong to.
     pub(super) async fn markdown(&self, text: &str, repository: &str) -> PageResult<String> {
         let body = serde_json::json!({"text": text, "mode": "gfm", "context": repository});
@@ -151,7 +165,11 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str, body: Option<Value>) -> PageResult<Request> {
-        let mut request = Request::builder().method(method).uri(format!("{API}{path}"));
+        self.request_of_site(method, &format!("{API}{path}"), body)
+    }
+
+    fn request_of_site(&self, method: Method, path: &str, body: Option<Value>) -> PageResult<Request> {
+        let mut request = Request::builder().method(method).uri(path);
         if let Some(headers) = request.headers_mut() {
             headers.extend(self.headers.clone());
             headers.extend(self.authorization().map(|value| (AUTHORIZATION, value)));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Release, can_write, find};
 use crate::http::error::ApiError;
-use crate::pages::components::parameter;
+use crate::pages::components::{Bytes, parameter};
 use crate::pages::error::PageResult;
 use crate::pages::form::{Fields, FormToken};
 use crate::pages::issues::RepositoryForm;
@@ -15,16 +15,27 @@ use crate::pages::layout::{Content, with_status};
 use crate::pages::markdown::render_many;
 use crate::pages::repositories::{RepositoryVisit, Tab};
 
+/// As many as the API takes for a release.
+const MAX_FILES: u64 = 100;
+/// A parameter of the page to which the form for a new release leads.
+const CREATED: &str = "created";
+
 #[derive(Template)]
 #[template(path = "releases/edit.html")]
 struct EditPage<'a> {
     heading: &'static str,
     action: String,
     back: String,
+    repository: String,
     token: FormToken,
     draft: &'a Draft,
-    is_new: bool,
+    /// `None` for a new one.
+    release: Option<&'a Release>,
     is_published: bool,
+    /// Whether the form before this page created it.
+    is_created: bool,
+    max_files: u64,
+    max_file: Bytes,
     preview: Option<String>,
     message: Option<String>,
 }
@@ -40,7 +51,7 @@ struct DeletePage {
 
 /// What is in the fields.
 #[derive(Clone, Debug, Default)]
-struct Draft {
+pub(super) struct Draft {
     tag_name: String,
     target_commitish: String,
     name: String,
@@ -49,7 +60,7 @@ struct Draft {
 }
 
 /// Why a form is shown.
-enum Shown {
+pub(super) enum Shown {
     Asked,
     Preview,
     Refused(String),
@@ -78,7 +89,7 @@ impl Draft {
         }
     }
 
-    fn of_release(release: &Release) -> Self {
+    pub(super) fn of_release(release: &Release) -> Self {
         Self {
             tag_name: release.tag_name.clone(),
             target_commitish: release.target_commitish.clone(),
@@ -114,7 +125,10 @@ pub(super) async fn create(RepositoryForm { at, fields }: RepositoryForm) -> Pag
     }
     let (path, value) = (format!("{}/releases", at.repository.api()), draft.value(fields.text("send") == "draft"));
     match at.visit.api.change(Method::POST, &path, Some(value)).await {
-        Ok(_) => Ok(at.visit.redirect(&path_of(&at, &draft.tag_name))),
+        Ok(_) => {
+            let tag = encode_path(draft.tag_name.as_bytes());
+            Ok(at.visit.redirect(&format!("{}/releases/edit/{tag}?{CREATED}=1", at.repository.path())))
+        }
         Err(error) => page(&at, &draft, None, Shown::Refused(error.mistake()?)).await,
     }
 }
@@ -158,7 +172,7 @@ pub(super) async fn delete(RepositoryForm { at, .. }: RepositoryForm) -> PageRes
     Ok(at.visit.redirect(&format!("{}/releases", at.repository.path())))
 }
 
-async fn page(at: &RepositoryVisit, draft: &Draft, release: Option<&Release>, shown: Shown) -> PageResult {
+pub(super) async fn page(at: &RepositoryVisit, draft: &Draft, release: Option<&Release>, shown: Shown) -> PageResult {
     let releases = format!("{}/releases", at.repository.path());
     let (heading, action, back) = match release {
         Some(release) => {
@@ -167,6 +181,7 @@ async fn page(at: &RepositoryVisit, draft: &Draft, release: Option<&Release>, sh
         }
         None => ("New release", format!("{releases}/new"), releases),
     };
+    let is_asked = matches!(shown, Shown::Asked);
     let (status, message, is_preview) = match shown {
         Shown::Asked => (StatusCode::OK, None, false),
         Shown::Preview => (StatusCode::OK, None, true),
@@ -180,10 +195,14 @@ async fn page(at: &RepositoryVisit, draft: &Draft, release: Option<&Release>, sh
         heading,
         action,
         back,
+        repository: at.repository.path(),
         token: FormToken::of(&at.visit),
         draft,
-        is_new: release.is_none(),
+        release,
         is_published: release.is_some_and(|release| !release.draft),
+        is_created: is_asked && release.is_some() && parameter(&at.visit.shell.here, CREATED).is_some(),
+        max_files: MAX_FILES,
+        max_file: Bytes(at.visit.state.limits.max_asset_bytes),
         preview,
         message,
     };
@@ -194,7 +213,7 @@ fn path_of(at: &RepositoryVisit, tag: &str) -> String {
     format!("{}/releases/tag/{}", at.repository.path(), encode_path(tag.as_bytes()))
 }
 
-fn require_writer(at: &RepositoryVisit) -> PageResult<()> {
+pub(super) fn require_writer(at: &RepositoryVisit) -> PageResult<()> {
     at.visit.signed_in()?;
     if can_write(at) {
         return Ok(());

@@ -16,6 +16,7 @@ const PAGE_SIZE: u64 = 20;
 struct ListPage {
     repository: String,
     can_write: bool,
+    is_signed_in: bool,
     /// Each with its notes as HTML.
     releases: Vec<(Release, String)>,
     pager: Pager,
@@ -26,6 +27,7 @@ struct ListPage {
 struct ReleasePage {
     repository: String,
     can_write: bool,
+    is_signed_in: bool,
     release: Release,
     html: String,
 }
@@ -50,7 +52,8 @@ pub(super) async fn list(at: RepositoryVisit) -> PageResult {
     let notes = found.items.iter().map(|release| release.body.clone()).collect();
     let html = render_many(&at.visit, notes, &at.repository.full_name()).await?;
     let releases = found.items.into_iter().zip(html).collect();
-    at.page(Tab::Releases, &ListPage { repository: at.repository.path(), can_write: can_write(&at), releases, pager })
+    let (repository, can_write, is_signed_in) = facts(&at);
+    at.page(Tab::Releases, &ListPage { repository, can_write, is_signed_in, releases, pager })
 }
 
 /// Leads to the page of the latest release.
@@ -63,6 +66,12 @@ pub(super) async fn release(at: RepositoryVisit) -> PageResult {
     let release = find(&at, "tag").await?;
     let html = render_many(&at.visit, vec![release.body.clone()], &at.repository.full_name()).await?;
     let html = html.into_iter().next().unwrap_or_default();
-    let (repository, can_write) = (at.repository.path(), can_write(&at));
-    at.page(Tab::Releases, &ReleasePage { repository, can_write, release, html })
+    let (repository, can_write, is_signed_in) = facts(&at);
+    at.page(Tab::Releases, &ReleasePage { repository, can_write, is_signed_in, release, html })
+}
+
+/// What an entry knows of the repository and the visitor: the path, and whether they may write, and
+/// have an account.
+fn facts(at: &RepositoryVisit) -> (String, bool, bool) {
+    (at.repository.path(), can_write(at), at.visit.shell.viewer.is_some())
 }

@@ -1,6 +1,7 @@
 //! Pages of releases.
 
 mod edit;
+mod files;
 mod list;
 
 use axum::Router;
@@ -22,6 +23,8 @@ pub(super) fn router() -> Router<PagesState> {
         .route("/{owner}/{repo}/releases/new", get(edit::new).post(edit::create))
         .route("/{owner}/{repo}/releases/edit/{*tag}", get(edit::edit).post(edit::save))
         .route("/{owner}/{repo}/releases/delete/{*tag}", get(edit::ask_to_delete).post(edit::delete))
+        .route("/{owner}/{repo}/releases/files/{release}", get(files::show).post(files::upload))
+        .route("/{owner}/{repo}/releases/files/{release}/{file}", get(files::edit).post(files::save))
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +47,7 @@ struct Release {
 /// A file of a release.
 #[derive(Clone, Debug, Deserialize)]
 struct Asset {
+    id: i64,
     name: String,
     size: u64,
     download_count: u64,

@@ -133,6 +133,7 @@ pub(super) fn router() -> Router<PagesState> {
         .route("/{owner}/{repo}/find/{*rest}", get(expensive(Group::Search, find::find)))
         .route("/{owner}/{repo}/raw/{*rest}", get(raw::raw))
         .route("/{owner}/{repo}/wiki/raw/{*rest}", get(raw::of_wiki))
+        .route("/{owner}/{repo}/releases/files/{release}/{file}/{name}", get(raw::of_release))
         .route("/{owner}/{repo}/media/{*rest}", get(raw::media))
         .route("/{owner}/{repo}/archive/{*rest}", get(expensive(Group::Archive, raw::archive)))
         .merge(blame::router())

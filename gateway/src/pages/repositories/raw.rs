@@ -1,5 +1,5 @@
-//! Raw files and archives, as the API sends them, but pictures as pictures. Browsers treat each file
-//! as of a site of its own, without scripts.
+//! Raw files, archives and files of releases, as the API sends them, but pictures as pictures. Browsers
+//! treat each file as of a site of its own, without scripts.
 
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, IF_NONE_MATCH, IF_RANGE, RANGE,
@@ -8,9 +8,11 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
 
+use serde::Deserialize;
+
 use super::revision::Kind;
 use crate::http::caching::IMMUTABLE;
-use crate::pages::error::PageResult;
+use crate::pages::error::{PageError, PageResult};
 use crate::pages::visit::Visit;
 
 const TRANSFER_ENCODING: HeaderName = HeaderName::from_static("content-transfer-encoding");
@@ -95,6 +97,28 @@ pub(super) async fn of_wiki(visit: Visit) -> PageResult {
     let path = RepositoryPath::of(&visit.shell.here);
     let file = format!("repos/{}/wiki/{}", path.repository, path.rest);
     send(&visit, &path, &file, false).await
+}
+
+/// A file of a release as the API describes it.
+#[derive(Deserialize)]
+struct Asset {
+    browser_download_url: String,
+}
+
+/// A file of a release, for the session: the API's own path, which is in links of releases, takes none.
+/// `/releases/files/{release}/{file}/{name}`
+pub(super) async fn of_release(visit: Visit) -> PageResult {
+    let path = RepositoryPath::of(&visit.shell.here);
+    let mut ids = path.rest.split('/').skip(1);
+    let (release, file) = (ids.next().unwrap_or_default(), ids.next().unwrap_or_default());
+    let asset = format!("repos/{}/releases/{release}/assets/{file}", path.repository);
+    let Asset { browser_download_url: url } = visit.api.get(&asset).await?;
+    let site = &visit.shell.site;
+    let content = url.strip_prefix(&site.origin).and_then(|path| path.strip_prefix(&site.root));
+    let content = content.ok_or_else(PageError::not_found)?;
+    let mut response = visit.api.pass_of_site(content, &conditions(&visit.headers)).await?;
+    keep(&mut response, false);
+    Ok(response)
 }
 
 /// Sends a file that the API has at `file`.
