@@ -191,4 +191,11 @@ async fn pages_of_private_repositories_are_for_members(cluster: &Cluster) {
             assert_eq!(refused.header("cache-control"), "no-store");
         }
     }
+    let missing = format!("/{}/nope", ada.name);
+    for (stranger, links) in [(&outsider, 0), (&cluster.anonymous(), 2)] {
+        let hidden = page(stranger, &path).await.expect(404);
+        shows(&hidden, &["There is no such page, or you may not see it.", "href=\"/\""]);
+        assert_eq!(hidden.text().matches("/user/login?redirect_to=").count(), links, "in the header and below");
+        assert_eq!(hidden.text(), page(stranger, &missing).await.expect(404).text().replace("nope", "demo"));
+    }
 }

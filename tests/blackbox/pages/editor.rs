@@ -36,13 +36,13 @@ async fn repository(cluster: &Cluster, files: &[(&str, &str)]) -> (User, String)
 }
 
 /// The hidden field of a form.
-fn field(html: &str, name: &str) -> String {
+pub(super) fn field(html: &str, name: &str) -> String {
     let (_, rest) = html.split_once(&format!("name=\"{name}\" value=\"")).expect(name);
     rest.split('"').next().unwrap().to_owned()
 }
 
 /// Sends a form of parts. Browsers end all lines of texts with CRLF.
-async fn send_parts(user: &User, path: &str, fields: &[(&str, &str)], files: &[(&str, &[u8])]) -> Response {
+pub(super) async fn send_parts(user: &User, path: &str, fields: &[(&str, &str)], files: &[(&str, &[u8])]) -> Response {
     let fields =
         fields.iter().map(|(name, value)| (format!("name=\"{name}\""), value.replace('\n', "\r\n").into_bytes()));
     let files = files.iter().map(|(name, content)| (format!("name=\"files\"; filename=\"{name}\""), content.to_vec()));

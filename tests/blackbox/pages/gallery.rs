@@ -69,6 +69,8 @@ fn pages(site: &Showcase) -> Vec<(&'static str, String)> {
         ("tags", at("/tags".to_owned())),
         ("releases", at("/releases".to_owned())),
         ("release-new", at("/releases/new".to_owned())),
+        ("release-edit", at("/releases/edit/v0.1.0".to_owned())),
+        ("release-file", at(site.release_file.clone())),
         ("issues", at("/issues".to_owned())),
         ("issue", at(format!("/issues/{issue}"))),
         ("issue-new", at("/issues/new".to_owned())),

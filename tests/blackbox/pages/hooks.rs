@@ -56,6 +56,9 @@ async fn every_owner_makes_tests_changes_and_deletes_webhooks(cluster: &Cluster)
         let receiver = Receiver::start().await;
         let url = receiver.url("/");
         shows(&page(user, &list).await.expect(200), &["There are no webhooks", &format!("{list}/discord/new")]);
+        if list.starts_with("/org/") {
+            shows(&page(user, &list).await.expect(200), &["aria-label=\"Organization\"", "class=\"avatar\""]);
+        }
         let authorization = format!("Bearer {CREDENTIALS}");
         let fields = [
             ("url", url.as_str()),

@@ -65,6 +65,7 @@ async fn owners_change_the_settings_and_delete_the_organization(cluster: &Cluste
 
     ada.new_repository_of(&acme, "tools", false).await;
     let delete = format!("{settings}/delete");
+    shows(&page(&ada, &delete).await.expect(200), &[&format!("<span>Type <strong>{acme}</strong> to confirm</span>")]);
     shows(&send(&ada, &delete, &[("name", "other")]).await.expect(422), &["Type the name"]);
     shows(&send(&ada, &delete, &[("name", &acme)]).await.expect(422), &["still owns repositories"]);
     ada.delete(&format!("/repos/{acme}/tools")).await.empty(204);

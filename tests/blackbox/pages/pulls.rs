@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::editor::{field, send_parts};
 use super::issues::{leads, send};
 use super::{page, shows};
 use crate::harness::{Cluster, Git, User};
@@ -15,6 +16,7 @@ on_profiles! {
         lists_and_tabs_are_shown_to_everybody
         changes_of_whitespace_are_hidden
         releases_are_published_and_deleted_by_forms
+        files_of_releases_are_uploaded_renamed_and_deleted_by_forms
         pages_of_private_repositories_are_for_their_readers
     }
 }
@@ -254,10 +256,10 @@ async fn releases_are_published_and_deleted_by_forms(cluster: &Cluster) {
     shows(&page(ada, &site.at("/releases")).await.expect(200), &["There are no releases", "Create a release"]);
     let (new, tag) = (site.at("/releases/new"), site.at("/releases/tag/v1/rc"));
     let fields = [("tag_name", "v1/rc"), ("name", HOSTILE), ("body", "The **notes**"), ("send", "draft")];
-    leads(&send(ada, &new, &fields).await, &tag);
+    let edit = site.at("/releases/edit/v1/rc");
+    leads(&send(ada, &new, &fields).await, &format!("{edit}?created=1"));
     shows(&page(ada, &tag).await.expect(200), &["Draft", ESCAPED]);
     page(&guest, &tag).await.expect(404);
-    let edit = site.at("/releases/edit/v1/rc");
     let published = [&fields[..3], &[("send", "publish")]].concat();
     leads(&send(ada, &edit, &published).await, &tag);
     for visitor in [ada, &guest] {
@@ -271,6 +273,56 @@ async fn releases_are_published_and_deleted_by_forms(cluster: &Cluster) {
     page(&cluster.outsider().await, &new).await.expect(403);
     leads(&send(ada, &site.at("/releases/delete/v1/rc"), &[]).await, &site.at("/releases"));
     page(ada, &tag).await.expect(404);
+}
+
+async fn files_of_releases_are_uploaded_renamed_and_deleted_by_forms(cluster: &Cluster) {
+    let site = Site::new(cluster, "filed", true).await;
+    let (ada, guest) = (&site.ada, cluster.anonymous());
+    let edit = site.at("/releases/edit/v1/rc");
+    let created = send(ada, &site.at("/releases/new"), &[("tag_name", "v1/rc"), ("send", "draft")]).await;
+    leads(&created, &format!("{edit}?created=1"));
+    let shown = page(ada, &created.header("location")).await.expect(200);
+    shows(&shown, &["The draft is saved", "The release has no files", "At most 2.0 GiB each, and 100 files"]);
+    let token = field(&shown.text(), "form_token");
+    let release = ada.get(&format!("{}/releases/tags/v1/rc", site.repo)).await.expect(200).json();
+    let files = site.at(&format!("/releases/files/{}", release["id"]));
+    let assets = format!("{}/releases/{}/assets", site.repo, release["id"]);
+    let upload = async |user: &User, token: &str, sent: &[(&str, &[u8])]| {
+        send_parts(user, &files, &[("form_token", token)], sent).await
+    };
+    let names = async || {
+        let listed = ada.get(&assets).await.expect(200).json();
+        listed.as_array().unwrap().iter().map(|asset| asset["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+
+    let large = vec![7; 5 << 20];
+    leads(&upload(ada, &token, &[("a.bin", &large[..]), ("<b>.txt", &b"b"[..])]).await, &format!("{edit}#files"));
+    shows(&page(ada, &edit).await.expect(200), &["a.bin", "5.0 MiB", "&#60;b&#62;.txt", "value=\"publish\""]);
+    let again = upload(ada, &token, &[("c", &b"c"[..]), ("a.bin", &b"x"[..]), ("d", &b"d"[..])]).await.expect(422);
+    shows(&again, &["flash bad", "a.bin: ", "Uploaded before: 1 file"]);
+    assert_eq!(names().await, ["a.bin", "<b>.txt", "c"]);
+    shows(&upload(ada, &token, &[]).await.expect(422), &["select at least one file"]);
+    upload(ada, "00", &[("e", &b"e"[..])]).await.expect(403);
+    upload(&cluster.outsider().await, &token, &[("e", &b"e"[..])]).await.expect(404);
+    assert!(upload(&guest, &token, &[("e", &b"e"[..])]).await.expect(303).header("location").contains("/user/login"));
+
+    let id = ada.get(&assets).await.expect(200).json()[0]["id"].clone();
+    let (file, download) = (format!("{files}/{id}"), format!("{files}/{id}/a.bin"));
+    let content = page(ada, &download).await.expect(200);
+    assert_eq!(
+        (content.header("content-disposition").as_str(), content.body.len()),
+        ("attachment; filename=\"a.bin\"", large.len())
+    );
+    page(&guest, &download).await.expect(404);
+    shows(&send(ada, &file, &[("name", "c"), ("send", "1")]).await.expect(422), &["flash bad", "value=\"c\""]);
+    leads(&send(ada, &file, &[("name", "f.bin"), ("send", "1")]).await, &format!("{edit}#files"));
+    assert_eq!(names().await, ["f.bin", "<b>.txt", "c"]);
+    leads(&send(ada, &file, &[("delete", "1")]).await, &format!("{edit}#files"));
+    page(ada, &file).await.expect(404);
+    let tag = site.at("/releases/tag/v1/rc");
+    leads(&send(ada, &edit, &[("tag_name", "v1/rc"), ("send", "publish")]).await, &tag);
+    shows(&page(ada, &tag).await.expect(200), &["&#60;b&#62;.txt</a>", &files]);
+    assert_eq!(names().await, ["<b>.txt", "c"]);
 }
 
 async fn pages_of_private_repositories_are_for_their_readers(cluster: &Cluster) {

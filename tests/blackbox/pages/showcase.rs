@@ -48,6 +48,8 @@ pub(super) struct Showcase {
     pub(super) milestone: i64,
     pub(super) label: i64,
     pub(super) hook: i64,
+    /// The path of the pages of a file of a release, below those of the repository.
+    pub(super) release_file: String,
 }
 
 /// Creates an account with a name of our choice: nothing else is on this site.
@@ -111,6 +113,7 @@ impl Showcase {
             milestone: 0,
             label: 0,
             hook,
+            release_file: String::new(),
         };
         showcase.track().await;
         showcase.propose().await;
@@ -164,7 +167,7 @@ impl Showcase {
         self.ada.post(&format!("{}/wiki/new", self.repo), &page).await.expect(201);
     }
 
-    async fn release(&self) {
+    async fn release(&mut self) {
         let body =
             json!({"tag_name": "v0.1.0", "name": "First light", "body": "- It *glows*.", "target_commitish": "main"});
         let made = self.ada.post(&format!("{}/releases", self.repo), &body).await.expect(201).json();
@@ -172,7 +175,8 @@ impl Showcase {
         let request =
             self.ada.raw(Method::POST, &path).body("light").header("content-type", "application/octet-stream");
         let token = format!("token {}", self.ada.token.as_deref().unwrap());
-        Response::of(request.header("authorization", token)).await.expect(201);
+        let file = Response::of(request.header("authorization", token)).await.expect(201).json();
+        self.release_file = format!("/releases/files/{}/{}", made["id"], file["id"]);
     }
 }
 
