@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::components::Time;
 use super::error::PageResult;
-use super::layout::{Rendered, protect};
+use super::layout::Rendered;
 use super::view::activities::Activity;
 use super::visit::Visit;
 use crate::http::error::ApiError;
@@ -90,7 +90,6 @@ pub(super) fn respond(visit: &Visit, title: &str, html: &str, entries: Vec<Entry
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/atom+xml; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     headers.append(VARY, HeaderValue::from(COOKIE));
-    protect(&mut response);
     Ok(response)
 }
 

@@ -182,8 +182,8 @@ fn html_response(shell: &Shell, html: String) -> Response {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
     headers.append(VARY, HeaderValue::from(COOKIE));
     headers.append(VARY, HeaderValue::from_static("accept-encoding"));
-    protect(&mut response);
-    response.headers_mut().insert(CONTENT_SECURITY_POLICY, shell.site.policy());
+    headers.insert(CONTENT_SECURITY_POLICY, shell.site.policy());
+    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
     response
 }
 
@@ -199,12 +199,12 @@ fn content_hash(html: &str) -> Hash {
     hasher.finalize()
 }
 
-/// Adds the headers that keep other sites and foreign content from acting here.
+/// Adds the headers that keep other sites and foreign content from acting here, also to redirects,
+/// feeds and files. Pages and files have a policy of their own.
 pub(super) fn protect(response: &mut Response) {
     let headers = response.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-    headers.insert(OPENER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(POLICY);
+    headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("same-origin"));
 }
 
 fn compress(bytes: &[u8]) -> Option<Vec<u8>> {

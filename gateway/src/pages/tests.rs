@@ -1,7 +1,9 @@
 //! Pages as visitors get them, without services.
 
 use axum::body::{Body, to_bytes};
-use axum::http::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
+use axum::http::header::{
+    ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderMap, Method, Request, StatusCode};
 use ferrite_api_types::links::Links;
 use futures_util::future::join_all;
@@ -98,4 +100,28 @@ async fn a_wrong_method_is_answered_with_a_page() {
     let page = send(PageOptions::default(), Method::POST, "/search").await;
     assert_eq!((page.status.as_u16(), page.headers[ALLOW].to_str().unwrap()), (405, "GET,HEAD"));
     assert!(page.headers.contains_key(CONTENT_SECURITY_POLICY) && page.body.contains("<h1>"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn every_response_has_the_headers_that_protect_it() {
+    let closed = PageOptions { sign_in: SignInScope::Pages, ..PageOptions::default() };
+    for (options, method, path, status) in [
+        (PageOptions::default(), Method::GET, "/user/login", 200),
+        (PageOptions::default(), Method::GET, "/ada/demo/media/branch/main/x.png", 307),
+        (PageOptions::default(), Method::GET, "/user/settings", 303),
+        (PageOptions::default(), Method::GET, "/ada/demo/no/page", 404),
+        (PageOptions::default(), Method::POST, "/search", 405),
+        (PageOptions::default(), Method::GET, "/ada/demo", 503),
+        (PageOptions::default(), Method::GET, "/ada/demo.atom", 503),
+        (closed, Method::GET, "/", 303),
+    ] {
+        let page = send(options, method, path).await;
+        assert_eq!(page.status.as_u16(), status, "{path}");
+        let policy = page.headers[CONTENT_SECURITY_POLICY].to_str().unwrap();
+        for part in ["default-src 'none'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert_eq!(page.headers[X_CONTENT_TYPE_OPTIONS], "nosniff", "{path}");
+        assert_eq!(page.headers[REFERRER_POLICY], "same-origin", "{path}");
+    }
 }

@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 
 use super::client::Client;
 use super::error::{PageError, PageResult};
-use super::layout::{Content, Rendered, Shell, Site, page};
+use super::layout::{Content, Rendered, Shell, Site, page, protect};
 use super::options::{PageLimits, SignInScope};
 use super::pool::{ExpensivePool, Group};
 use super::view::Account;
@@ -196,7 +196,7 @@ impl IntoResponse for PageError {
 }
 
 /// Middleware of all pages: renders failures for the visitor, leaves out pages that the browser has,
-/// and counts.
+/// protects, and counts.
 pub(super) async fn complete(State(state): State<PagesState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let kept = parts.clone();
@@ -209,7 +209,8 @@ pub(super) async fn complete(State(state): State<PagesState>, request: Request, 
         response = error.respond(&shell_of_failure(kept.clone(), &state).await);
         response.headers_mut().extend(allowed.map(|methods| (ALLOW, methods)));
     }
-    let response = conditional(&kept, &state.site, response);
+    let mut response = conditional(&kept, &state.site, response);
+    protect(&mut response);
     metrics::counter!("ferrite_pages_total", "group" => group, "status" => response.status().as_str().to_owned())
         .increment(1);
     response
