@@ -185,7 +185,13 @@ pub(super) fn changes(new: Value, old: &Value) -> Value {
 pub(super) fn own_path(text: &str) -> &str {
     let is_path = text.starts_with('/') && !text.starts_with("//") && !text.contains('\\');
     let is_plain = text.len() <= MAX_PATH_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic());
-    if is_path && is_plain { text } else { "/" }
+    if is_path && is_plain && !has_dot_segment(text) { text } else { "/" }
+}
+
+/// Returns whether browsers would leave a folder of the path, also that of the public URL.
+fn has_dot_segment(text: &str) -> bool {
+    let path = text.split(['?', '#']).next().unwrap_or_default();
+    path.split('/').any(|segment| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | ".."))
 }
 
 #[cfg(test)]
@@ -196,13 +202,23 @@ mod tests {
 
     #[test]
     fn only_a_path_of_this_site_is_gone_back_to() {
-        for path in ["/", "/ada/demo?page=2", "/a%20b", "/a//b"] {
+        for path in ["/", "/ada/demo?page=2", "/a%20b", "/a//b", "/a/compare/b...c", "/a?b=/../c", "/.a/..b"] {
             assert_eq!(own_path(path), path);
         }
         let long = format!("/{}", "a".repeat(MAX_PATH_BYTES));
-        for bad in
-            ["", "ada", "//evil.example", "/\\evil.example", "/\t/evil.example", "https://evil.example", "/é", &long]
-        {
+        for bad in [
+            "",
+            "ada",
+            "//evil.example",
+            "/\\evil.example",
+            "/\t/evil.example",
+            "https://evil.example",
+            "/é",
+            "/../other",
+            "/a/%2E%2e/..",
+            "/a/.",
+            &long,
+        ] {
             assert_eq!(own_path(bad), "/", "{bad}");
         }
     }
