@@ -21,13 +21,13 @@ on_profiles! {
 }
 
 /// A browser: one user's cookies.
-struct Browser {
-    user: User,
-    cookies: Vec<(String, String)>,
+pub(super) struct Browser {
+    pub(super) user: User,
+    pub(super) cookies: Vec<(String, String)>,
 }
 
 impl Browser {
-    fn new(user: &User) -> Self {
+    pub(super) fn new(user: &User) -> Self {
         Self { user: user.clone(), cookies: Vec::new() }
     }
 
@@ -37,7 +37,7 @@ impl Browser {
         Self { cookies: vec![session], ..Self::new(user) }
     }
 
-    async fn send(&mut self, request: RequestBuilder) -> Response {
+    pub(super) async fn send(&mut self, request: RequestBuilder) -> Response {
         let cookies: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let response = Response::of(request.header("cookie", cookies.join("; "))).await;
         for set in response.headers.get_all("set-cookie") {
@@ -52,40 +52,40 @@ impl Browser {
         response
     }
 
-    async fn get(&mut self, path: &str) -> Response {
+    pub(super) async fn get(&mut self, path: &str) -> Response {
         let request = self.user.raw(Method::GET, path);
         self.send(request).await
     }
 
-    async fn text(&mut self, path: &str) -> String {
+    pub(super) async fn text(&mut self, path: &str) -> String {
         self.get(path).await.expect(200).text()
     }
 
     /// Sends the form of a page with these fields.
-    async fn submit(&mut self, page: &str, path: &str, fields: &[(&str, &str)]) -> Response {
+    pub(super) async fn submit(&mut self, page: &str, path: &str, fields: &[(&str, &str)]) -> Response {
         let token = form_token(&self.text(page).await);
         let fields: Vec<_> = [("form_token", token.as_str())].into_iter().chain(fields.iter().copied()).collect();
         let request = with_fields(self.user.raw(Method::POST, path), &fields);
         self.send(request).await
     }
 
-    async fn sign_in(&mut self, password: &str) -> Response {
+    pub(super) async fn sign_in(&mut self, password: &str) -> Response {
         let name = self.user.name.clone();
         let fields = [("username", name.as_str()), ("password", password), ("redirect_to", "/explore/repos?q=x")];
         self.submit("/user/login", "/user/login", &fields).await
     }
 
-    fn session(&self) -> Option<String> {
+    pub(super) fn session(&self) -> Option<String> {
         self.cookies.iter().find(|(name, _)| name == "ferrite_session").map(|(_, value)| value.clone())
     }
 }
 
-fn form_token(page: &str) -> String {
+pub(super) fn form_token(page: &str) -> String {
     let (_, rest) = page.split_once("name=\"form_token\" value=\"").expect("a form");
     rest.split('"').next().unwrap().to_owned()
 }
 
-fn with_fields(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
+pub(super) fn with_fields(request: RequestBuilder, fields: &[(&str, &str)]) -> RequestBuilder {
     let encode = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
     let pairs: Vec<_> = fields.iter().map(|(name, value)| format!("{}={}", encode(name), encode(value))).collect();
     request.header("content-type", "application/x-www-form-urlencoded").body(pairs.join("&"))

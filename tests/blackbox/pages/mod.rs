@@ -2,6 +2,7 @@
 
 mod accounts;
 mod administration;
+mod attacks;
 mod bounds;
 mod code;
 mod editor;
