@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 
 use reqwest::Url;
 
-use super::closed::{self, PUBLIC_URL};
+use super::closed::{self, PUBLIC_URL, ROOT};
 use super::html::{self, MARK};
 use super::stage::Stage;
 use super::texts::{TEXTS, UNIVERSAL};
@@ -45,6 +45,9 @@ impl Judge {
         };
         if response.status.is_server_error() {
             faults.push(response.status.to_string());
+        }
+        if text.contains(&format!("{ROOT}/{MARK}")) {
+            faults.push("a text was taken for a link of the page".to_owned());
         }
         self.faults.borrow_mut().extend(faults.into_iter().map(|fault| format!("{path}: {fault}")));
         self.shown.set(self.shown.get() + usize::from(text.contains(MARK)));

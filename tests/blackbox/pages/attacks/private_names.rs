@@ -27,6 +27,8 @@ const HIDDEN: &str = "concealed";
 const MISSING: &str = "imaginary";
 /// These differ each time, or with the length and the hash of the text.
 const VARYING: [&str; 4] = ["content-length", "date", "etag", "x-request-id"];
+/// The id of no commit.
+const NO_COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const BEFORE_TOKEN: &str = "name=\"form_token\" value=\"";
 
 /// A response with another name in place of one in it.
@@ -229,9 +231,34 @@ async fn a_private_fork_answers_as_a_missing_one(cluster: &Cluster) {
     for rest in ["", "/issues", "/src/branch/main", "/commits/branch/main", "/pulls/new/main...main"] {
         comparison.read(&format!("/{name}/open{rest}")).await;
     }
+    comparison.assert(20);
+
+    // Forks may share objects, and a commit is found by its id.
+    let file = json!({"content": "c2VjcmV0", "branch": "main"});
+    let made = bob.post(&bob.repo("open", "/contents/secret.txt"), &file).await.expect(201).json();
+    let commit = made["commit"]["sha"].as_str().unwrap();
+    page(&bob, &format!("/{name}/open/commit/{commit}")).await.expect(200);
+    let comparison = Comparison::new(commit, NO_COMMIT, &eve, &nobody).await;
+    for rest in [
+        format!("/commit/{commit}"),
+        format!("/commit/{commit}.diff"),
+        format!("/commit/{commit}.patch"),
+        format!("/commits/commit/{commit}"),
+        format!("/commits/{commit}"),
+        format!("/src/commit/{commit}"),
+        format!("/src/commit/{commit}/secret.txt"),
+        format!("/blame/commit/{commit}/secret.txt"),
+        format!("/find/commit/{commit}?q=secret"),
+        format!("/raw/commit/{commit}/secret.txt"),
+        format!("/archive/{commit}.zip"),
+        format!("/compare/main...{commit}"),
+        format!("/compare/main...{commit}.diff"),
+    ] {
+        comparison.read(&format!("{path}{rest}")).await;
+    }
+    comparison.assert(26);
     for visitor in [&eve, &nobody] {
         let forks = page(visitor, &format!("{path}/forks")).await.expect(200).text();
         assert!(!forks.contains(&format!("/{name}/open")), "{forks}");
     }
-    comparison.assert(20);
 }
