@@ -46,7 +46,7 @@ impl Judge {
         if response.status.is_server_error() {
             faults.push(response.status.to_string());
         }
-        if text.contains(&format!("{ROOT}/{MARK}")) {
+        if text.contains(&format!("=\"{ROOT}/{MARK}")) {
             faults.push("a text was taken for a link of the page".to_owned());
         }
         self.faults.borrow_mut().extend(faults.into_iter().map(|fault| format!("{path}: {fault}")));
