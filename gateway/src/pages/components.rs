@@ -88,7 +88,7 @@ fn relative(seconds: i64, time: DateTime<Utc>) -> String {
     let (count, unit) = match seconds {
         ..MINUTE if past => return "just now".to_owned(),
         ..MINUTE => return "in a moment".to_owned(),
-        ..HOUR => (seconds / MINUTE, "minute"),
+        MINUTE..HOUR => (seconds / MINUTE, "minute"),
         HOUR..DAY => (seconds / HOUR, "hour"),
         DAY..RELATIVE_SECONDS => (seconds / DAY, "day"),
         _ => return date_in_words(time),

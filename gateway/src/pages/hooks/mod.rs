@@ -33,7 +33,7 @@ const OF_SITE: &str = "/-/admin/hooks";
 enum Owner {
     Repository(Box<RepositoryVisit>),
     Organization(Box<OrganizationVisit>),
-    Site(Visit),
+    Site(Box<Visit>),
 }
 
 /// A visit of a page of webhooks by a user. The API decides whether they may see them.
@@ -147,7 +147,7 @@ impl HooksVisit {
         let (owner, length) = match segments.first().map(String::as_str) {
             Some("-") => {
                 visit.require_administrator()?;
-                (Owner::Site(visit), 3)
+                (Owner::Site(Box::new(visit)), 3)
             }
             Some("org") => (Owner::Organization(Box::new(OrganizationVisit::of(visit).await?)), 4),
             _ => (Owner::Repository(Box::new(RepositoryVisit::of(visit).await?)), 4),

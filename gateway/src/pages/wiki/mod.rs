@@ -97,7 +97,7 @@ fn decode(base64: &str) -> String {
 /// is public.
 enum WikiVisit {
     Repository(Box<RepositoryVisit>),
-    Wiki { visit: Visit, owner: String, name: String },
+    Wiki { visit: Box<Visit>, owner: String, name: String },
 }
 
 /// What a visitor sees around a wiki who may not see its repository.
@@ -126,7 +126,11 @@ impl WikiVisit {
             }
             Err(error) if error.status() == StatusCode::NOT_FOUND => {
                 let (owner, name) = (visit.segment(0).to_owned(), visit.segment(1).to_owned());
-                if is_name(&owner) && is_name(&name) { Ok(Self::Wiki { visit, owner, name }) } else { Err(error) }
+                if is_name(&owner) && is_name(&name) {
+                    Ok(Self::Wiki { visit: Box::new(visit), owner, name })
+                } else {
+                    Err(error)
+                }
             }
             Err(error) => Err(error),
         }
