@@ -90,7 +90,7 @@ impl<'a> Comparison<'a> {
     async fn write(&self, path: &str) {
         let form = format!("form_token={}", self.token);
         let hidden = self.send_both(path, "application/x-www-form-urlencoded", &form).await;
-        if hidden.status == 400 {
+        if matches!(hidden.status.as_u16(), 400 | 415) {
             let head = "--xyz\r\nContent-Disposition: form-data; name=\"form_token\"\r\n\r\n";
             let parts = format!("{head}{}\r\n--xyz--\r\n", self.token);
             self.send_both(path, "multipart/form-data; boundary=xyz", &parts).await;
