@@ -32,7 +32,7 @@ pub(super) struct Stage {
 
 /// Returns what was made of a text, if it is allowed.
 #[track_caller]
-fn made(response: Response) -> Option<Value> {
+fn made(response: &Response) -> Option<Value> {
     match response.status.as_u16() {
         200 | 201 => Some(response.json()),
         400 | 422 => None,
@@ -176,11 +176,11 @@ impl Stage {
     async fn track(&mut self) {
         let (ada, repo, texts) = (self.ada.clone(), self.repo.clone(), std::mem::take(&mut self.texts));
         let (mut labels, mut milestone) = (Vec::new(), 0);
-        for number in 0..ENTRIES {
+        for (number, text) in TEXTS.iter().enumerate().take(ENTRIES) {
             let name = format!("{number} {}", texts.line(40));
             let label = json!({"name": name, "color": "#ff8000", "description": texts.lines(255)});
             labels.push(id(&ada.post(&format!("{repo}/labels"), &label).await.expect(201).json()));
-            let body = json!({"title": format!("{number} {}", texts.line(40)), "description": TEXTS[number]});
+            let body = json!({"title": format!("{number} {}", texts.line(40)), "description": text});
             milestone = id(&ada.post(&format!("{repo}/milestones"), &body).await.expect(201).json());
         }
         let more = json!({"body": document(), "labels": labels, "milestone": milestone, "assignees": [ada.name]});
@@ -219,7 +219,7 @@ impl Stage {
             "state": "success", "context": texts.lines(255), "description": texts.lines(255),
             "target_url": "javascript:zap()",
         });
-        made(ada.post(&format!("{repo}/statuses/{commit}"), &status).await);
+        made(&ada.post(&format!("{repo}/statuses/{commit}"), &status).await);
         let pull = format!("/pulls/{number}");
         self.add(["/pulls", &pull, &format!("{pull}/files"), &format!("{pull}/commits")]);
         self.add([&format!("{pull}/files?style=split"), &format!("/issues/{number}/edit")]);
@@ -233,7 +233,7 @@ impl Stage {
         for text in [UNIVERSAL, "<img src=x onerror=zap()>", "x\"onload=\"zap()"] {
             let path = format!("{repo}/releases/{release}/assets?name={}", encode(text));
             let request = ada.request(Method::POST, &path).header("content-type", "application/octet-stream");
-            made(Response::of(request.body("x")).await);
+            made(&Response::of(request.body("x")).await);
         }
         let tag = encode(tag);
         self.add(["/releases", "/releases.atom", "/releases/new", &format!("/releases/tag/{tag}")]);
@@ -244,7 +244,7 @@ impl Stage {
         for title in ["Home", "_Sidebar", "_Footer", UNIVERSAL] {
             let message = self.texts.lines(200);
             let page = json!({"title": title, "content_base64": STANDARD.encode(document()), "message": message});
-            made(self.ada.post(&format!("{}/wiki/new", self.repo), &page).await);
+            made(&self.ada.post(&format!("{}/wiki/new", self.repo), &page).await);
         }
         self.add(["/wiki", "/wiki/_pages", "/wiki?action=_edit", "/wiki?action=_revision"]);
     }
@@ -253,7 +253,7 @@ impl Stage {
         let Self { ada, repo, texts, .. } = &*self;
         for path in [format!("{repo}/keys"), "/user/keys".to_owned()] {
             for _ in 0..2 {
-                made(ada.post(&path, &json!({"title": texts.lines(255), "key": ed25519("x")})).await);
+                made(&ada.post(&path, &json!({"title": texts.lines(255), "key": ed25519("x")})).await);
             }
         }
         let config = json!({
@@ -261,7 +261,7 @@ impl Stage {
             "icon_url": ADDRESS, "color": "#ff8000",
         });
         let hook = json!({"type": "slack", "config": config, "events": ["push"], "active": false});
-        let hook = made(ada.post(&format!("{repo}/hooks"), &hook).await);
+        let hook = made(&ada.post(&format!("{repo}/hooks"), &hook).await);
         self.pages.push("/user/settings/keys".to_owned());
         self.add(["/settings", "/settings/keys", "/settings/branches", "/settings/collaboration", "/settings/hooks"]);
         if let Some(hook) = hook {
