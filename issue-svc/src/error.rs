@@ -16,7 +16,7 @@ pub(crate) enum IssueError {
     NotFound { number: i64 },
     #[error("pull request does not exist")]
     PullNotFound,
-    #[error("pull requests are disabled in this repository")]
+    #[error("pull requests are disabled in this repository, or the token lacks the scope `repo:read`")]
     PullsDisabled,
     #[error("a pull request for these branches exists: #{number}")]
     PullExists { number: i64 },

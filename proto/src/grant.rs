@@ -49,7 +49,7 @@ pub struct Grant {
     pub permission: Permission,
     /// True if the issue tracker is on.
     pub issues_enabled: bool,
-    /// True if pull requests are on, and in grants without this claim.
+    /// True if pull requests are on and the caller may read content, and in grants without this claim.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub pulls_enabled: bool,
     /// The organization that owns the repository, whose labels its issues can have. Zero if a user

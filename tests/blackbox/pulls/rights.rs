@@ -124,6 +124,17 @@ async fn a_token_needs_the_scopes_of_issues_and_of_contents(cluster: &Cluster) {
         work.create(&narrow, &body).await.refused(403);
         narrow.patch(&work.pull_path(number, ""), &json!({"title": "x"})).await.refused(403);
     }
+    // It is an issue as well.
+    let narrow = work.owner.with_scopes(&["issue"]).await;
+    assert_eq!(narrow.get(&work.path("/issues?type=all")).await.expect(200).json(), json!([]));
+    narrow.get(&work.path("/issues?type=pulls")).await.refused(404);
+    assert_eq!(narrow.get(&work.path("/issues/comments")).await.expect(200).json(), json!([]));
+    let issue = work.path(&format!("/issues/{number}"));
+    for rest in ["", "/timeline", "/comments", "/reactions"] {
+        narrow.get(&format!("{issue}{rest}")).await.refused(404);
+    }
+    narrow.patch(&issue, &json!({"title": "x"})).await.refused(404);
+    narrow.post(&format!("{issue}/comments"), &json!({"body": "x"})).await.refused(404);
     let reading = work.owner.with_scopes(&["issue", "repo:read"]).await;
     reading.get(&work.pull_path(number, "")).await.expect(200);
     let second = number_of(&work.create(&reading, &body).await.expect(201).json());

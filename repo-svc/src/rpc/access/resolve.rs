@@ -134,7 +134,7 @@ fn grant(authorized: &Authorized, repository: &Repository, stored_id: i64) -> Gr
         operation: authorized.operation().to_owned(),
         permission: authorized.level(repository),
         issues_enabled: repository.has_issues(),
-        pulls_enabled: repository.pulls.has_pulls,
+        pulls_enabled: shows_pulls(authorized, repository),
         organization: repository.organization().map_or(0, i64::from),
         is_mirror: repository.is_mirror,
         store: repository.store.clone(),
@@ -144,6 +144,12 @@ fn grant(authorized: &Authorized, repository: &Repository, stored_id: i64) -> Gr
         reauthorization: None,
         limits: GrantLimits::default(),
     }
+}
+
+/// Returns whether there are pull requests for the caller. They show content, which a token may not
+/// open.
+fn shows_pulls(authorized: &Authorized, repository: &Repository) -> bool {
+    repository.pulls.has_pulls && repository.access().level(authorized.viewer(), Unit::Repository) >= Permission::Read
 }
 
 fn grant_user(identity: &Identity) -> GrantUser {
