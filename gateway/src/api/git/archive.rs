@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, IF_NONE_MATCH, IF_RANGE, RANGE};
 use axum::http::{HeaderValue, Method, Response, StatusCode};
 use ferrite_proto::operation;
 use ferrite_proto::raw::ARCHIVE_COMMIT_HEADER;
@@ -95,6 +95,7 @@ fn archive_response(upstream: Response<Incoming>, name: &[u8]) -> Response<Body>
     let (parts, body) = upstream.into_parts();
     let mut response = response_with_file(&parts, body.into_data_stream());
     let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("binary"));
     insert_content_disposition(headers, name);
