@@ -2,11 +2,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use reqwest::Method;
 use serde_json::json;
 
+use super::accounts::{form_token, with_fields};
 use super::issues::{leads, send};
 use super::{page, shows};
-use crate::harness::{Cluster, Git, User};
+use crate::harness::{Cluster, Git, Response, User};
 
 on_profiles! {
     embedded {
@@ -168,7 +170,11 @@ async fn a_public_wiki_is_read_without_its_repository(cluster: &Cluster) {
             page(stranger, &format!("{path}{place}")).await.expect(404);
         }
     }
-    send(&strangers[0], &format!("{path}/wiki/_new"), &[("title", "x"), ("content", "x")]).await.expect(404);
+    let token = form_token(&page(&strangers[0], "/repo/create").await.expect(200).text());
+    let fields = [("form_token", token.as_str()), ("title", "x"), ("content", "x")];
+    let form = strangers[0].raw(Method::POST, &format!("{path}/wiki/_new"));
+    let form = form.header("cookie", format!("ferrite_session={}", strangers[0].token.as_ref().unwrap()));
+    Response::of(with_fields(form, &fields)).await.expect(404);
     let of_reader = page(&ada, &format!("{path}/wiki")).await.expect(200);
     shows(&of_reader, &["Shown.", &format!("href=\"{path}\""), "/closed/issues", "_edit"]);
     set(false).await;
