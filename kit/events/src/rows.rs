@@ -55,7 +55,8 @@ const CLAIMED_SQLITE: &str = "SELECT l.repository_id, l.attempts, o.id, o.event_
      WHERE l.subscriber = $1 AND l.due_us = $4 AND l.claim_id = $2";
 /// SQLite's three statements in one. Skips lanes that another transaction has locked: its process
 /// wakes its relay after the commit.
-const CLAIM_POSTGRES: &str = "WITH empty AS (DELETE FROM outbox_lanes WHERE subscriber = $1 AND due_us = 0 AND waiting_count <= 0), \
+const CLAIM_POSTGRES: &str = "WITH empty AS (DELETE FROM outbox_lanes WHERE subscriber = $1 AND repository_id = ANY (ARRAY(\
+     SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us = 0 AND waiting_count <= 0 FOR UPDATE SKIP LOCKED))), \
      due AS (SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 AND due_us <= $3 AND waiting_count > 0 \
      ORDER BY due_us LIMIT $5 FOR UPDATE SKIP LOCKED), \
      claimed AS (UPDATE outbox_lanes l SET due_us = $4, claim_id = $2 \

@@ -30,6 +30,9 @@ const LOCK: Locking = locking!("SELECT weight FROM stores WHERE name = $1", " FO
 const SET_WEIGHT: &str = "UPDATE stores SET weight = $2 WHERE name = $1";
 const HAS_REPOSITORY: &str = "SELECT repository_id FROM placements WHERE store = $1 LIMIT 1";
 const DELETE: &str = "DELETE FROM stores WHERE name = $1";
+/// In the order of the relays, and before the events, as they do.
+const LOCK_LANES: Locking =
+    locking!("SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 ORDER BY repository_id", " FOR UPDATE");
 const DELETE_EVENTS: &str = "DELETE FROM outbox WHERE subscriber = $1 AND delivered_us IS NULL";
 const DELETE_LANES: &str = "DELETE FROM outbox_lanes WHERE subscriber = $1";
 const HAS_FORMER_EVENT: &str = "SELECT repository_id FROM outbox_lanes WHERE subscriber = $1 LIMIT 1";
@@ -151,6 +154,7 @@ impl GitStoreTable {
         }
         let subscriber = store_subscriber(name.as_str());
         tx.execute(DELETE, &args![name.as_str()]).await?;
+        tx.execute(LOCK_LANES.sql(tx), &args![subscriber.as_str()]).await?;
         tx.execute(DELETE_EVENTS, &args![subscriber.as_str()]).await?;
         tx.execute(DELETE_LANES, &args![subscriber.as_str()]).await?;
         Ok(())

@@ -40,6 +40,7 @@ struct Victim {
     ada: User,
     repo: String,
     organization: String,
+    release: String,
     token: String,
     other_token: String,
 }
@@ -55,9 +56,11 @@ impl Victim {
         let hook = json!({"type": "native", "config": {"url": "https://example.com/x", "content_type": "json"}});
         ada.post(&format!("{repo}/hooks"), &hook).await.expect(201);
         let organization = ada.new_organization("victims").await;
+        let release = ada.post(&format!("{repo}/releases"), &json!({"tag_name": "v1"})).await.expect(201).json();
+        let release = release["id"].to_string();
         let token = async |user: &User| form_token(&page(user, "/repo/create").await.expect(200).text());
         let (token, other_token) = (token(&ada).await, token(&cluster.outsider().await).await);
-        Self { ada, repo, organization, token, other_token }
+        Self { ada, repo, organization, release, token, other_token }
     }
 
     /// What forms could change.
@@ -123,7 +126,14 @@ async fn a_form_of_elsewhere_changes_nothing(cluster: &Cluster) {
     let victim = Victim::new(cluster).await;
     let before = victim.state().await;
     let (name, organization) = (victim.ada.name.as_str(), victim.organization.as_str());
-    let names = [("owner", name), ("repo", "victim"), ("org", organization), ("username", name), ("member", name)];
+    let names = [
+        ("owner", name),
+        ("repo", "victim"),
+        ("org", organization),
+        ("username", name),
+        ("member", name),
+        ("release", &victim.release),
+    ];
     let forms = routes::all().into_iter().filter(|route| route.has_form);
     let paths: Vec<_> = forms.map(|route| routes::filled(&route.path, &names)).collect();
     let faults = RefCell::new(Vec::new());

@@ -143,12 +143,15 @@ async fn a_private_repository_answers_as_a_missing_one(cluster: &Cluster) {
     let comparison = Comparison::new(HIDDEN, MISSING, &eve, &nobody).await;
     let names = [("owner", ada.name.as_str()), ("repo", HIDDEN), ("sha", commit)];
     let routes = routes::all().into_iter().filter(|route| route.path.starts_with("/{owner}/{repo}"));
-    let found = Cell::new(0);
+    let (found, others) = (Cell::new(0), RefCell::new(Vec::new()));
     for_each(AT_ONCE, routes, async |route: routes::Route| {
         let path = routes::filled(&route.path, &names);
         if route.has_page {
             comparison.read(&path).await;
-            found.set(found.get() + usize::from(page(&ada, &path).await.status == 200));
+            match page(&ada, &path).await.status.as_u16() {
+                200 => found.set(found.get() + 1),
+                status => others.borrow_mut().push(format!("{status} {path}")),
+            }
         }
         if route.has_form {
             comparison.write(&path).await;
@@ -168,7 +171,7 @@ async fn a_private_repository_answers_as_a_missing_one(cluster: &Cluster) {
     ] {
         comparison.read(&format!("/{}/{HIDDEN}{rest}", ada.name)).await;
     }
-    assert!(found.get() > 30, "the owner sees only {} pages", found.get());
+    assert!(found.get() > 30, "the owner sees only {} pages, not {:?}", found.get(), others.borrow());
     comparison.assert(200);
 }
 
