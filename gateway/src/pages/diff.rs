@@ -86,7 +86,7 @@ pub(super) struct FileDiff {
     pub(super) rows: Vec<Row>,
     /// Whether lines are not shown.
     pub(super) is_cut: bool,
-    /// Whether its lines differ in ignored whitespace alone.
+    /// True if the lines differ only in ignored whitespace.
     pub(super) is_whitespace_only: bool,
 }
 

@@ -18,7 +18,7 @@ const MAX_RENDERED_BYTES: usize = 2 << 20;
 pub(super) struct ShownPictures {
     /// The public URL of the site, whose own pictures are shown.
     pub(super) site: String,
-    /// Whether pictures of other sites are shown.
+    /// True if pages show pictures of other sites.
     pub(super) has_external: bool,
 }
 

@@ -52,7 +52,7 @@ pub(super) struct PublicKeys {
     keys: Vec<Key>,
     pager: Pager,
     typed: Fields,
-    /// Whether the form is for a key that only reads; `None` for a key of an account.
+    /// True if the form adds a read-only key; `None` for keys of an account.
     is_read_only: Option<bool>,
 }
 

@@ -97,7 +97,7 @@ async fn rules_have_names_of_accounts_and_are_stored_by_ids() {
         ("POST", "/branch_protections", json!({"pattern": "x", "rule_name": 7}), &["rule_name"]),
         ("PUT", "/branch_protections/x", json!({"rule_name": "y"}), &["rule_name"]),
         ("PUT", "/branch_protections/x", json!({"pattern": "y", "rule_name": "y"}), &["pattern", "rule_name"]),
-        // Nobody may push in Gitea, and everyone here.
+        // In Gitea nobody can push then; here everyone can.
         ("POST", "/branch_protections", json!({"pattern": "x", "enable_push_whitelist": true}), &[WHITELIST]),
         ("PUT", "/branch_protections/x", json!({"enable_push_whitelist": true, "push_users": []}), &[WHITELIST]),
         (
@@ -184,7 +184,7 @@ async fn rules_say_who_merges_and_whether_the_head_must_be_current() {
         (json!({"merge_whitelist_teams": [], "merge_whitelist_usernames": null}), change(None, false, false)),
         (json!({"enable_merge_whitelist": true}), change(None, true, false)),
         (json!({"merge_whitelist_usernames": ["bob"]}), change(Some(&[3]), false, false)),
-        // Nobody may merge in Gitea, and everyone here.
+        // In Gitea nobody can merge then; here everyone can.
         (json!({"merge_whitelist_usernames": []}), change(Some(&[]), false, true)),
         (json!({"enable_merge_whitelist": false}), change(Some(&[]), false, false)),
     ] {
